@@ -1,0 +1,18 @@
+//! Compiles every file below `proto/` with a pure-Rust compiler, so that building needs no protoc.
+
+use std::path::PathBuf;
+
+const FILES: &[&str] = &["obey/local/v1/daemon.proto", "obey/v1/obey.proto"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
+    println!("cargo:rerun-if-changed={}", root.display());
+    let mut compiler = protox::Compiler::new([&root])?;
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files(FILES)?;
+    let descriptors = compiler.file_descriptor_set();
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
+    tonic_prost_build::configure().build_client(true).build_server(true).compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Generated messages, clients and servers of the published interfaces, one module per protobuf package.
+//! No logic lives here.
+
+#![allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
+
+pub mod obey {
+    pub mod local {
+        pub mod v1 {
+            tonic::include_proto!("obey.local.v1");
+        }
+    }
+    pub mod v1 {
+        tonic::include_proto!("obey.v1");
+    }
+}
+
+/// The encoded descriptor set of every package, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
