@@ -1,1 +1,29 @@
-//! To be filled.
+//! The words and the rules of obey: what a session is, what can be asked of it, what can happen in it and what must
+//! happen next. Performs nothing: no I/O, no clock, no randomness, no protocol. Every other crate builds on this one.
+
+pub mod agent;
+pub mod command;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod limits;
+pub mod machine;
+pub mod permission;
+pub mod request;
+pub mod session;
+pub mod state;
+pub mod time;
+pub mod turn;
+pub mod usage;
+
+pub use agent::{AgentEvent, AgentInput, Exit};
+pub use command::{Command, StopHow, WhenBusy};
+pub use error::{Error, ErrorCode, ErrorKind};
+pub use event::{Event, EventKind};
+pub use id::{CallId, CampaignId, RequestId, SessionId, TurnId};
+pub use machine::{Effect, Input, Machine, StopStep, Timer};
+pub use permission::{Decision, Mode};
+pub use session::{Launch, ProviderKind, SessionSpec, Status};
+pub use state::State;
+pub use time::Timestamp;
+pub use usage::Usage;

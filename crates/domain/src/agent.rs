@@ -1,0 +1,171 @@
+//! The language between the rules and any agent: what an adapter reports and what it is told.
+//! Adapters translate their own wire into these words; nothing here knows an adapter.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::event::{AgentCommand, Attachment, ClientTool, Level, Todo};
+use crate::id::CallId;
+use crate::permission::{Decision, Mode};
+use crate::request::Ask;
+use crate::turn::EndReason;
+use crate::usage::Usage;
+
+/// What an agent reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentEvent {
+    /// It takes prompts.
+    Ready {
+        native_session: String,
+        model: String,
+        version: String,
+    },
+    /// A turn began. Reported for every turn; one that no prompt asked for is the agent's own.
+    TurnStarted,
+    Text {
+        text: String,
+        parent: Option<CallId>,
+    },
+    Thinking {
+        text: String,
+        parent: Option<CallId>,
+    },
+    ToolStarted {
+        call: CallId,
+        tool: String,
+        input: Value,
+        title: String,
+        parent: Option<CallId>,
+    },
+    ToolProgress {
+        call: CallId,
+        output: String,
+    },
+    ToolFinished {
+        call: CallId,
+        ok: bool,
+        output: String,
+    },
+    TurnEnded {
+        reason: EndReason,
+        text: String,
+        error: String,
+    },
+    /// It waits for an answer; `native` is its own name for the request.
+    Asked {
+        native: String,
+        ask: Ask,
+    },
+    /// It no longer waits.
+    Withdrew {
+        native: String,
+    },
+    Todos(Vec<Todo>),
+    Mode(Mode),
+    PlanMode(bool),
+    Model(String),
+    Commands(Vec<AgentCommand>),
+    Usage {
+        usage: Usage,
+        context_tokens: Option<u64>,
+        context_window: Option<u64>,
+    },
+    Compacted {
+        tokens_before: Option<u64>,
+        tokens_after: Option<u64>,
+        summary: String,
+    },
+    WorkerStarted {
+        worker: String,
+        call: Option<CallId>,
+        title: String,
+    },
+    WorkerProgressed {
+        worker: String,
+        summary: String,
+    },
+    WorkerFinished {
+        worker: String,
+        ok: bool,
+        summary: String,
+    },
+    Notice {
+        level: Level,
+        message: String,
+    },
+    Logged(String),
+    Unparsed {
+        raw: String,
+        length: Option<u64>,
+    },
+    /// It cannot go on; the session fails with this text.
+    Broken {
+        message: String,
+    },
+}
+
+/// What an agent is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentInput {
+    Prompt {
+        text: String,
+        attachments: Vec<Attachment>,
+    },
+    /// Added to the running turn.
+    Steer {
+        text: String,
+    },
+    Interrupt,
+    Decide {
+        native: String,
+        decision: Decision,
+        message: String,
+        updated_input: Option<Value>,
+        /// What was asked, so that an adapter need not remember it.
+        ask: Ask,
+    },
+    Answer {
+        native: String,
+        answers: BTreeMap<String, String>,
+        ask: Ask,
+    },
+    ToolResult {
+        native: String,
+        ok: bool,
+        output: String,
+    },
+    Tools(Vec<ClientTool>),
+    SetMode(Mode),
+    SetModel(String),
+    Compact,
+    /// Leave cleanly.
+    Leave,
+}
+
+/// How an agent's process ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// What else is known, such as the last lines of standard error.
+    pub message: String,
+}
+
+impl Exit {
+    /// Returns whether the agent left by itself and content.
+    pub fn is_clean(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// Says it in words.
+    pub fn describe(&self) -> String {
+        match (self.code, self.signal) {
+            (_, Some(signal)) if signal != 0 => format!("killed by signal {signal}"),
+            (Some(code), _) => format!("exited with code {code}"),
+            _ => "ended without an exit status".to_owned(),
+        }
+    }
+}

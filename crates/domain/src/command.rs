@@ -1,0 +1,84 @@
+//! What can be asked of a session. Closed: this list, with the supervisor's, is the product.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::event::{Attachment, ClientTool};
+use crate::id::RequestId;
+use crate::permission::{Decision, Mode};
+
+/// What to do with a prompt while a turn is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenBusy {
+    Refuse,
+    /// Add it to the running turn.
+    Steer,
+}
+
+/// How a session is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopHow {
+    /// The running turn may end first, for a while.
+    Graceful,
+    Now,
+}
+
+/// Something a client asks of a session. `by` names the client for the record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Starts the agent of a session that was just created.
+    Start,
+    Prompt {
+        text: String,
+        attachments: Vec<Attachment>,
+        when_busy: WhenBusy,
+        by: String,
+    },
+    CancelTurn,
+    Decide {
+        request: RequestId,
+        decision: Decision,
+        message: String,
+        updated_input: Option<Value>,
+        by: String,
+    },
+    Answer {
+        request: RequestId,
+        answers: BTreeMap<String, String>,
+        by: String,
+    },
+    ReturnTool {
+        request: RequestId,
+        ok: bool,
+        output: String,
+        by: String,
+    },
+    RegisterTools {
+        source: String,
+        tools: Vec<ClientTool>,
+    },
+    SetMode {
+        mode: Mode,
+    },
+    SetModel {
+        model: String,
+    },
+    Rename {
+        name: String,
+    },
+    Compact,
+    /// Takes or leaves the right to send input.
+    HoldInput {
+        holder: Option<String>,
+    },
+    Stop {
+        how: StopHow,
+    },
+    /// Starts a stopped or failed session again, or a running one anew.
+    Restart {
+        provider_config: BTreeMap<String, String>,
+    },
+    /// Records what a program outside the daemon reports.
+    Report(crate::event::EventKind),
+}

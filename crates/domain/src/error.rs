@@ -1,0 +1,150 @@
+//! One vocabulary of errors: the OBEY registry. Surfaces turn a code into their protocol's error in one table of
+//! their own; nothing here knows a protocol.
+
+use std::fmt;
+
+/// What went wrong, for whom.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Error {
+    pub code: ErrorCode,
+    /// Said to the caller: what is wrong and what to do about it.
+    pub message: String,
+    /// Kept for the log; never leaves the daemon.
+    pub detail: Option<String>,
+}
+
+impl Error {
+    /// Makes an error for the caller.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), detail: None }
+    }
+
+    /// Makes the error for a request field that cannot be used.
+    pub fn invalid(field: &str, remedy: impl fmt::Display) -> Self {
+        Self::new(ErrorCode::InvalidArgument, format!("{field}: {remedy}"))
+    }
+
+    /// Adds what only the log should know.
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+}
+
+/// How a caller should take an error; every protocol maps these, not single codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    NotFound,
+    Invalid,
+    State,
+    Exhausted,
+    Deadline,
+    Unavailable,
+    Denied,
+    Internal,
+}
+
+macro_rules! registry {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $kind:ident, $retryable:literal, $title:literal;)*) => {
+        /// The numbered errors. Each has a page in `docs/errors/`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum ErrorCode { $($(#[$doc])* $name,)* }
+
+        impl ErrorCode {
+            /// Every code there is.
+            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name,)*];
+
+            /// Returns the number behind `OBEY-`.
+            pub fn number(self) -> u16 {
+                match self { $(Self::$name => $number,)* }
+            }
+
+            /// Returns how a caller should take it.
+            pub fn kind(self) -> ErrorKind {
+                match self { $(Self::$name => ErrorKind::$kind,)* }
+            }
+
+            /// Returns whether the same call may succeed when it is tried again.
+            pub fn retryable(self) -> bool {
+                match self { $(Self::$name => $retryable,)* }
+            }
+
+            /// Returns the registry's short description.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+registry! {
+    /// A request field is missing or malformed.
+    InvalidArgument = 1001, Invalid, false, "Invalid argument";
+    /// The caller may not do this.
+    NotAllowed = 1002, Denied, false, "Caller not allowed";
+    /// A size, count or rate is above its limit.
+    LimitReached = 1003, Exhausted, false, "Limit reached";
+    /// The database cannot be read or written.
+    StorageFailed = 1010, Unavailable, true, "Storage failed";
+    /// The database was written by a newer version.
+    StorageTooNew = 1011, State, false, "Storage written by a newer version";
+    /// Another daemon holds the lock.
+    AlreadyRunning = 1012, State, false, "Daemon already running";
+    /// An address cannot be listened on.
+    ListenFailed = 1013, Unavailable, false, "Cannot listen";
+    /// The configuration file is wrong.
+    ConfigInvalid = 1014, Invalid, false, "Configuration invalid";
+    /// No daemon answers.
+    DaemonUnreachable = 1015, Unavailable, true, "Daemon not reachable";
+    /// A command is not on the campaign's allow-list.
+    CommandNotAllowed = 1020, Denied, false, "Command not allowed";
+    /// A command did not end in time.
+    CommandTimedOut = 1021, Deadline, false, "Command timed out";
+    /// A command could not be started.
+    CommandFailed = 1022, Internal, false, "Command could not be started";
+    SessionError = 2000, Internal, false, "Agent session error";
+    CampaignNotFound = 2001, NotFound, false, "Campaign not found";
+    ProviderUnsupported = 2002, Invalid, false, "Provider not supported";
+    ModelUnsupported = 2003, Invalid, false, "Model not supported by provider";
+    CreateFailed = 2004, Internal, false, "Session creation failed";
+    SandboxFailed = 2005, State, false, "Campaign sandbox initialization failed";
+    SessionNotFound = 2010, NotFound, false, "Session not found";
+    WrongState = 2011, State, false, "Session not in expected state";
+    DeliveryFailed = 2012, Unavailable, true, "Message delivery failed";
+    BudgetExceeded = 2013, Exhausted, false, "Token budget exceeded";
+    SessionTimeout = 2014, Deadline, false, "Session timeout reached";
+    RequestNotFound = 2015, NotFound, false, "Request not found";
+    AlreadyStopped = 2020, State, false, "Session already stopped";
+    StopTimedOut = 2021, Deadline, false, "Graceful stop timed out";
+    ProviderNotReady = 2030, Unavailable, false, "Provider adapter not initialized";
+    ProviderCrashed = 2031, Internal, false, "Provider process crashed";
+    ConnectionLost = 2032, Unavailable, true, "Provider connection lost";
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OBEY-{:04}", self.number())
+    }
+}
+
+impl ErrorCode {
+    /// Reads the printed form.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.to_string() == text)
+    }
+}
+
+impl serde::Serialize for ErrorCode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for ErrorCode {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        // A code of a newer version must not make an old journal unreadable.
+        Ok(Self::parse(&text).unwrap_or(Self::SessionError))
+    }
+}

@@ -1,0 +1,45 @@
+//! Every bound of the rules, each with its reason. Bounds of running things live in `runtime`.
+
+use std::time::Duration;
+
+/// Longest prompt. Models stop far below; a larger one is a mistake that would bloat the journal.
+pub const PROMPT_MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// Longest name of a session.
+pub const NAME_MAX_CHARS: usize = 200;
+
+/// Entries of `provider_config` and `environment`, and the size of each value.
+pub const CONFIG_ENTRIES_MAX: usize = 256;
+pub const CONFIG_VALUE_MAX_BYTES: usize = 256 * 1024;
+
+/// Requests that may wait at once in one session. An agent asks one at a time, or a handful in parallel; more is a
+/// runaway, and the ones beyond are denied.
+pub const REQUESTS_PENDING_MAX: usize = 256;
+
+/// Settled requests a session remembers, so that a late answer learns who settled it.
+pub const REQUESTS_SETTLED_KEPT: usize = 256;
+
+/// Session grants; each is checked on every request.
+pub const GRANTS_MAX: usize = 1_000;
+
+/// How long an agent may take from its start until it says that it is ready. Real agents need seconds on a loaded
+/// machine; one that has said nothing for this long is broken.
+pub const START_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a graceful stop lets the running turn go on before the session is ended all the same.
+pub const GRACE_WAIT: Duration = Duration::from_secs(30);
+
+/// Stop, step 1: the agent was asked to leave. Long enough for a clean exit (real agents: 0.1 to 1.6 s).
+pub const ASK_WAIT: Duration = Duration::from_millis(1_800);
+
+/// Stop, step 2: SIGTERM was sent. With step 1 and the kill that follows this stays below the 5 s a stop may take.
+pub const TERM_WAIT: Duration = Duration::from_millis(1_200);
+
+/// How long an interrupted turn may take to end before the agent counts as stuck and is killed.
+pub const INTERRUPT_WAIT: Duration = Duration::from_secs(10);
+
+/// Longest raw line kept of output nobody understood.
+pub const UNPARSED_MAX_BYTES: usize = 64 * 1024;
+
+/// Last lines of standard error that are quoted when an agent dies.
+pub const STDERR_TAIL_LINES: usize = 8;

@@ -1,0 +1,244 @@
+//! The rules of one session's life. Given an input, says what must happen next. Performs nothing; knows no clock, no
+//! protocol, no agent. An input that is refused changes nothing.
+
+mod life;
+mod requests;
+mod turns;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::agent::{AgentEvent, AgentInput, Exit};
+use crate::command::{Command, StopHow};
+use crate::error::{Error, ErrorCode};
+use crate::event::EventKind;
+use crate::session::{SessionSpec, Status};
+use crate::state::State;
+use crate::time::Timestamp;
+
+/// A cause of work.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    Command(Command),
+    Agent(AgentEvent),
+    /// The agent's process exists (pid 0: it is no process).
+    Launched {
+        pid: u32,
+    },
+    LaunchFailed(Error),
+    AgentExited(Exit),
+    Timer(Timer),
+    /// The daemon came back and holds the living agent again.
+    Reattached,
+    /// The daemon came back; the agent lived inside the old one and is gone, its history is not.
+    Revived,
+}
+
+/// What the rules want done, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Append to the journal. Nothing else makes anything visible.
+    Record(EventKind),
+    /// Start the agent; `resume` the conversation it had.
+    Launch {
+        resume: bool,
+    },
+    Tell(AgentInput),
+    Terminate(StopStep),
+    Arm(Timer, Duration),
+    Disarm(Timer),
+}
+
+/// The steps of ending an agent, each harder than the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopStep {
+    /// Ask it in its own protocol and close its input.
+    Ask,
+    /// SIGTERM.
+    Term,
+    /// SIGKILL for the whole tree.
+    Kill,
+}
+
+/// Waits that can run out. At most one of each runs at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// The agent must be ready by then.
+    Start,
+    /// The session's own timeout.
+    Deadline,
+    /// The graceful part of a stop.
+    Grace,
+    /// The agent was asked to leave.
+    Ask,
+    /// The agent was sent SIGTERM.
+    Term,
+    /// The agent was told to end its turn.
+    Interrupt,
+}
+
+/// How a stop that is under way should end.
+#[derive(Clone, Debug, PartialEq)]
+struct Stopping {
+    how: StopHow,
+    then: AfterStop,
+    /// The agent was asked to leave already.
+    asked: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum AfterStop {
+    Stopped,
+    Failed(Error),
+    Restart,
+}
+
+/// A session as the rules see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    spec: SessionSpec,
+    state: State,
+    /// Only while STOPPING. Not rebuilt after a crash: a stop that was under way is finished by force.
+    stopping: Option<Stopping>,
+    /// The last graceful stop ran out of time (OBEY-2021).
+    grace_ran_out: bool,
+}
+
+impl Machine {
+    /// Returns the machine of a new session.
+    pub fn new(spec: SessionSpec) -> Self {
+        let state = State::new(&spec);
+        Self { spec, state, stopping: None, grace_ran_out: false }
+    }
+
+    /// Returns the machine of a session whose state was kept.
+    pub fn restore(spec: SessionSpec, state: State) -> Self {
+        Self { spec, state, stopping: None, grace_ran_out: false }
+    }
+
+    pub fn spec(&self) -> &SessionSpec {
+        &self.spec
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Returns whether the last stop was graceful and had to become a forced one.
+    pub fn grace_ran_out(&self) -> bool {
+        self.grace_ran_out
+    }
+
+    /// Says what must happen next. On an error nothing has changed.
+    pub fn apply(&mut self, now: Timestamp, input: Input) -> Result<Vec<Effect>, Error> {
+        let mut step = Step { machine: self, now, effects: Vec::new() };
+        match input {
+            Input::Command(command) => step.command(command)?,
+            Input::Agent(event) => step.agent(event),
+            Input::Launched { pid } => step.launched(pid),
+            Input::LaunchFailed(error) => step.launch_failed(error),
+            Input::AgentExited(exit) => step.agent_exited(&exit),
+            Input::Timer(timer) => step.timer(timer),
+            Input::Reattached => step.reattached(),
+            Input::Revived => step.revived(),
+        }
+        Ok(step.effects)
+    }
+}
+
+/// One application of the rules: the machine, the time, and what has been decided so far.
+struct Step<'a> {
+    machine: &'a mut Machine,
+    now: Timestamp,
+    effects: Vec<Effect>,
+}
+
+impl Step<'_> {
+    fn state(&self) -> &State {
+        &self.machine.state
+    }
+
+    fn record(&mut self, kind: EventKind) {
+        self.machine.state.evolve(self.now, &kind);
+        self.effects.push(Effect::Record(kind));
+    }
+
+    fn tell(&mut self, input: AgentInput) {
+        self.effects.push(Effect::Tell(input));
+    }
+
+    fn arm(&mut self, timer: Timer, wait: Duration) {
+        self.effects.push(Effect::Arm(timer, wait));
+    }
+
+    fn disarm(&mut self, timer: Timer) {
+        self.effects.push(Effect::Disarm(timer));
+    }
+
+    fn change_status(&mut self, to: Status, message: impl Into<String>) {
+        self.change_status_because(to, message, None);
+    }
+
+    fn change_status_because(&mut self, to: Status, message: impl Into<String>, code: Option<ErrorCode>) {
+        let from = self.state().status;
+        if from != to {
+            self.record(EventKind::StatusChanged { from, to, message: message.into(), code });
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), Error> {
+        match command {
+            Command::Start => self.start(),
+            Command::Prompt { text, attachments, when_busy, by } => {
+                self.prompt(text, attachments, when_busy, by)
+            }
+            Command::CancelTurn => self.cancel_turn(),
+            Command::Decide { request, decision, message, updated_input, by } => {
+                self.decide(request, decision, message, updated_input, by)
+            }
+            Command::Answer { request, answers, by } => self.answer(request, answers, by),
+            Command::ReturnTool { request, ok, output, by } => self.return_tool(request, ok, output, by),
+            Command::RegisterTools { source, tools } => {
+                self.record(EventKind::ToolsRegistered { source, tools });
+                let all = self.state().tools.values().flatten().cloned().collect();
+                if self.has_live_agent() {
+                    self.tell(AgentInput::Tools(all));
+                }
+                Ok(())
+            }
+            Command::SetMode { mode } => self.set_mode(mode),
+            Command::SetModel { model } => self.set_model(model),
+            Command::Rename { name } => {
+                self.record(EventKind::Renamed { name });
+                Ok(())
+            }
+            Command::Compact => self.compact(),
+            Command::HoldInput { holder } => {
+                if self.state().input_holder != holder {
+                    self.record(EventKind::InputHolderChanged { holder });
+                }
+                Ok(())
+            }
+            Command::Stop { how } => self.stop(how),
+            Command::Restart { provider_config } => self.restart(provider_config),
+            Command::Report(kind) => {
+                self.record(kind);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns whether an agent is there that can be told something.
+    fn has_live_agent(&self) -> bool {
+        matches!(self.state().status, Status::Running | Status::Working)
+    }
+
+    fn wrong_state(&self, wanted: &str) -> Error {
+        Error::new(
+            ErrorCode::WrongState,
+            format!("session {} is {}, {wanted}", self.machine.spec.id, self.state().status.name()),
+        )
+    }
+}

@@ -1,0 +1,316 @@
+//! Starting, ending and coming back: the life of the agent behind a session.
+
+use std::collections::BTreeMap;
+
+use super::{AfterStop, Effect, Step, StopStep, Stopping, Timer};
+use crate::agent::{AgentInput, Exit};
+use crate::command::StopHow;
+use crate::error::{Error, ErrorCode};
+use crate::event::{EventKind, Level};
+use crate::limits;
+use crate::session::Status;
+use crate::turn::EndReason;
+
+impl Step<'_> {
+    pub(super) fn start(&mut self) -> Result<(), Error> {
+        if self.state().status != Status::Created {
+            return Err(self.wrong_state("only a created session can be started"));
+        }
+        self.launch("starting the agent");
+        Ok(())
+    }
+
+    /// Begins a run of the agent, the first or a later one.
+    pub(super) fn launch(&mut self, message: &str) {
+        let resume = !self.state().native_session.is_empty();
+        self.machine.grace_ran_out = false;
+        self.change_status(Status::Starting, message);
+        self.effects.push(Effect::Launch { resume });
+        self.arm(Timer::Start, limits::START_WAIT);
+        if let Some(timeout) = self.machine.spec.timeout {
+            self.arm(Timer::Deadline, timeout);
+        }
+    }
+
+    pub(super) fn launched(&mut self, pid: u32) {
+        self.record(EventKind::AgentStarted { pid });
+    }
+
+    pub(super) fn launch_failed(&mut self, error: Error) {
+        self.disarm(Timer::Start);
+        self.fail(error);
+    }
+
+    pub(super) fn agent_ready(&mut self, native_session: String, model: String, version: String) {
+        self.disarm(Timer::Start);
+        let untold = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
+        self.record(EventKind::AgentReady { native_session, model, version });
+        if self.state().status != Status::Starting {
+            return;
+        }
+        match untold {
+            Some(prompt) => {
+                self.change_status(Status::Working, "the agent is ready and has a prompt");
+                self.tell(AgentInput::Prompt { text: prompt.text, attachments: prompt.attachments });
+            }
+            None => self.change_status(Status::Running, "the agent is ready"),
+        }
+    }
+
+    pub(super) fn stop(&mut self, how: StopHow) -> Result<(), Error> {
+        match self.state().status {
+            Status::Stopped | Status::Failed => {
+                return Err(Error::new(
+                    ErrorCode::AlreadyStopped,
+                    format!("session {} is {} already", self.machine.spec.id, self.state().status.name()),
+                ));
+            }
+            Status::Created => {
+                self.change_status(Status::Stopped, "stopped before it started");
+                return Ok(());
+            }
+            Status::Stopping => {
+                // A second, harder stop overtakes a graceful one.
+                if how == StopHow::Now && self.machine.stopping.as_ref().is_some_and(|stop| !stop.asked) {
+                    self.disarm(Timer::Grace);
+                    self.ask_to_leave();
+                }
+                return Ok(());
+            }
+            Status::Starting | Status::Running | Status::Working => {}
+        }
+        self.begin_stop(how, AfterStop::Stopped, "stop requested");
+        Ok(())
+    }
+
+    fn begin_stop(&mut self, how: StopHow, then: AfterStop, message: &str) {
+        let waits_for_turn = how == StopHow::Graceful && self.state().turn.is_some();
+        self.machine.stopping = Some(Stopping { how, then, asked: false });
+        self.disarm(Timer::Start);
+        self.disarm(Timer::Deadline);
+        self.change_status(Status::Stopping, message);
+        if waits_for_turn {
+            self.arm(Timer::Grace, limits::GRACE_WAIT);
+        } else {
+            self.ask_to_leave();
+        }
+    }
+
+    /// First step of ending the agent; the timers bring the harder ones.
+    pub(super) fn ask_to_leave(&mut self) {
+        if let Some(stopping) = &mut self.machine.stopping {
+            stopping.asked = true;
+        }
+        self.effects.push(Effect::Terminate(StopStep::Ask));
+        self.arm(Timer::Ask, limits::ASK_WAIT);
+    }
+
+    pub(super) fn restart(&mut self, provider_config: BTreeMap<String, String>) -> Result<(), Error> {
+        let status = self.state().status;
+        if status == Status::Stopping {
+            return Err(self.wrong_state("wait until it has stopped, then restart it"));
+        }
+        self.machine.spec.provider_config.extend(provider_config);
+        match status {
+            Status::Starting | Status::Running | Status::Working => {
+                self.begin_stop(StopHow::Now, AfterStop::Restart, "restart requested");
+            }
+            Status::Created | Status::Stopped | Status::Failed | Status::Stopping => self.launch_again(),
+        }
+        Ok(())
+    }
+
+    fn launch_again(&mut self) {
+        let count = self.state().restart_count.saturating_add(1);
+        self.record(EventKind::Restarted { count });
+        self.launch("restarting the agent");
+    }
+
+    pub(super) fn agent_exited(&mut self, exit: &Exit) {
+        let status = self.state().status;
+        if !status.has_agent() {
+            return;
+        }
+        for timer in [Timer::Start, Timer::Deadline, Timer::Grace, Timer::Ask, Timer::Term, Timer::Interrupt]
+        {
+            self.disarm(timer);
+        }
+        self.record(EventKind::AgentExited {
+            exit_code: exit.code,
+            signal: exit.signal,
+            message: exit.message.clone(),
+        });
+        match (status, self.machine.stopping.take()) {
+            (Status::Stopping, stopping) => {
+                self.close_turn(EndReason::Interrupted, "the session was stopped");
+                match stopping.map(|stopping| stopping.then) {
+                    Some(AfterStop::Failed(error)) => self.fail(error),
+                    Some(AfterStop::Restart) => {
+                        self.change_status(Status::Stopped, "stopped to be restarted");
+                        self.launch_again();
+                    }
+                    Some(AfterStop::Stopped) | None => self.change_status(Status::Stopped, "stopped"),
+                }
+            }
+            (Status::Running, _) if exit.is_clean() => {
+                self.change_status(Status::Stopped, "the agent left by itself");
+            }
+            (Status::Starting, _) => {
+                let error =
+                    Error::new(ErrorCode::CreateFailed, self.exit_text("the agent ended at start", exit));
+                self.fail(error);
+            }
+            _ => {
+                let error =
+                    Error::new(ErrorCode::ProviderCrashed, self.exit_text("the agent's process ended", exit));
+                self.fail(error);
+            }
+        }
+    }
+
+    fn exit_text(&self, what: &str, exit: &Exit) -> String {
+        let mut text = format!("{what}: {}", exit.describe());
+        if !exit.message.is_empty() {
+            text.push_str("; ");
+            text.push_str(&exit.message);
+        }
+        let tail: Vec<&str> = self.state().stderr_tail.iter().map(String::as_str).collect();
+        if !tail.is_empty() {
+            text.push_str("; last lines: ");
+            text.push_str(&tail.join(" | "));
+        }
+        text
+    }
+
+    /// Ends the session with an error: first what was open, then the session.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.close_turn(EndReason::Interrupted, &error.to_string());
+        self.record(EventKind::Notice {
+            level: Level::Error,
+            code: Some(error.code),
+            message: error.message.clone(),
+        });
+        self.change_status_because(Status::Failed, error.to_string(), Some(error.code));
+    }
+
+    pub(super) fn timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Start => self.start_ran_out(),
+            Timer::Deadline => self.deadline_reached(),
+            Timer::Grace => self.grace_ran_out(),
+            Timer::Ask => {
+                if self.state().status == Status::Stopping {
+                    self.effects.push(Effect::Terminate(StopStep::Term));
+                    self.arm(Timer::Term, limits::TERM_WAIT);
+                }
+            }
+            Timer::Term => {
+                if self.state().status == Status::Stopping {
+                    self.effects.push(Effect::Terminate(StopStep::Kill));
+                }
+            }
+            Timer::Interrupt => self.interrupt_ran_out(),
+        }
+    }
+
+    fn start_ran_out(&mut self) {
+        if self.state().status == Status::Starting {
+            let seconds = limits::START_WAIT.as_secs();
+            let error = Error::new(
+                ErrorCode::CreateFailed,
+                self.exit_text_without_exit(&format!("the agent was not ready within {seconds} s")),
+            );
+            self.end_by_force(error);
+        }
+    }
+
+    fn exit_text_without_exit(&self, what: &str) -> String {
+        let tail: Vec<&str> = self.state().stderr_tail.iter().map(String::as_str).collect();
+        if tail.is_empty() { what.to_owned() } else { format!("{what}; last lines: {}", tail.join(" | ")) }
+    }
+
+    fn deadline_reached(&mut self) {
+        if !matches!(self.state().status, Status::Starting | Status::Running | Status::Working) {
+            return;
+        }
+        let seconds = self.machine.spec.timeout.unwrap_or_default().as_secs_f64();
+        let error = Error::new(
+            ErrorCode::SessionTimeout,
+            format!("the session's timeout of {seconds} s was reached"),
+        );
+        self.begin_stop(StopHow::Now, AfterStop::Failed(error), "session timeout reached");
+    }
+
+    fn grace_ran_out(&mut self) {
+        if self.state().status != Status::Stopping {
+            return;
+        }
+        self.machine.grace_ran_out = true;
+        self.record(EventKind::Notice {
+            level: Level::Warning,
+            code: Some(ErrorCode::StopTimedOut),
+            message: format!(
+                "the turn did not end within {} s; the session is ended by force",
+                limits::GRACE_WAIT.as_secs()
+            ),
+        });
+        self.ask_to_leave();
+    }
+
+    fn interrupt_ran_out(&mut self) {
+        if self.state().status == Status::Working
+            && self.state().turn.as_ref().is_some_and(|turn| turn.interrupted.is_some())
+        {
+            let seconds = limits::INTERRUPT_WAIT.as_secs();
+            let error = Error::new(
+                ErrorCode::ProviderCrashed,
+                format!("the agent did not end its turn within {seconds} s of being interrupted"),
+            );
+            self.end_by_force(error);
+        }
+    }
+
+    /// Kills the agent; its exit then fails the session with `error`.
+    pub(super) fn end_by_force(&mut self, error: Error) {
+        self.machine.stopping =
+            Some(Stopping { how: StopHow::Now, then: AfterStop::Failed(error), asked: true });
+        self.change_status(Status::Stopping, "ending the agent by force");
+        self.effects.push(Effect::Terminate(StopStep::Kill));
+    }
+
+    pub(super) fn reattached(&mut self) {
+        match self.state().status {
+            Status::Starting => self.arm(Timer::Start, limits::START_WAIT),
+            // Whatever step the stop had reached, the wait for it is over.
+            Status::Stopping => self.effects.push(Effect::Terminate(StopStep::Kill)),
+            Status::Working => {
+                if self.state().turn.as_ref().is_some_and(|turn| turn.interrupted.is_some()) {
+                    self.arm(Timer::Interrupt, limits::INTERRUPT_WAIT);
+                }
+            }
+            Status::Created | Status::Running | Status::Stopped | Status::Failed => {}
+        }
+        self.rearm_deadline();
+    }
+
+    /// Timeouts count from the original start, however often the daemon came back.
+    fn rearm_deadline(&mut self) {
+        if let (Some(timeout), Some(started)) = (self.machine.spec.timeout, self.state().started_at)
+            && matches!(self.state().status, Status::Starting | Status::Running | Status::Working)
+        {
+            self.arm(Timer::Deadline, timeout.saturating_sub(self.now.since(started)));
+        }
+    }
+
+    pub(super) fn revived(&mut self) {
+        match self.state().status {
+            Status::Stopping => self.change_status(Status::Stopped, "the daemon ended during the stop"),
+            Status::Starting | Status::Working => {
+                self.close_turn(EndReason::Interrupted, "the daemon ended while the turn was running");
+                self.change_status(Status::Running, "taken up again after the daemon's restart");
+            }
+            Status::Created | Status::Running | Status::Stopped | Status::Failed => {}
+        }
+        self.rearm_deadline();
+    }
+}

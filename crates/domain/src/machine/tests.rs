@@ -1,0 +1,1 @@
+//! The rules, tested as scripts and by property.

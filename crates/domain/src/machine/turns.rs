@@ -1,0 +1,259 @@
+//! Prompts, turns and what streams out of an agent while it works.
+
+use super::{Input, Step, Timer};
+use crate::agent::{AgentEvent, AgentInput};
+use crate::command::WhenBusy;
+use crate::error::{Error, ErrorCode};
+use crate::event::{Attachment, EventKind, Level};
+use crate::id::TurnId;
+use crate::limits;
+use crate::permission::Mode;
+use crate::session::{Launch, Status};
+use crate::turn::{EndReason, Interrupt, Origin};
+
+impl Step<'_> {
+    pub(super) fn prompt(
+        &mut self,
+        text: String,
+        attachments: Vec<Attachment>,
+        when_busy: WhenBusy,
+        by: String,
+    ) -> Result<(), Error> {
+        self.check_prompt(&text)?;
+        match self.state().status {
+            Status::Running => {
+                self.open_turn(Origin::Client, text.clone(), attachments.clone(), by);
+                self.change_status(Status::Working, "working on a prompt");
+                self.tell(AgentInput::Prompt { text, attachments });
+                Ok(())
+            }
+            Status::Working if when_busy == WhenBusy::Steer => {
+                let Some(turn) = self.state().turn.as_ref().map(|turn| turn.id) else {
+                    return Err(self.wrong_state("a prompt needs a RUNNING one"));
+                };
+                self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
+                self.tell(AgentInput::Steer { text });
+                Ok(())
+            }
+            Status::Created | Status::Stopped if self.machine.spec.launch == Launch::OnPrompt => {
+                self.open_turn(Origin::Client, text, attachments, by);
+                self.launch("starting the agent for a prompt");
+                Ok(())
+            }
+            Status::Created
+            | Status::Starting
+            | Status::Working
+            | Status::Stopping
+            | Status::Stopped
+            | Status::Failed => Err(self.wrong_state("a prompt needs a RUNNING one")),
+        }
+    }
+
+    /// What refuses a prompt whatever the status is.
+    fn check_prompt(&self, text: &str) -> Result<(), Error> {
+        if self.state().error_code == Some(ErrorCode::SessionTimeout) {
+            return Err(Error::new(ErrorCode::SessionTimeout, self.state().error.clone()));
+        }
+        let (spent, budget) = (self.state().usage, self.machine.spec.max_tokens);
+        if spent.exceeds(budget) {
+            return Err(Error::new(
+                ErrorCode::BudgetExceeded,
+                format!("the session has used {} of its {budget} tokens", spent.budgeted_tokens()),
+            ));
+        }
+        if text.len() > limits::PROMPT_MAX_BYTES {
+            return Err(Error::invalid(
+                "message",
+                format_args!("is {} bytes long; the limit is {}", text.len(), limits::PROMPT_MAX_BYTES),
+            ));
+        }
+        Ok(())
+    }
+
+    fn open_turn(&mut self, origin: Origin, prompt: String, attachments: Vec<Attachment>, by: String) {
+        let turn = TurnId(self.state().turns + 1);
+        self.record(EventKind::TurnStarted { turn, origin, prompt, attachments, by });
+    }
+
+    pub(super) fn cancel_turn(&mut self) -> Result<(), Error> {
+        let Some(turn) = &self.state().turn else { return Ok(()) };
+        if turn.interrupted.is_some() {
+            return Ok(());
+        }
+        if turn.untold.is_some() {
+            // The agent never heard of it, so there is nobody to interrupt.
+            self.close_turn_as(EndReason::Cancelled, "", "cancelled before the agent was ready");
+            return Ok(());
+        }
+        self.interrupt(Interrupt::Cancelled);
+        Ok(())
+    }
+
+    fn interrupt(&mut self, reason: Interrupt) {
+        let Some(turn) = self.state().turn.as_ref().map(|turn| turn.id) else { return };
+        self.record(EventKind::InterruptRequested { turn, reason });
+        self.tell(AgentInput::Interrupt);
+        self.arm(Timer::Interrupt, limits::INTERRUPT_WAIT);
+    }
+
+    pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Error> {
+        if self.state().mode == mode {
+            return Ok(());
+        }
+        self.record(EventKind::ModeChanged { mode });
+        if self.has_live_agent() {
+            self.tell(AgentInput::SetMode(mode));
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_model(&mut self, model: String) -> Result<(), Error> {
+        if !self.has_live_agent() {
+            return Err(self.wrong_state("the model can be changed while it is RUNNING or WORKING"));
+        }
+        self.record(EventKind::ModelChanged { model: model.clone() });
+        self.tell(AgentInput::SetModel(model));
+        Ok(())
+    }
+
+    pub(super) fn compact(&mut self) -> Result<(), Error> {
+        if self.state().status != Status::Running {
+            return Err(self.wrong_state("compaction needs a RUNNING one"));
+        }
+        self.open_turn(Origin::Client, "/compact".to_owned(), Vec::new(), String::new());
+        self.change_status(Status::Working, "compacting");
+        self.tell(AgentInput::Compact);
+        Ok(())
+    }
+
+    pub(super) fn agent(&mut self, event: AgentEvent) {
+        if !self.state().status.has_agent() {
+            return;
+        }
+        match event {
+            AgentEvent::Ready { native_session, model, version } => {
+                self.agent_ready(native_session, model, version);
+            }
+            AgentEvent::TurnStarted => self.agent_began_turn(),
+            AgentEvent::TurnEnded { reason, text, error } => self.agent_ended_turn(reason, text, error),
+            AgentEvent::Asked { native, ask } => self.asked(native, ask),
+            AgentEvent::Withdrew { native } => self.withdrew(&native),
+            AgentEvent::Usage { usage, context_tokens, context_window } => {
+                self.record(EventKind::UsageReported { usage, context_tokens, context_window });
+                self.check_budget();
+            }
+            AgentEvent::Broken { message } => {
+                self.end_by_force(Error::new(ErrorCode::ProviderCrashed, message));
+            }
+            AgentEvent::ToolFinished { call, ok, output } => {
+                let tool = self.state().turn.as_ref().and_then(|turn| turn.calls.get(&call)).cloned();
+                self.record(EventKind::ToolFinished { call, tool: tool.unwrap_or_default(), ok, output });
+            }
+            AgentEvent::Mode(mode) => {
+                if self.state().mode != mode {
+                    self.record(EventKind::ModeChanged { mode });
+                }
+            }
+            AgentEvent::Model(model) => {
+                if self.state().model != model {
+                    self.record(EventKind::ModelChanged { model });
+                }
+            }
+            plain => self.record(plain_record(plain)),
+        }
+    }
+
+    fn agent_began_turn(&mut self) {
+        if self.state().turn.is_none() && self.state().status == Status::Running {
+            self.open_turn(Origin::Agent, String::new(), Vec::new(), String::new());
+            self.change_status(Status::Working, "the agent began a turn by itself");
+        }
+    }
+
+    fn agent_ended_turn(&mut self, reason: EndReason, text: String, error: String) {
+        let Some(turn) = &self.state().turn else { return };
+        let reason = match (turn.interrupted, reason) {
+            (Some(Interrupt::Cancelled), EndReason::Failed | EndReason::Cancelled) => EndReason::Cancelled,
+            (Some(Interrupt::BudgetExceeded), EndReason::Failed | EndReason::Cancelled) => {
+                EndReason::BudgetExceeded
+            }
+            (_, reason) => reason,
+        };
+        self.disarm(Timer::Interrupt);
+        self.close_turn_as(reason, &text, &error);
+        match self.state().status {
+            Status::Working => self.change_status(Status::Running, "the turn ended"),
+            Status::Stopping if self.machine.stopping.as_ref().is_some_and(|stop| !stop.asked) => {
+                self.disarm(Timer::Grace);
+                self.ask_to_leave();
+            }
+            _ => {}
+        }
+    }
+
+    fn check_budget(&mut self) {
+        let budget = self.machine.spec.max_tokens;
+        if !self.state().usage.exceeds(budget) {
+            return;
+        }
+        let Some(turn) = &self.state().turn else { return };
+        if turn.interrupted.is_some() {
+            return;
+        }
+        let spent = self.state().usage.budgeted_tokens();
+        self.record(EventKind::Notice {
+            level: Level::Error,
+            code: Some(ErrorCode::BudgetExceeded),
+            message: format!("the session has used {spent} of its {budget} tokens; the turn is ended"),
+        });
+        self.interrupt(Interrupt::BudgetExceeded);
+    }
+
+    /// Ends what is open in the turn and the turn itself; does nothing without one.
+    pub(super) fn close_turn(&mut self, reason: EndReason, error: &str) {
+        self.close_turn_as(reason, "", error);
+    }
+
+    pub(super) fn close_turn_as(&mut self, reason: EndReason, text: &str, error: &str) {
+        self.withdraw_all("the turn ended");
+        let Some(turn) = self.state().turn.clone() else { return };
+        for (call, tool) in turn.calls {
+            let output = "not finished when the turn ended".to_owned();
+            self.record(EventKind::ToolFinished { call, tool, ok: false, output });
+        }
+        self.record(EventKind::TurnEnded {
+            turn: turn.id,
+            reason,
+            text: text.to_owned(),
+            error: error.to_owned(),
+        });
+    }
+}
+
+/// What is recorded as it was reported.
+fn plain_record(event: AgentEvent) -> EventKind {
+    match event {
+        AgentEvent::Text { text, parent } => EventKind::TextDelta { text, parent },
+        AgentEvent::Thinking { text, parent } => EventKind::ThinkingDelta { text, parent },
+        AgentEvent::ToolStarted { call, tool, input, title, parent } => {
+            EventKind::ToolStarted { call, tool, input, title, parent }
+        }
+        AgentEvent::ToolProgress { call, output } => EventKind::ToolProgress { call, output },
+        AgentEvent::Todos(todos) => EventKind::TodosChanged { todos },
+        AgentEvent::PlanMode(on) => EventKind::PlanModeChanged { on },
+        AgentEvent::Commands(commands) => EventKind::CommandsChanged { commands },
+        AgentEvent::Compacted { tokens_before, tokens_after, summary } => {
+            EventKind::Compacted { tokens_before, tokens_after, summary }
+        }
+        AgentEvent::WorkerStarted { worker, call, title } => EventKind::WorkerStarted { worker, call, title },
+        AgentEvent::WorkerProgressed { worker, summary } => EventKind::WorkerProgressed { worker, summary },
+        AgentEvent::WorkerFinished { worker, ok, summary } => {
+            EventKind::WorkerFinished { worker, ok, summary }
+        }
+        AgentEvent::Notice { level, message } => EventKind::Notice { level, code: None, message },
+        AgentEvent::Logged(line) => EventKind::AgentLogged { line },
+        AgentEvent::Unparsed { raw, length } => EventKind::Unparsed { raw, length },
+        // The rest has rules of its own and never comes here; kept visible instead of lost.
+        other => EventKind::Unparsed { raw: format!("{:?}", Input::Agent(other)), length: None },
+    }
+}

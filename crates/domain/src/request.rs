@@ -1,0 +1,117 @@
+//! Requests of an agent that wait for an answer: permissions and questions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::{CallId, RequestId};
+use crate::permission::Decision;
+use crate::time::Timestamp;
+
+/// What a permission request is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PermissionAsk {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    pub tool: String,
+    pub input: Value,
+    /// One line for a person.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Call of the sub-agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<CallId>,
+}
+
+/// One question with its choices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub header: String,
+    pub text: String,
+    #[serde(default)]
+    pub options: Vec<QuestionOption>,
+    #[serde(default)]
+    pub multi_select: bool,
+}
+
+/// A choice of a question.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QuestionOption {
+    pub label: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Ask {
+    Permission(PermissionAsk),
+    Question {
+        questions: Vec<Question>,
+        call: Option<CallId>,
+    },
+    /// A tool that a client runs for the agent.
+    ClientTool {
+        call: CallId,
+        tool: String,
+        input: Value,
+    },
+}
+
+/// A request that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pending {
+    pub id: RequestId,
+    /// How the agent calls it; told back with the answer.
+    pub native: String,
+    pub asked_at: Timestamp,
+    pub ask: Ask,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    Decided {
+        decision: Decision,
+    },
+    Answered {
+        answers: BTreeMap<String, String>,
+    },
+    ToolReturned {
+        ok: bool,
+    },
+    /// The agent no longer waits for it.
+    Withdrawn {
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// Returns one word for lists.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Decided { decision: Decision::AllowOnce } => "allowed once",
+            Self::Decided { decision: Decision::AllowSession } => "allowed for the session",
+            Self::Decided { decision: Decision::Deny } => "denied",
+            Self::Decided { decision: Decision::DenyAndStop } => "denied and stopped",
+            Self::Answered { .. } => "answered",
+            Self::ToolReturned { ok: true } => "returned",
+            Self::ToolReturned { ok: false } => "failed",
+            Self::Withdrawn { .. } => "withdrawn",
+        }
+    }
+}
+
+/// A request that was settled, and by whom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settled {
+    pub request: Pending,
+    pub outcome: Outcome,
+    pub by: String,
+    pub at: Timestamp,
+}

@@ -1,0 +1,143 @@
+//! What a session is when it is created, and the states it can be in. What happens to it later is in `state`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CampaignId, SessionId};
+use crate::permission::Mode;
+use crate::time::Timestamp;
+
+/// A kind of agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProviderKind {
+    ClaudeCode,
+    Openclaw,
+    Codex,
+    OpenaiApi,
+    /// Any agent that speaks the Agent Client Protocol.
+    Acp,
+    /// The built-in agent that follows a script in its prompt; needs no model.
+    Scripted,
+}
+
+impl ProviderKind {
+    /// Every provider.
+    pub const ALL: [ProviderKind; 6] =
+        [Self::ClaudeCode, Self::Openclaw, Self::Codex, Self::OpenaiApi, Self::Acp, Self::Scripted];
+
+    /// Returns the printed name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Openclaw => "openclaw",
+            Self::Codex => "codex",
+            Self::OpenaiApi => "openai-api",
+            Self::Acp => "acp",
+            Self::Scripted => "scripted",
+        }
+    }
+
+    /// Reads the printed name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text)
+    }
+}
+
+/// The eight states of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Status {
+    #[default]
+    Created,
+    Starting,
+    /// Idle, waiting for input.
+    Running,
+    /// A turn is open.
+    Working,
+    Stopping,
+    /// Terminal: clean end.
+    Stopped,
+    /// Terminal: an error ended it.
+    Failed,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Status; 7] = [
+        Self::Created,
+        Self::Starting,
+        Self::Running,
+        Self::Working,
+        Self::Stopping,
+        Self::Stopped,
+        Self::Failed,
+    ];
+
+    /// Returns whether only a restart or a resume leaves it.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Stopped | Self::Failed)
+    }
+
+    /// Returns whether an agent process may exist.
+    pub fn has_agent(self) -> bool {
+        matches!(self, Self::Starting | Self::Running | Self::Working | Self::Stopping)
+    }
+
+    /// Returns the printed name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Created => "CREATED",
+            Self::Starting => "STARTING",
+            Self::Running => "RUNNING",
+            Self::Working => "WORKING",
+            Self::Stopping => "STOPPING",
+            Self::Stopped => "STOPPED",
+            Self::Failed => "FAILED",
+        }
+    }
+
+    /// Reads the printed name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == text)
+    }
+}
+
+/// When the agent of a session starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Launch {
+    /// At once.
+    #[default]
+    Now,
+    /// With the first prompt; a stopped session starts again with the next one.
+    OnPrompt,
+}
+
+/// What a session was created with. Never changes, but for the overrides a restart may bring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionSpec {
+    pub id: SessionId,
+    pub campaign_id: Option<CampaignId>,
+    pub provider: ProviderKind,
+    /// Empty: the provider's default.
+    pub model: String,
+    pub name: String,
+    pub festival_id: String,
+    pub task_id: String,
+    pub parent: Option<SessionId>,
+    pub working_dir: PathBuf,
+    pub provider_config: BTreeMap<String, String>,
+    /// Added to the agent's environment. May hold secrets: never shown, never in the journal.
+    pub environment: BTreeMap<String, String>,
+    /// Token budget; 0: unlimited.
+    pub max_tokens: u64,
+    /// Counted from the start of the session.
+    pub timeout: Option<Duration>,
+    pub mode: Mode,
+    pub launch: Launch,
+    pub created_at: Timestamp,
+}

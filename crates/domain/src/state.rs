@@ -1,0 +1,219 @@
+//! What a session has become: the fold of its journal. `evolve` is the only way state changes, so that replaying a
+//! journal and having lived through it give the same state.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ErrorCode;
+use crate::event::{ClientTool, EventKind, Todo};
+use crate::id::RequestId;
+use crate::limits;
+use crate::permission::{Grant, Mode};
+use crate::request::{Pending, Settled};
+use crate::session::{SessionSpec, Status};
+use crate::time::Timestamp;
+use crate::turn::{Turn, UntoldPrompt};
+use crate::usage::Usage;
+
+/// The changing part of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    pub status: Status,
+    pub name: String,
+    pub model: String,
+    pub mode: Mode,
+    /// 0: no process.
+    pub pid: u32,
+    pub restart_count: u32,
+    pub error: String,
+    pub error_code: Option<ErrorCode>,
+    /// How the agent calls the conversation; empty until it says.
+    pub native_session: String,
+    pub usage: Usage,
+    pub started_at: Option<Timestamp>,
+    pub last_activity_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub turn: Option<Turn>,
+    /// Turns begun so far.
+    pub turns: u64,
+    pub requests: BTreeMap<RequestId, Pending>,
+    pub requests_opened: u64,
+    pub settled: VecDeque<Settled>,
+    pub grants: Vec<Grant>,
+    pub tools: BTreeMap<String, Vec<ClientTool>>,
+    pub todos: Vec<Todo>,
+    pub input_holder: Option<String>,
+    pub stderr_tail: VecDeque<String>,
+}
+
+impl State {
+    /// Returns the state of a session in which nothing has happened yet.
+    pub fn new(spec: &SessionSpec) -> Self {
+        Self { name: spec.name.clone(), model: spec.model.clone(), mode: spec.mode, ..Self::default() }
+    }
+
+    /// Takes in what happened.
+    pub fn evolve(&mut self, at: Timestamp, kind: &EventKind) {
+        match kind {
+            EventKind::StatusChanged { .. }
+            | EventKind::AgentStarted { .. }
+            | EventKind::AgentReady { .. }
+            | EventKind::AgentExited { .. }
+            | EventKind::AgentLogged { .. }
+            | EventKind::Restarted { .. } => self.evolve_life(at, kind),
+            EventKind::TurnStarted { .. }
+            | EventKind::TurnEnded { .. }
+            | EventKind::InterruptRequested { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. } => self.evolve_turn(at, kind),
+            EventKind::RequestOpened { .. } | EventKind::RequestSettled { .. } => {
+                self.evolve_requests(at, kind)
+            }
+            EventKind::Renamed { name } => self.name.clone_from(name),
+            EventKind::ModeChanged { mode } => self.mode = *mode,
+            EventKind::ModelChanged { model } => self.model.clone_from(model),
+            EventKind::TodosChanged { todos } => self.todos.clone_from(todos),
+            EventKind::UsageReported { usage, .. } => self.usage.add(usage),
+            EventKind::ActivityReported { tokens_input, tokens_output, .. } => {
+                let reported =
+                    Usage { input_tokens: *tokens_input, output_tokens: *tokens_output, ..Usage::default() };
+                self.usage.add(&reported);
+                self.last_activity_at = Some(at);
+            }
+            EventKind::ToolsRegistered { source, tools } => {
+                self.tools.insert(source.clone(), tools.clone());
+            }
+            EventKind::InputHolderChanged { holder } => self.input_holder.clone_from(holder),
+            EventKind::TextDelta { .. }
+            | EventKind::ThinkingDelta { .. }
+            | EventKind::ToolProgress { .. }
+            | EventKind::MessageAdded { .. } => self.last_activity_at = Some(at),
+            EventKind::SessionCreated { .. }
+            | EventKind::PlanModeChanged { .. }
+            | EventKind::CommandsChanged { .. }
+            | EventKind::Compacted { .. }
+            | EventKind::WorkerStarted { .. }
+            | EventKind::WorkerProgressed { .. }
+            | EventKind::WorkerFinished { .. }
+            | EventKind::Notice { .. }
+            | EventKind::Unparsed { .. } => {}
+        }
+    }
+
+    fn evolve_life(&mut self, at: Timestamp, kind: &EventKind) {
+        match kind {
+            EventKind::StatusChanged { to, message, code, .. } => self.change_status(at, *to, message, *code),
+            EventKind::AgentStarted { pid } => self.pid = *pid,
+            EventKind::AgentReady { native_session, model, .. } => {
+                if !native_session.is_empty() {
+                    self.native_session.clone_from(native_session);
+                }
+                if !model.is_empty() {
+                    self.model.clone_from(model);
+                }
+                if let Some(turn) = &mut self.turn {
+                    turn.untold = None;
+                }
+            }
+            EventKind::AgentExited { .. } => self.pid = 0,
+            EventKind::AgentLogged { line } => {
+                if self.stderr_tail.len() == limits::STDERR_TAIL_LINES {
+                    self.stderr_tail.pop_front();
+                }
+                self.stderr_tail.push_back(line.chars().take(500).collect());
+            }
+            EventKind::Restarted { count } => {
+                self.restart_count = *count;
+                self.stderr_tail.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn change_status(&mut self, at: Timestamp, to: Status, message: &str, code: Option<ErrorCode>) {
+        if to == Status::Starting {
+            self.started_at = Some(at);
+            self.ended_at = None;
+            self.error.clear();
+            self.error_code = None;
+        }
+        if to.is_terminal() {
+            self.ended_at = Some(at);
+            self.pid = 0;
+        }
+        if to == Status::Failed {
+            message.clone_into(&mut self.error);
+            self.error_code = code;
+        }
+        self.status = to;
+        self.last_activity_at = Some(at);
+    }
+
+    fn evolve_turn(&mut self, at: Timestamp, kind: &EventKind) {
+        self.last_activity_at = Some(at);
+        match kind {
+            EventKind::TurnStarted { turn, prompt, attachments, .. } => {
+                self.turns = turn.0;
+                let told = matches!(self.status, Status::Running | Status::Working);
+                self.turn = Some(Turn {
+                    id: *turn,
+                    untold: (!told)
+                        .then(|| UntoldPrompt { text: prompt.clone(), attachments: attachments.clone() }),
+                    interrupted: None,
+                    calls: BTreeMap::new(),
+                });
+            }
+            EventKind::TurnEnded { .. } => self.turn = None,
+            EventKind::InterruptRequested { reason, .. } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.interrupted = Some(*reason);
+                }
+            }
+            EventKind::ToolStarted { call, tool, .. } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.calls.insert(call.clone(), tool.clone());
+                }
+            }
+            EventKind::ToolFinished { call, .. } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.calls.remove(call);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn evolve_requests(&mut self, at: Timestamp, kind: &EventKind) {
+        match kind {
+            EventKind::RequestOpened { request, native, ask } => {
+                self.requests_opened = request.0;
+                let pending =
+                    Pending { id: *request, native: native.clone(), asked_at: at, ask: ask.clone() };
+                self.requests.insert(*request, pending);
+            }
+            EventKind::RequestSettled { request, outcome, by, grant, .. } => {
+                if let Some(grant) = grant {
+                    self.grants.push(grant.clone());
+                }
+                let Some(pending) = self.requests.remove(request) else { return };
+                if self.settled.len() == limits::REQUESTS_SETTLED_KEPT {
+                    self.settled.pop_front();
+                }
+                self.settled.push_back(Settled {
+                    request: pending,
+                    outcome: outcome.clone(),
+                    by: by.clone(),
+                    at,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns how a request was settled, if it was and that is still remembered.
+    pub fn settled_request(&self, id: RequestId) -> Option<&Settled> {
+        self.settled.iter().rev().find(|settled| settled.request.id == id)
+    }
+}

@@ -1,0 +1,62 @@
+//! Counting tokens and money, and the budget that bounds them.
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens and cost, either of one report (a difference) or of a whole session (a sum).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens sent to the model that were not read from a cache.
+    pub input_tokens: u64,
+    /// Tokens the model produced.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's prompt cache; they do not count against a budget.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_read_tokens: u64,
+    /// Tokens written to the provider's prompt cache; part of `input_tokens` already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
+    /// Cost as the agent reports it, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost_micro_usd: u64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+impl Usage {
+    /// Adds a report to a sum.
+    pub fn add(&mut self, more: &Usage) {
+        self.input_tokens = self.input_tokens.saturating_add(more.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(more.output_tokens);
+        self.cache_read_tokens = self.cache_read_tokens.saturating_add(more.cache_read_tokens);
+        self.cache_write_tokens = self.cache_write_tokens.saturating_add(more.cache_write_tokens);
+        self.cost_micro_usd = self.cost_micro_usd.saturating_add(more.cost_micro_usd);
+    }
+
+    /// Returns what is in `self` beyond `reported`, field by field.
+    pub fn beyond(&self, reported: &Usage) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens.saturating_sub(reported.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(reported.output_tokens),
+            cache_read_tokens: self.cache_read_tokens.saturating_sub(reported.cache_read_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_sub(reported.cache_write_tokens),
+            cost_micro_usd: self.cost_micro_usd.saturating_sub(reported.cost_micro_usd),
+        }
+    }
+
+    /// Returns whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        *self == Usage::default()
+    }
+
+    /// Returns what counts against a token budget.
+    pub fn budgeted_tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Returns whether a budget (0: unlimited) is used up.
+    pub fn exceeds(&self, max_tokens: u64) -> bool {
+        max_tokens > 0 && self.budgeted_tokens() >= max_tokens
+    }
+}

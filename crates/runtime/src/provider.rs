@@ -1,0 +1,142 @@
+//! The port every agent plugs into. A provider that is a program gives a plan to start it and a codec for its
+//! lines; one that lives in the daemon gives an agent object. Nothing outside `providers` knows which one it is.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use domain::{AgentEvent, AgentInput, Error, ErrorCode, ProviderKind, SessionSpec, State};
+use tokio::sync::mpsc;
+
+/// A kind of agent that can be run.
+pub trait Provider: Send + Sync {
+    fn kind(&self) -> ProviderKind;
+
+    fn capabilities(&self) -> Capabilities;
+
+    /// Checks model and `provider_config` before anything is created. Names the field that is wrong.
+    fn check(&self, spec: &SessionSpec) -> Result<(), Error>;
+
+    /// Says how to start the agent. May look at the disk, starts nothing itself.
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error>;
+
+    /// Returns the codec of an agent that is running already, from what `Codec::save` gave.
+    fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error>;
+
+    /// Says whether the agent can be run here.
+    fn availability(&self) -> Availability;
+}
+
+/// What a provider can do; optional abilities that a surface may offer or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It is a process of its own and outlives the daemon.
+    pub process: bool,
+    pub resume: bool,
+    pub steer: bool,
+    pub questions: bool,
+    pub attachments: bool,
+    pub compaction: bool,
+}
+
+/// Whether an agent can be run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    Installed {
+        program: PathBuf,
+        version: Option<String>,
+    },
+    /// Part of the daemon.
+    BuiltIn,
+    /// `remedy` says what to install or set.
+    Missing {
+        remedy: String,
+    },
+}
+
+/// What a provider needs to know to start an agent.
+pub struct LaunchRequest<'a> {
+    pub spec: &'a SessionSpec,
+    pub state: &'a State,
+    /// Take up the conversation named by `state.native_session`.
+    pub resume: bool,
+    /// The complete environment for agents, cleaned, with the request's own entries added.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// How to start an agent.
+pub enum LaunchPlan {
+    Process(ProcessLaunch),
+    InProcess(Box<dyn InProcessAgent>),
+}
+
+/// A program to run and the codec for what it says.
+pub struct ProcessLaunch {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    pub environment: Vec<(OsString, OsString)>,
+    pub codec: Box<dyn Codec>,
+}
+
+/// Translates between an agent's lines and our words. Pure: no I/O, no clock. Its state is saved in the same
+/// transaction as the events it produced, so that a daemon that comes back goes on in the middle of a turn.
+pub trait Codec: Send {
+    /// Writes what the agent must be told first.
+    fn open(&mut self, wire: &mut Vec<u8>);
+
+    /// Takes one line of output, without its line end.
+    fn decode(&mut self, line: &[u8], out: &mut Decoded);
+
+    /// Writes the lines that tell the agent something. Writing nothing is fine where the agent needs nothing.
+    fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error>;
+
+    /// Returns what `Provider::codec` needs to go on from here.
+    fn save(&self) -> String;
+}
+
+/// What one line meant.
+#[derive(Default)]
+pub struct Decoded {
+    pub events: Vec<AgentEvent>,
+    /// Lines the agent must be answered, such as replies to its own calls.
+    pub replies: Vec<u8>,
+}
+
+/// An agent that lives in the daemon. Reports through the channel it was started with.
+pub trait InProcessAgent: Send {
+    fn start(&mut self, events: mpsc::Sender<AgentEvent>);
+
+    /// Never blocks; long work goes to a task of its own.
+    fn tell(&mut self, input: AgentInput) -> Result<(), Error>;
+
+    /// Ends it at once.
+    fn stop(&mut self);
+}
+
+/// The providers this daemon has.
+#[derive(Clone, Default)]
+pub struct Providers {
+    all: Vec<Arc<dyn Provider>>,
+}
+
+impl Providers {
+    /// Collects providers; a later one of the same kind replaces an earlier one.
+    pub fn new(all: Vec<Arc<dyn Provider>>) -> Self {
+        Self { all }
+    }
+
+    /// Returns the provider of a kind, or OBEY-2002.
+    pub fn get(&self, kind: ProviderKind) -> Result<&Arc<dyn Provider>, Error> {
+        self.all.iter().rev().find(|provider| provider.kind() == kind).ok_or_else(|| {
+            Error::new(
+                ErrorCode::ProviderUnsupported,
+                format!("provider: {} is not supported by this daemon", kind.name()),
+            )
+        })
+    }
+
+    /// Returns every provider.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
+        self.all.iter()
+    }
+}
