@@ -1,4 +1,17 @@
 //! Sessions running: supervisor, session actors, the journal and its store, agent processes, campaigns.
 //! Everything stateful lives here. Knows no protocol and no single agent; those plug into `provider`.
 
+pub mod campaign;
+pub mod clock;
+mod environment;
+mod ids;
+pub mod journal;
+pub mod limits;
+pub mod process;
 pub mod provider;
+pub mod session;
+pub mod store;
+pub mod supervisor;
+
+pub use session::{Applied, SessionHandle, Snapshot};
+pub use supervisor::{NewSession, Supervisor};

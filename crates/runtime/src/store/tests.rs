@@ -1,0 +1,1 @@
+//! The store keeps what it said it kept.
