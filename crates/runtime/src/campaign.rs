@@ -148,7 +148,9 @@ fn name_taken(name: &str, other: &CampaignRow) -> Error {
 fn not_found(id_or_name: &str) -> Error {
     Error::new(
         ErrorCode::CampaignNotFound,
-        format!("campaign_id: there is no campaign {id_or_name:?}; register it with `obey campaign add PATH`"),
+        format!(
+            "campaign_id: there is no campaign {id_or_name:?}; register it with `obey campaign add PATH`"
+        ),
     )
 }
 
@@ -169,9 +171,12 @@ pub fn resolve_root(root: &Path) -> Result<PathBuf, Error> {
     }
     let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
     if resolved == Path::new("/") || Some(&resolved) == home.as_ref() {
-        return Err(failed(format!("{} holds more than one project; name a folder in it", resolved.display())));
+        return Err(failed(format!(
+            "{} holds more than one project; name a folder in it",
+            resolved.display()
+        )));
     }
-    if metadata.uid() != crate::process::own_uid() {
+    if metadata.uid() != crate::own_uid() {
         return Err(failed(format!("{} belongs to another user", resolved.display())));
     }
     Ok(resolved)

@@ -104,8 +104,9 @@ pub fn of_agent(
     spec: &SessionSpec,
     socket: &std::path::Path,
 ) -> Vec<(OsString, OsString)> {
-    let mut all: BTreeMap<OsString, OsString> =
-        inherited.filter(|(name, _)| name.to_str().is_some_and(|name| !listed(NOT_INHERITED, name))).collect();
+    let mut all: BTreeMap<OsString, OsString> = inherited
+        .filter(|(name, _)| name.to_str().is_some_and(|name| !listed(NOT_INHERITED, name)))
+        .collect();
     for (name, value) in &spec.environment {
         all.insert(name.into(), value.into());
     }

@@ -15,3 +15,10 @@ pub mod supervisor;
 
 pub use session::{Applied, SessionHandle, Snapshot};
 pub use supervisor::{NewSession, Supervisor};
+
+/// Returns the user this daemon runs as.
+#[allow(unsafe_code)]
+pub fn own_uid() -> u32 {
+    // SAFETY: geteuid takes nothing, touches nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Input, Machine, StopStep, Timestamp, event::Level};
+use domain::event::Level;
+use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::handle::{Applied, Message, SessionHandle, Snapshot};
-use super::link::{self, Agent, Heard, Ingested};
+use super::link::{self, Agent, Heard, Ingested, ProcessAgent};
 use super::plan::{After, Plan};
 use super::run::Reattached;
 use super::timers::Timers;
@@ -15,7 +16,7 @@ use super::{Services, SharedServices};
 use crate::clock;
 use crate::journal::Stream;
 use crate::limits;
-use crate::process::Batch;
+use crate::process::{Batch, End, Next};
 use crate::store::sessions::{self, StateColumns};
 use crate::store::{Durability, SessionRow, SpoolMark};
 
@@ -55,7 +56,11 @@ struct Undo {
 
 impl Actor {
     /// Starts the actor of a stored session.
-    pub(crate) fn start(services: &SharedServices, row: SessionRow, beginning: Beginning) -> (SessionHandle, Task) {
+    pub(crate) fn start(
+        services: &SharedServices,
+        row: SessionRow,
+        beginning: Beginning,
+    ) -> (SessionHandle, Task) {
         let (sender, mailbox) = mpsc::channel(limits::MAILBOX_MAX);
         let id = row.spec.id.clone();
         let stream = services.journal.stream(&id, row.key, row.last_seq);
@@ -165,7 +170,7 @@ impl Actor {
 
     async fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Output(batch) => self.take_output(&batch).await,
+            Heard::Output(next) => self.hear_process(next).await,
             Heard::Event(event) => self.take(Input::Agent(event)).await,
             Heard::Silence => {
                 self.agent = Agent::None;
@@ -174,31 +179,67 @@ impl Actor {
         }
     }
 
+    async fn hear_process(&mut self, next: Next) {
+        match next {
+            Next::Records(batch) => self.take_output(&batch).await,
+            Next::Ended(end) => self.take_end(end, link::exit_of(end)).await,
+            Next::Corrupt { at, fault } => {
+                let message = format!("its output on disk is damaged at {at:?}: {fault:?}");
+                self.terminate(StopStep::Kill);
+                self.take_end(End::ShimLost, Exit { message, ..Exit::default() }).await;
+            }
+            Next::Refused(refusal) => {
+                // Another daemon serves this agent now; this one must not touch the session any more.
+                tracing::error!(session = %self.machine.spec().id, ?refusal, "another daemon has taken over");
+                self.agent = Agent::None;
+                self.mailbox.close();
+            }
+            Next::Unreadable(error) => {
+                tracing::error!(session = %self.machine.spec().id, %error, "cannot read the spool; trying again");
+                tokio::time::sleep(limits::STORE_RETRY_WAIT).await;
+            }
+        }
+    }
+
     async fn take_output(&mut self, batch: &Batch) {
         let Agent::Process(process) = &mut self.agent else { return };
-        let Ingested { inputs, replies, applied, mark, ended } = process.ingest(batch);
+        let ingested = process.ingest(batch);
+        let after = self.take_ingested(ingested).await;
+        if let Agent::Process(process) = &mut self.agent
+            && let Err(error) = process.link.discard_before(batch.after.segment)
+        {
+            tracing::warn!(%error, "cannot delete output that was read");
+        }
+        self.carry_out(after).await;
+    }
+
+    async fn take_end(&mut self, end: End, exit: Exit) {
+        let Agent::Process(process) = &mut self.agent else { return };
+        let ingested = process.finish(exit);
+        let after = self.take_ingested(ingested).await;
+        self.release_agent(end).await;
+        self.carry_out(after).await;
+    }
+
+    /// Writes and shows what output meant; returns what is then to be done.
+    async fn take_ingested(&mut self, ingested: Ingested) -> Vec<After> {
         let mut plan = Plan::default();
-        for (at, input) in inputs {
+        for (at, input) in ingested.inputs {
             self.decide_unrefusable(at, input, &mut plan);
         }
-        for bytes in replies {
+        for bytes in ingested.replies {
             self.send(bytes, &mut plan);
         }
         // Without events there is nothing to lose: the same bytes would be read again.
-        if plan.events.is_empty() && plan.write.outbox.is_empty() && applied.is_none() {
-            return;
+        if plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none() {
+            return plan.after;
         }
-        plan.write.spool = Some(mark);
-        plan.write.applied = plan.write.applied.max(applied);
+        // A run that begins in this very step has a spool of its own.
+        plan.write.spool.get_or_insert(ingested.mark);
+        plan.write.applied = plan.write.applied.max(ingested.applied);
         self.commit_at_last(&mut plan).await;
         self.show(&mut plan);
-        if ended {
-            self.release_agent().await;
-        }
-        self.carry_out(plan.after).await;
-        if let Agent::Process(process) = &mut self.agent {
-            process.link.discard_before(batch.after().segment);
-        }
+        plan.after
     }
 
     /// Takes in something that happened; it cannot be refused.
@@ -346,12 +387,13 @@ impl Actor {
             match after {
                 After::Send { write_id, bytes } => {
                     if let Agent::Process(process) = &mut self.agent {
-                        process.link.write(write_id, &bytes);
+                        deliver(process, write_id, &bytes);
                     }
                 }
                 After::Tell(input) => {
                     if let Err(error) = link::tell_in_process(&mut self.agent, input) {
-                        Box::pin(self.take(Input::Agent(AgentEvent::Broken { message: error.message }))).await;
+                        Box::pin(self.take(Input::Agent(AgentEvent::Broken { message: error.message })))
+                            .await;
                     }
                 }
                 After::Launch { resume } => Box::pin(self.launch_run(resume)).await,
@@ -423,12 +465,19 @@ impl Actor {
         match (outbox, &mut self.agent) {
             (Ok(writes), Agent::Process(process)) => {
                 for (write_id, bytes) in writes {
-                    process.link.write(write_id, &bytes);
+                    deliver(process, write_id, &bytes);
                 }
             }
             (Err(error), _) => tracing::error!(%error, "cannot read the outbox"),
             (Ok(_), _) => {}
         }
+    }
+}
+
+/// Hands bytes to the shim. They are in the outbox, so a shim that cannot be reached now gets them later, or is gone.
+fn deliver(process: &ProcessAgent, write_id: u64, bytes: &[u8]) {
+    if let Err(error) = process.link.write(write_id, bytes) {
+        tracing::warn!(%error, write_id, "input waits in the outbox");
     }
 }
 

@@ -24,9 +24,14 @@ pub struct Applied {
 }
 
 pub(crate) enum Message {
-    Command { command: Command, reply: oneshot::Sender<Result<Applied, Error>> },
+    Command {
+        command: Command,
+        reply: oneshot::Sender<Result<Applied, Error>>,
+    },
     /// The daemon leaves; agents that are processes stay.
-    Detach { done: oneshot::Sender<()> },
+    Detach {
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// The way to a session. Cheap to clone.

@@ -6,7 +6,8 @@ use domain::{AgentEvent, AgentInput, Error, Exit, Input, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::clock;
-use crate::process::{Batch, Ending, Line, LineAssembler, Link, Position, Stream};
+use crate::process::lines::{Carry, Line, LineAssembler, Oversize};
+use crate::process::{self, Batch, End, Link, Next, Position, Stream};
 use crate::provider::{Codec, Decoded, InProcessAgent};
 use crate::store::SpoolMark;
 
@@ -19,7 +20,7 @@ pub(super) enum Agent {
 
 /// What an agent brought.
 pub(super) enum Heard {
-    Output(Batch),
+    Output(Next),
     Event(AgentEvent),
     /// The agent inside the daemon is gone.
     Silence,
@@ -53,7 +54,6 @@ pub(super) struct Ingested {
     pub(super) replies: Vec<Vec<u8>>,
     pub(super) applied: Option<u64>,
     pub(super) mark: SpoolMark,
-    pub(super) ended: bool,
 }
 
 impl ProcessAgent {
@@ -63,8 +63,10 @@ impl ProcessAgent {
 
     /// Goes on where a stored mark says.
     pub(super) fn resumed(link: Link, codec: Box<dyn Codec>, dir: PathBuf, carry: &[u8]) -> Self {
-        let (out, err) = split_carry(carry);
-        Self { link, codec, dir, out: LineAssembler::restore(out), err: LineAssembler::restore(err) }
+        let mut rest = carry;
+        let out = LineAssembler::restore(take_carry(&mut rest));
+        let err = LineAssembler::restore(take_carry(&mut rest));
+        Self { link, codec, dir, out, err }
     }
 
     /// Translates a batch. Everything it says is in the result; nothing is done yet.
@@ -75,27 +77,45 @@ impl ProcessAgent {
             match record.stream {
                 Stream::Out => self.take_output(at, record.payload, &mut ingested),
                 Stream::Err => {
-                    self.err.push(record.payload, |line| ingested.inputs.push((at, logged(line))));
+                    self.err.push(record.payload, &mut |line| ingested.inputs.push((at, logged(line))));
                 }
                 Stream::Input => {
-                    if let Some(id) = record.write_id() {
-                        ingested.applied = Some(id);
+                    if let Some(input) = process::Input::decode(record.payload) {
+                        ingested.applied = Some(input.write_id);
                     }
                 }
-                Stream::Meta | Stream::Exit => {}
+                Stream::Meta | Stream::Exit | Stream::Other(_) => {}
             }
         }
-        if let Some(ending) = batch.ending() {
-            self.finish(ending, &mut ingested);
-        }
-        let Position { segment, offset } = batch.after();
-        ingested.mark = SpoolMark { segment, offset, carry: join_carry(&self.out.save(), &self.err.save()) };
+        ingested.mark = self.mark(batch.after);
         ingested
+    }
+
+    /// Translates the end: what was said without a line end still counts.
+    pub(super) fn finish(&mut self, exit: Exit) -> Ingested {
+        let mut ingested = Ingested::default();
+        let now = clock::now();
+        if !self.out.carry().partial.is_empty() {
+            self.take_output(now, b"\n", &mut ingested);
+        }
+        self.err.finish(&mut |line| ingested.inputs.push((now, logged(line))));
+        ingested.inputs.push((now, Input::AgentExited(exit)));
+        ingested.mark = self.mark(self.link.position());
+        ingested
+    }
+
+    fn mark(&self, Position { segment, offset }: Position) -> SpoolMark {
+        let mut carry = Vec::new();
+        if *self.out.carry() != Carry::default() || *self.err.carry() != Carry::default() {
+            put_carry(self.out.carry(), &mut carry);
+            put_carry(self.err.carry(), &mut carry);
+        }
+        SpoolMark { segment, offset, carry }
     }
 
     fn take_output(&mut self, at: Timestamp, bytes: &[u8], ingested: &mut Ingested) {
         let codec = &mut self.codec;
-        self.out.push(bytes, |line| {
+        self.out.push(bytes, &mut |line| {
             let mut decoded = Decoded::default();
             match line {
                 Line::Whole(line) => codec.decode(line, &mut decoded),
@@ -110,25 +130,25 @@ impl ProcessAgent {
             }
         });
     }
+}
 
-    fn finish(&mut self, ending: &Ending, ingested: &mut Ingested) {
-        let now = clock::now();
-        // An agent may end without a line end; what it said still counts.
-        self.take_output(now, b"\n", ingested);
-        let exit = match ending {
-            Ending::Exited { code, signal } => {
-                Exit { code: *code, signal: *signal, message: String::new() }
-            }
-            Ending::ShimLost => {
-                Exit { message: "the process that held the agent was killed".to_owned(), ..Exit::default() }
-            }
-            Ending::Corrupt { reason } => {
-                Exit { message: format!("its output on disk is damaged: {reason}"), ..Exit::default() }
-            }
-        };
-        ingested.inputs.push((now, Input::AgentExited(exit)));
-        ingested.ended = true;
+/// Says how an agent ended.
+pub(super) fn exit_of(end: End) -> Exit {
+    match end {
+        End::Exited(exit) if exit.signal != 0 => {
+            Exit { code: None, signal: Some(exit.signal), message: lost_bytes(exit.lost_bytes) }
+        }
+        End::Exited(exit) => {
+            Exit { code: Some(exit.code), signal: None, message: lost_bytes(exit.lost_bytes) }
+        }
+        End::ShimLost => {
+            Exit { message: "the process that held the agent was killed".to_owned(), ..Exit::default() }
+        }
     }
+}
+
+fn lost_bytes(count: u64) -> String {
+    if count == 0 { String::new() } else { format!("{count} bytes of its last output could not be kept") }
 }
 
 fn logged(line: Line<'_>) -> Input {
@@ -140,22 +160,37 @@ fn logged(line: Line<'_>) -> Input {
     Input::Agent(AgentEvent::Logged(text.into_owned()))
 }
 
-/// Both carries in one blob: the length of the first, the first, the second.
-fn join_carry(out: &[u8], err: &[u8]) -> Vec<u8> {
-    if out.is_empty() && err.is_empty() {
-        return Vec::new();
+/// Stored form of a carry: length, bytes, and for a line that is too long its length so far and whether it ends in CR.
+fn put_carry(carry: &Carry, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(carry.partial.len() as u64).to_le_bytes());
+    out.extend_from_slice(&carry.partial);
+    match carry.oversize {
+        None => out.push(0),
+        Some(Oversize { length, ends_with_cr }) => {
+            out.push(1 + u8::from(ends_with_cr));
+            out.extend_from_slice(&length.to_le_bytes());
+        }
     }
-    let mut joined = Vec::with_capacity(out.len() + err.len() + 8);
-    joined.extend_from_slice(&(out.len() as u64).to_le_bytes());
-    joined.extend_from_slice(out);
-    joined.extend_from_slice(err);
-    joined
 }
 
-fn split_carry(joined: &[u8]) -> (&[u8], &[u8]) {
-    let Some((length, rest)) = joined.split_first_chunk::<8>() else { return (&[], &[]) };
-    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
-    rest.split_at(length.min(rest.len()))
+/// Reads a carry off the front; what is cut short reads as nothing carried.
+fn take_carry(rest: &mut &[u8]) -> Carry {
+    take_carry_checked(rest).unwrap_or_default()
+}
+
+fn take_carry_checked(rest: &mut &[u8]) -> Option<Carry> {
+    let (length, behind) = rest.split_first_chunk::<8>()?;
+    let (partial, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let (&mark, behind) = behind.split_first()?;
+    *rest = behind;
+    let oversize = if mark == 0 {
+        None
+    } else {
+        let (length, behind) = rest.split_first_chunk::<8>()?;
+        *rest = behind;
+        Some(Oversize { length: u64::from_le_bytes(*length), ends_with_cr: mark == 2 })
+    };
+    Some(Carry { partial: partial.to_vec(), oversize })
 }
 
 /// Tells an agent inside the daemon; one that is a process is told through the outbox.
@@ -163,5 +198,26 @@ pub(super) fn tell_in_process(agent: &mut Agent, input: AgentInput) -> Result<()
     match agent {
         Agent::InProcess { agent, .. } => agent.tell(input),
         Agent::None | Agent::Process(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_carry_reads_back() {
+        let plain = Carry { partial: b"half a li".to_vec(), oversize: None };
+        let huge = Carry {
+            partial: b"head".to_vec(),
+            oversize: Some(Oversize { length: 1 << 40, ends_with_cr: true }),
+        };
+        let mut stored = Vec::new();
+        put_carry(&plain, &mut stored);
+        put_carry(&huge, &mut stored);
+        let mut rest = stored.as_slice();
+        assert_eq!(take_carry(&mut rest), plain);
+        assert_eq!(take_carry(&mut rest), huge);
+        assert_eq!(take_carry(&mut rest), Carry::default());
     }
 }

@@ -11,10 +11,15 @@ use crate::store::sessions::{StoredEvent, json};
 /// What is done once the write is committed.
 pub(super) enum After {
     /// Bytes for the agent's process; they are in the outbox.
-    Send { write_id: u64, bytes: Vec<u8> },
+    Send {
+        write_id: u64,
+        bytes: Vec<u8>,
+    },
     /// For an agent inside the daemon.
     Tell(AgentInput),
-    Launch { resume: bool },
+    Launch {
+        resume: bool,
+    },
     Terminate(StopStep),
     Arm(Timer, Duration),
     Disarm(Timer),

@@ -9,7 +9,7 @@ use super::actor::Actor;
 use super::link::{Agent, ProcessAgent};
 use crate::environment;
 use crate::limits;
-use crate::process::{Holder, HolderLimits, Link, Position, ProcessPlan, SpawnError, Target};
+use crate::process::{End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target, tree};
 use crate::provider::{Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
 use crate::store::SpoolMark;
 
@@ -55,11 +55,11 @@ impl Actor {
             env: launch.environment,
             cwd: self.machine.spec().working_dir.clone(),
         };
-        let limits = HolderLimits { spool_max_bytes: self.services.spool_max_bytes, ..HolderLimits::default() };
+        let limits = HoldLimits { spool_bytes_max: self.services.spool_max_bytes, ..HoldLimits::default() };
         let link = Holder::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &limits)
             .await
             .map_err(|error| spawn_error(&program, &error))?;
-        let pid = link.agent_pid();
+        let pid = link.agent_pid().unwrap_or(0);
         self.agent = Agent::Process(Box::new(ProcessAgent::new(link, launch.codec, dir)));
         Ok(pid)
     }
@@ -84,12 +84,15 @@ impl Actor {
             Ok(codec) => codec,
             Err(error) => return Reattached::Lost(error.message),
         };
-        let from = Position { segment: mark.segment, offset: mark.offset };
+        let from = match mark.segment {
+            0 => Position::START,
+            segment => Position { segment, offset: mark.offset },
+        };
         let attach = Link::attach(&dir, from, self.services.epoch);
         match tokio::time::timeout(limits::REATTACH_WAIT, attach).await {
             Ok(Ok(link)) => {
                 let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry);
-                let pid = agent.link.agent_pid();
+                let pid = agent.link.agent_pid().unwrap_or(0);
                 self.agent = Agent::Process(Box::new(agent));
                 if greeted { Reattached::Held } else { Reattached::Ungreeted { pid } }
             }
@@ -113,22 +116,45 @@ impl Actor {
 
     /// One step of ending the agent. What it leads to comes back as output.
     pub(super) fn terminate(&mut self, step: StopStep) {
-        match (&mut self.agent, step) {
-            (Agent::None, _) => {}
+        let write_id = self.next_write_id();
+        let sent = match (&mut self.agent, step) {
+            (Agent::None, _) => Ok(()),
             // The farewell is in the outbox already; closing the input says the same to those who do not read it.
-            (Agent::Process(process), StopStep::Ask) => process.link.close_stdin(self.next_write_id()),
+            (Agent::Process(process), StopStep::Ask) => process.link.close_stdin(write_id),
             (Agent::Process(process), StopStep::Term) => process.link.signal(Target::Group, libc::SIGTERM),
             (Agent::Process(process), StopStep::Kill) => process.link.signal(Target::Tree, libc::SIGKILL),
-            (Agent::InProcess { agent, .. }, _) => agent.stop(),
+            (Agent::InProcess { agent, .. }, _) => {
+                agent.stop();
+                Ok(())
+            }
+        };
+        if let Err(error) = sent {
+            // The shim is gone, which its link reports as the agent's end.
+            tracing::debug!(session = %self.machine.spec().id, %error, "cannot reach the shim to end its agent");
         }
     }
 
     /// Lets go of an agent that has ended and whose end is committed; nothing of it stays behind.
-    pub(super) async fn release_agent(&mut self) {
-        if let Agent::Process(mut process) = std::mem::replace(&mut self.agent, Agent::None) {
-            process.link.release().await;
-            remove_dir(&process.dir).await;
+    pub(super) async fn release_agent(&mut self, end: End) {
+        let Agent::Process(process) = std::mem::replace(&mut self.agent, Agent::None) else { return };
+        let ProcessAgent { link, dir, .. } = *process;
+        match end {
+            // Unreachable means gone, and then there is nobody to tell.
+            End::Exited(_) => drop(link.ack_exit()),
+            End::ShimLost => kill_left_behind(&link, &dir).await,
         }
+        link.close().await;
+        remove_dir(&dir).await;
+    }
+}
+
+/// Kills what an agent left running when its shim was killed.
+async fn kill_left_behind(link: &Link, dir: &std::path::Path) {
+    let (Some(meta), Ok(mark)) = (link.meta(), tree::mark_of(dir)) else { return };
+    match tree::kill_tree(&meta, &mark).await {
+        Ok(0) => {}
+        Ok(left) => tracing::warn!(left, dir = %dir.display(), "processes of an agent resist being killed"),
+        Err(error) => tracing::warn!(%error, dir = %dir.display(), "cannot look for an agent's processes"),
     }
 }
 
@@ -136,7 +162,9 @@ impl Actor {
 pub(super) enum Reattached {
     Held,
     /// It runs, but was never told anything.
-    Ungreeted { pid: u32 },
+    Ungreeted {
+        pid: u32,
+    },
     /// The former daemon died before it started the agent.
     NeverStarted,
     /// The agent lived in the former daemon.

@@ -26,7 +26,8 @@ impl Timers {
 
     /// Waits for the next one to run out and takes it; without any, forever. Cancel-safe.
     pub(super) async fn next(&mut self) -> Timer {
-        let soonest = self.armed.iter().enumerate().min_by_key(|(_, (_, at))| *at).map(|(index, (_, at))| (index, *at));
+        let soonest =
+            self.armed.iter().enumerate().min_by_key(|(_, (_, at))| *at).map(|(index, (_, at))| (index, *at));
         let Some((index, at)) = soonest else { return std::future::pending().await };
         tokio::time::sleep_until(at).await;
         self.armed.swap_remove(index).0

@@ -80,7 +80,10 @@ pub fn find(connection: &Connection, id_or_name: &str) -> rusqlite::Result<Optio
 
 /// Returns the campaign with this root.
 pub fn find_by_path(connection: &Connection, path: &str) -> rusqlite::Result<Option<CampaignRow>> {
-    connection.prepare_cached(&format!("{SELECT} WHERE path = ?1"))?.query_row([path], campaign_row).optional()
+    connection
+        .prepare_cached(&format!("{SELECT} WHERE path = ?1"))?
+        .query_row([path], campaign_row)
+        .optional()
 }
 
 /// Returns every campaign by name.

@@ -207,7 +207,8 @@ pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
         .collect()
 }
 
-const SELECT: &str = "SELECT key, last_seq, spec, state, run, codec, spool_segment, spool_offset, spool_carry,
+const SELECT: &str =
+    "SELECT key, last_seq, spec, state, run, codec, spool_segment, spool_offset, spool_carry,
                              next_write_id FROM agent_sessions";
 
 fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
@@ -218,11 +219,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         state: parse(3, &row.get::<_, String>(3)?)?,
         run: row.get::<_, i64>(4)? as u64,
         codec: row.get(5)?,
-        spool: SpoolMark {
-            segment: row.get(6)?,
-            offset: row.get::<_, i64>(7)? as u64,
-            carry: row.get(8)?,
-        },
+        spool: SpoolMark { segment: row.get(6)?, offset: row.get::<_, i64>(7)? as u64, carry: row.get(8)? },
         next_write_id: row.get::<_, i64>(9)? as u64,
     })
 }

@@ -215,8 +215,11 @@ impl Loop {
 
     fn set_full(&mut self, full: bool) -> rusqlite::Result<()> {
         if self.full != full {
-            self.connection
-                .execute_batch(if full { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" })?;
+            self.connection.execute_batch(if full {
+                "PRAGMA synchronous = FULL"
+            } else {
+                "PRAGMA synchronous = NORMAL"
+            })?;
             self.full = full;
         }
         Ok(())

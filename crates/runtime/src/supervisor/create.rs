@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
 use domain::{
-    CampaignId, Command, Error, ErrorCode, EventKind, Launch, Machine, Mode, ProviderKind, SessionId, SessionSpec,
-    Status, WhenBusy,
+    CampaignId, Command, Error, ErrorCode, EventKind, Launch, Machine, Mode, ProviderKind, SessionId,
+    SessionSpec, Status, WhenBusy,
 };
 
 use super::Supervisor;
