@@ -108,6 +108,11 @@ impl Cursor {
         self.seq
     }
 
+    /// Returns the number of the newest event there is.
+    pub fn newest(&self) -> u64 {
+        self.stream.last_seq()
+    }
+
     /// Returns the next events, waiting for them; never an empty batch. Cancel-safe: events count as handed out only
     /// when this returns.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Error> {

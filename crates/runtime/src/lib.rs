@@ -4,6 +4,7 @@
 pub mod campaign;
 pub mod clock;
 mod environment;
+pub mod execute;
 mod ids;
 pub mod journal;
 pub mod limits;

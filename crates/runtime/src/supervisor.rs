@@ -15,6 +15,7 @@ use domain::{Command, Error, ErrorCode, Event, Mode, SessionId, StopHow};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::campaign::Campaigns;
+use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
 use crate::limits;
 use crate::provider::Providers;
@@ -157,6 +158,11 @@ impl Supervisor {
     /// Changes the mode of a session.
     pub async fn set_mode(&self, id: &SessionId, mode: Mode) -> Result<(), Error> {
         self.command(id, Command::SetMode { mode }).await.map(|_| ())
+    }
+
+    /// Runs one allowed command in a campaign's folder.
+    pub async fn execute(&self, execution: Execution) -> Result<Running, Error> {
+        execution.start(&self.inner.services).await
     }
 
     /// Ends every session that runs, within the bounds of a stop. Returns how many there were.

@@ -33,7 +33,7 @@ impl Actor {
     async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         let provider = self.services.providers.get(spec.provider)?;
-        let environment = environment::of_agent(std::env::vars_os(), spec, &self.services.socket);
+        let environment = environment::of_agent(spec, &self.services.socket);
         let request = LaunchRequest { spec, state, resume, environment };
         match provider.launch(&request)? {
             LaunchPlan::Process(launch) => self.spawn(launch).await,
@@ -103,7 +103,7 @@ impl Actor {
 
     fn fresh_codec(&self) -> Result<Box<dyn Codec>, Error> {
         let (spec, state) = (self.machine.spec(), self.machine.state());
-        let environment = environment::of_agent(std::env::vars_os(), spec, &self.services.socket);
+        let environment = environment::of_agent(spec, &self.services.socket);
         let resume = !state.native_session.is_empty();
         let request = LaunchRequest { spec, state, resume, environment };
         match self.services.providers.get(spec.provider)?.launch(&request)? {
@@ -140,7 +140,9 @@ impl Actor {
         let ProcessAgent { link, dir, .. } = *process;
         match end {
             // Unreachable means gone, and then there is nobody to tell.
-            End::Exited(_) => drop(link.ack_exit()),
+            End::Exited(_) => {
+                let _ = link.ack_exit();
+            }
             End::ShimLost => kill_left_behind(&link, &dir).await,
         }
         link.close().await;

@@ -3,6 +3,7 @@
 use domain::{Command, Error, Launch, Status, StopHow};
 
 use super::Supervisor;
+use crate::execute;
 use crate::session::Beginning;
 use crate::store::sessions;
 
@@ -10,6 +11,10 @@ impl Supervisor {
     /// Takes up every session that had not ended. Each actor finds its agent in its own time; one that is stuck does
     /// not hold up the others. Returns how many there were.
     pub async fn recover(&self) -> Result<usize, Error> {
+        tokio::spawn({
+            let services = self.inner.services.clone();
+            async move { execute::end_left_behind(&services).await }
+        });
         let rows = self.store().read(sessions::live).await?;
         let count = rows.len();
         for row in rows {

@@ -106,8 +106,8 @@ impl Projector for Statuses {
 
 /// Events as they are in the journal.
 pub(super) struct Log {
-    /// End with the session.
-    pub(super) until_end: bool,
+    /// The session's end after this event ends the log.
+    pub(super) live_after: u64,
     pub(super) left: Option<u64>,
 }
 
@@ -123,7 +123,9 @@ impl Projector for Log {
             }
         }
         match &event.kind {
-            EventKind::StatusChanged { to, .. } if self.until_end && to.is_terminal() => Flow::Done,
+            EventKind::StatusChanged { to, .. } if event.seq > self.live_after && to.is_terminal() => {
+                Flow::Done
+            }
             _ => Flow::More,
         }
     }
@@ -219,7 +221,8 @@ impl TurnActivity {
             }
             EndReason::Failed => out.push(typed(base.clone(), pb::ActivityType::Error, error)),
             EndReason::BudgetExceeded => {
-                self.failure = Some(Error::new(ErrorCode::BudgetExceeded, "the session's token budget is used up"));
+                self.failure =
+                    Some(Error::new(ErrorCode::BudgetExceeded, "the session's token budget is used up"));
             }
         }
         let said = std::mem::take(&mut self.text);
@@ -269,7 +272,9 @@ fn typed(
 fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::SessionActivityEvent> {
     let said = |text: &str| Some(typed(base.clone(), pb::ActivityType::Status, text));
     match kind {
-        EventKind::RequestOpened { request, ask, .. } => said(&format!("waiting for an answer to {request}: {}", title(ask))),
+        EventKind::RequestOpened { request, ask, .. } => {
+            said(&format!("waiting for an answer to {request}: {}", title(ask)))
+        }
         EventKind::RequestSettled { request, outcome, by, .. } => {
             said(&format!("{request} {} by {by}", outcome.word()))
         }
