@@ -1,1 +1,5 @@
-//! To be filled.
+//! What the end-to-end tests are made of: a scripted model server, and worlds in which the `obey` binary runs cut off
+//! from everything else. Drives the binary only from outside and imports none of its code.
+
+pub mod deadline;
+pub mod model_server;

@@ -1,0 +1,18 @@
+//! How tests wait: for an event, with a deadline, never for a time. Knows nothing of what is waited for.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+/// The default deadline. Generous on purpose: it bounds a hang, it does not measure speed.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Waits for `what` at most [`DEADLINE`]; the error names what did not happen.
+pub async fn within<T>(what: &str, event: impl Future<Output = T>) -> Result<T> {
+    within_time(what, DEADLINE, event).await
+}
+
+/// Waits for `what` at most `time`.
+pub async fn within_time<T>(what: &str, time: Duration, event: impl Future<Output = T>) -> Result<T> {
+    tokio::time::timeout(time, event).await.map_err(|_| anyhow!("{what} did not happen within {time:?}"))
+}
