@@ -16,3 +16,19 @@ pub async fn within<T>(what: &str, event: impl Future<Output = T>) -> Result<T> 
 pub async fn within_time<T>(what: &str, time: Duration, event: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(time, event).await.map_err(|_| anyhow!("{what} did not happen within {time:?}"))
 }
+
+/// How often a condition is looked at that no event announces.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits until `look` finds something, at most [`DEADLINE`]. Only for what no event announces: files, processes.
+pub async fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    within(what, async {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    })
+    .await
+}
