@@ -35,17 +35,19 @@ impl Step<'_> {
                 self.tell(AgentInput::Steer { text });
                 Ok(())
             }
-            Status::Created | Status::Stopped if self.machine.spec.launch == Launch::OnPrompt => {
+            Status::Created => {
+                self.open_turn(Origin::Client, text, attachments, by);
+                self.launch("starting the agent for its first prompt");
+                Ok(())
+            }
+            Status::Stopped if self.machine.spec.launch == Launch::OnPrompt => {
                 self.open_turn(Origin::Client, text, attachments, by);
                 self.launch("starting the agent for a prompt");
                 Ok(())
             }
-            Status::Created
-            | Status::Starting
-            | Status::Working
-            | Status::Stopping
-            | Status::Stopped
-            | Status::Failed => Err(self.wrong_state("a prompt needs a RUNNING one")),
+            Status::Starting | Status::Working | Status::Stopping | Status::Stopped | Status::Failed => {
+                Err(self.wrong_state("a prompt needs a RUNNING one"))
+            }
         }
     }
 

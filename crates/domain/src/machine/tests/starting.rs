@@ -35,6 +35,18 @@ fn a_timeout_counts_from_the_start() {
 }
 
 #[test]
+fn the_initial_prompt_is_accepted_before_the_agent_is_ready() {
+    check(
+        "prompt hi by anna
+         launched 42
+         agent ready",
+        r#"turn 1 by anna "hi"; CREATED→STARTING; launch; arm start 60s
+           agent started 42
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi""#,
+    );
+}
+
+#[test]
 fn a_prompt_launches_a_session_that_waits_for_one() {
     check(
         "spec launch=on_prompt
