@@ -1,6 +1,6 @@
 //! Prompts, turns and what streams out of an agent while it works.
 
-use super::{Input, Step, Timer};
+use super::{Step, Timer};
 use crate::agent::{AgentEvent, AgentInput};
 use crate::command::WhenBusy;
 use crate::error::{Error, ErrorCode};
@@ -147,10 +147,7 @@ impl Step<'_> {
             AgentEvent::Broken { message } => {
                 self.end_by_force(Error::new(ErrorCode::ProviderCrashed, message));
             }
-            AgentEvent::ToolFinished { call, ok, output } => {
-                let tool = self.state().turn.as_ref().and_then(|turn| turn.calls.get(&call)).cloned();
-                self.record(EventKind::ToolFinished { call, tool: tool.unwrap_or_default(), ok, output });
-            }
+            AgentEvent::ToolStarted { .. } | AgentEvent::ToolFinished { .. } => self.agent_called(event),
             AgentEvent::Mode(mode) => {
                 if self.state().mode != mode {
                     self.record(EventKind::ModeChanged { mode });
@@ -163,6 +160,24 @@ impl Step<'_> {
             }
             plain => self.record(plain_record(plain)),
         }
+    }
+
+    /// Takes in the start or the end of a call. A call lives within one turn, starts once and finishes once; whatever
+    /// does not fit is kept beside the journal's calls instead of among them.
+    fn agent_called(&mut self, event: AgentEvent) {
+        let (AgentEvent::ToolStarted { call, .. } | AgentEvent::ToolFinished { call, .. }) = &event else {
+            return;
+        };
+        let turn = self.state().turn.as_ref();
+        let started = turn.and_then(|turn| turn.calls.get(call)).cloned();
+        let record = match (event, started) {
+            (event @ AgentEvent::ToolStarted { .. }, None) if turn.is_some() => plain_record(event),
+            (AgentEvent::ToolFinished { call, ok, output }, Some(tool)) => {
+                EventKind::ToolFinished { call, tool, ok, output }
+            }
+            (other, _) => out_of_place(&other),
+        };
+        self.record(record);
     }
 
     fn agent_began_turn(&mut self) {
@@ -256,6 +271,18 @@ fn plain_record(event: AgentEvent) -> EventKind {
         AgentEvent::Logged(line) => EventKind::AgentLogged { line },
         AgentEvent::Unparsed { raw, length } => EventKind::Unparsed { raw, length },
         // The rest has rules of its own and never comes here; kept visible instead of lost.
-        other => EventKind::Unparsed { raw: format!("{:?}", Input::Agent(other)), length: None },
+        other => out_of_place(&other),
     }
+}
+
+/// What was understood but fits nowhere, such as the result of a call that ended with its turn.
+fn out_of_place(event: &AgentEvent) -> EventKind {
+    let mut raw = format!("{event:?}");
+    let length = raw.len();
+    let mut kept = length.min(limits::UNPARSED_MAX_BYTES);
+    while !raw.is_char_boundary(kept) {
+        kept -= 1;
+    }
+    raw.truncate(kept);
+    EventKind::Unparsed { raw, length: (kept < length).then_some(length as u64) }
 }

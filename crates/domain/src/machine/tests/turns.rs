@@ -159,6 +159,54 @@ fn what_is_open_in_a_turn_ends_with_it() {
 }
 
 #[test]
+fn a_call_starts_once_and_finishes_once() {
+    check(
+        "given working
+         agent tool c1 Bash
+         agent tool c1 Bash
+         agent result c1 ok a
+         agent result c1 ok a
+         agent result c2 ok never started
+         agent tool c1 Bash",
+        r#"call c1 Bash
+           unparsed {"raw":"ToolStarted { call: c1, tool: \"Bash\", input: Object {}, title: \"\", parent: None }"}
+           call c1 Bash ok "a"
+           unparsed {"raw":"ToolFinished { call: c1, ok: true, output: \"a\" }"}
+           unparsed {"raw":"ToolFinished { call: c2, ok: true, output: \"never started\" }"}
+           call c1 Bash"#,
+    );
+}
+
+#[test]
+fn a_call_lives_within_a_turn() {
+    check(
+        "given working
+         agent tool c1 Bash
+         agent done
+         agent result c1 ok late
+         agent tool c2 Bash",
+        r#"call c1 Bash
+           disarm interrupt; call c1 Bash failed "not finished when the turn ended"; turn 1 completed
+           ; WORKING→RUNNING
+           unparsed {"raw":"ToolFinished { call: c1, ok: true, output: \"late\" }"}
+           unparsed {"raw":"ToolStarted { call: c2, tool: \"Bash\", input: Object {}, title: \"\", parent: None }"}"#,
+    );
+}
+
+#[test]
+fn what_fits_nowhere_is_kept_in_part() {
+    let output = "ä".repeat(crate::limits::UNPARSED_MAX_BYTES);
+    let mut session = after("given running");
+    let finished = crate::AgentEvent::ToolFinished { call: crate::CallId::new("c1"), ok: true, output };
+    let effects = session.apply(crate::Timestamp(0), crate::Input::Agent(finished)).unwrap();
+    let [crate::Effect::Record(crate::EventKind::Unparsed { raw, length })] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(raw.len() <= crate::limits::UNPARSED_MAX_BYTES);
+    assert!(length.unwrap() > raw.len() as u64);
+}
+
+#[test]
 fn an_agent_may_begin_a_turn_by_itself() {
     check(
         "given running
