@@ -33,12 +33,27 @@ impl Step<'_> {
     }
 
     pub(super) fn launched(&mut self, pid: u32) {
-        self.record(EventKind::AgentStarted { pid });
+        if self.state().status.has_agent() {
+            self.record(EventKind::AgentStarted { pid });
+        } else {
+            // Nobody waits for it any more, and nothing may live on that nobody owns.
+            self.effects.push(Effect::Terminate(StopStep::Kill));
+        }
     }
 
     pub(super) fn launch_failed(&mut self, error: Error) {
-        self.disarm(Timer::Start);
-        self.fail(error);
+        match self.state().status {
+            Status::Starting | Status::Running | Status::Working => {
+                self.disarm_all();
+                self.fail(error);
+            }
+            // What was to be stopped never came to be.
+            Status::Stopping => {
+                self.disarm_all();
+                self.finish_stop();
+            }
+            Status::Created | Status::Stopped | Status::Failed => {}
+        }
     }
 
     pub(super) fn agent_ready(&mut self, native_session: String, model: String, version: String) {
@@ -131,31 +146,18 @@ impl Step<'_> {
         if !status.has_agent() {
             return;
         }
-        for timer in [Timer::Start, Timer::Deadline, Timer::Grace, Timer::Ask, Timer::Term, Timer::Interrupt]
-        {
-            self.disarm(timer);
-        }
+        self.disarm_all();
         self.record(EventKind::AgentExited {
             exit_code: exit.code,
             signal: exit.signal,
             message: exit.message.clone(),
         });
-        match (status, self.machine.stopping.take()) {
-            (Status::Stopping, stopping) => {
-                self.close_turn(EndReason::Interrupted, "the session was stopped");
-                match stopping.map(|stopping| stopping.then) {
-                    Some(AfterStop::Failed(error)) => self.fail(error),
-                    Some(AfterStop::Restart) => {
-                        self.change_status(Status::Stopped, "stopped to be restarted");
-                        self.launch_again();
-                    }
-                    Some(AfterStop::Stopped) | None => self.change_status(Status::Stopped, "stopped"),
-                }
-            }
-            (Status::Running, _) if exit.is_clean() => {
+        match status {
+            Status::Stopping => self.finish_stop(),
+            Status::Running if exit.is_clean() => {
                 self.change_status(Status::Stopped, "the agent left by itself");
             }
-            (Status::Starting, _) => {
+            Status::Starting => {
                 let error =
                     Error::new(ErrorCode::CreateFailed, self.exit_text("the agent ended at start", exit));
                 self.fail(error);
@@ -165,6 +167,26 @@ impl Step<'_> {
                     Error::new(ErrorCode::ProviderCrashed, self.exit_text("the agent's process ended", exit));
                 self.fail(error);
             }
+        }
+    }
+
+    /// Does what the stop was for, now that the agent is gone.
+    fn finish_stop(&mut self) {
+        self.close_turn(EndReason::Interrupted, "the session was stopped");
+        match self.machine.stopping.take().map(|stopping| stopping.then) {
+            Some(AfterStop::Failed(error)) => self.fail(error),
+            Some(AfterStop::Restart) => {
+                self.change_status(Status::Stopped, "stopped to be restarted");
+                self.launch_again();
+            }
+            Some(AfterStop::Stopped) | None => self.change_status(Status::Stopped, "stopped"),
+        }
+    }
+
+    fn disarm_all(&mut self) {
+        for timer in [Timer::Start, Timer::Deadline, Timer::Grace, Timer::Ask, Timer::Term, Timer::Interrupt]
+        {
+            self.disarm(timer);
         }
     }
 

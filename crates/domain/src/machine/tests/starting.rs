@@ -102,7 +102,7 @@ fn a_launch_that_fails_ends_the_session() {
         "start
          launch_failed no such program",
         r#"CREATED→STARTING; launch; arm start 60s
-           disarm start; error OBEY-2030 "no such program"
+           disarm all; error OBEY-2030 "no such program"
            ; STARTING→FAILED "OBEY-2030: no such program""#,
     );
 }
@@ -114,8 +114,40 @@ fn a_launch_that_fails_ends_the_turn_it_was_for() {
          prompt hi
          launch_failed no such program",
         r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
-           disarm start; turn 1 interrupted error "OBEY-2030: no such program"
+           disarm all; turn 1 interrupted error "OBEY-2030: no such program"
            ; error OBEY-2030 "no such program"; STARTING→FAILED "OBEY-2030: no such program""#,
+    );
+}
+
+#[test]
+fn a_launch_that_fails_during_a_stop_completes_the_stop() {
+    check(
+        "start
+         stop now
+         launch_failed no such program",
+        "CREATED→STARTING; launch; arm start 60s
+         disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.8s
+         disarm all; STOPPING→STOPPED",
+    );
+}
+
+#[test]
+fn a_launch_that_fails_late_changes_nothing_any_more() {
+    for status in ["created", "stopped", "failed"] {
+        check(&format!("given {status}\nlaunch_failed no such program"), "nothing");
+    }
+}
+
+#[test]
+fn an_agent_that_comes_when_nobody_waits_is_killed() {
+    for status in ["created", "stopped", "failed"] {
+        check(&format!("given {status}\nlaunched 43"), "kill");
+    }
+    check(
+        "start\nstop now\nlaunched 42",
+        "CREATED→STARTING; launch; arm start 60s
+         disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.8s
+         agent started 42",
     );
 }
 
