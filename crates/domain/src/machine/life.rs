@@ -155,6 +155,7 @@ impl Step<'_> {
         match status {
             Status::Stopping => self.finish_stop(),
             Status::Running if exit.is_clean() => {
+                self.withdraw_all("the agent left");
                 self.change_status(Status::Stopped, "the agent left by itself");
             }
             Status::Starting => {
@@ -326,12 +327,15 @@ impl Step<'_> {
 
     pub(super) fn revived(&mut self) {
         match self.state().status {
-            Status::Stopping => self.change_status(Status::Stopped, "the daemon ended during the stop"),
-            Status::Starting | Status::Working => {
+            Status::Stopping => {
+                self.close_turn(EndReason::Interrupted, "the session was stopped");
+                self.change_status(Status::Stopped, "the daemon ended during the stop");
+            }
+            Status::Starting | Status::Running | Status::Working => {
                 self.close_turn(EndReason::Interrupted, "the daemon ended while the turn was running");
                 self.change_status(Status::Running, "taken up again after the daemon's restart");
             }
-            Status::Created | Status::Running | Status::Stopped | Status::Failed => {}
+            Status::Created | Status::Stopped | Status::Failed => {}
         }
         self.rearm_deadline();
     }

@@ -114,6 +114,29 @@ fn a_turn_of_an_agent_inside_the_daemon_is_lost_and_says_so() {
 }
 
 #[test]
+fn nobody_is_left_to_hear_the_answer_to_an_agent_inside_the_daemon() {
+    check(
+        "given running
+         agent ask n1 Bash
+         revived",
+        "request 1 permission Bash
+         request 1 withdrawn by agent",
+    );
+}
+
+#[test]
+fn a_stop_of_an_agent_inside_the_daemon_is_over_with_the_daemon() {
+    check("given stopping\nrevived", "STOPPING→STOPPED");
+    check(
+        "given grace
+         agent ask n1 Bash
+         revived",
+        r#"request 1 permission Bash
+           request 1 withdrawn by agent; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED"#,
+    );
+}
+
+#[test]
 fn a_revived_session_keeps_its_deadline() {
     check("spec timeout=60\ngiven running\nafter 20\nrevived", "arm deadline 40s");
 }

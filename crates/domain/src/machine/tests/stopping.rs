@@ -111,6 +111,13 @@ fn nothing_is_heard_of_an_agent_that_is_gone() {
 #[test]
 fn an_idle_agent_may_leave_by_itself() {
     check("given running\nexit 0", "disarm all; agent exited 0; RUNNING→STOPPED");
+    check(
+        "given running
+         agent ask n1 Bash
+         exit 0",
+        "request 1 permission Bash
+         disarm all; agent exited 0; request 1 withdrawn by agent; RUNNING→STOPPED",
+    );
 }
 
 #[test]
