@@ -86,7 +86,7 @@ impl Step<'_> {
             }
             Status::Stopping => {
                 // A second, harder stop overtakes a graceful one.
-                if how == StopHow::Now && self.machine.stopping.as_ref().is_some_and(|stop| !stop.asked) {
+                if how == StopHow::Now && self.asked_to_leave() == Some(false) {
                     self.disarm(Timer::Grace);
                     self.ask_to_leave();
                 }
@@ -118,6 +118,11 @@ impl Step<'_> {
         }
         self.effects.push(Effect::Terminate(StopStep::Ask));
         self.arm(Timer::Ask, limits::ASK_WAIT);
+    }
+
+    /// Returns whether the agent was asked to leave already; nothing where no stop is under way.
+    pub(super) fn asked_to_leave(&self) -> Option<bool> {
+        self.machine.stopping.as_ref().map(|stopping| stopping.asked)
     }
 
     pub(super) fn restart(&mut self, provider_config: BTreeMap<String, String>) -> Result<(), Error> {
@@ -222,13 +227,13 @@ impl Step<'_> {
             Timer::Deadline => self.deadline_reached(),
             Timer::Grace => self.grace_ran_out(),
             Timer::Ask => {
-                if self.state().status == Status::Stopping {
+                if self.asked_to_leave() == Some(true) {
                     self.effects.push(Effect::Terminate(StopStep::Term));
                     self.arm(Timer::Term, limits::TERM_WAIT);
                 }
             }
             Timer::Term => {
-                if self.state().status == Status::Stopping {
+                if self.asked_to_leave() == Some(true) {
                     self.effects.push(Effect::Terminate(StopStep::Kill));
                 }
             }
@@ -265,7 +270,8 @@ impl Step<'_> {
     }
 
     fn grace_ran_out(&mut self) {
-        if self.state().status != Status::Stopping {
+        // The turn may have ended just before the timer was heard.
+        if self.asked_to_leave() != Some(false) {
             return;
         }
         self.machine.grace_ran_out = true;

@@ -200,7 +200,7 @@ impl Step<'_> {
         self.close_turn_as(reason, &text, &error);
         match self.state().status {
             Status::Working => self.change_status(Status::Running, "the turn ended"),
-            Status::Stopping if self.machine.stopping.as_ref().is_some_and(|stop| !stop.asked) => {
+            Status::Stopping if self.asked_to_leave() == Some(false) => {
                 self.disarm(Timer::Grace);
                 self.ask_to_leave();
             }

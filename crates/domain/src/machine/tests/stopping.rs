@@ -174,3 +174,18 @@ fn timers_of_a_stop_mean_nothing_outside_of_one() {
         check(&format!("given {status}\ntimer grace\ntimer ask\ntimer term"), "nothing\nnothing\nnothing");
     }
 }
+
+#[test]
+fn a_grace_that_runs_out_as_the_turn_ends_did_not_run_out() {
+    check(
+        "given grace\nagent done\ntimer grace",
+        r#"disarm interrupt; turn 1 completed; disarm grace; ask to leave; arm ask 1.8s
+           nothing"#,
+    );
+    assert!(!after("given grace\nagent done\ntimer grace").grace_ran_out());
+}
+
+#[test]
+fn harder_steps_wait_until_the_agent_was_asked() {
+    check("given grace\ntimer ask\ntimer term", "nothing\nnothing");
+}
