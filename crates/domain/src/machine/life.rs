@@ -85,6 +85,11 @@ impl Step<'_> {
                 return Ok(());
             }
             Status::Stopping => {
+                if let Some(stopping) = &mut self.machine.stopping
+                    && stopping.then == AfterStop::Restart
+                {
+                    stopping.then = AfterStop::Stopped;
+                }
                 // A second, harder stop overtakes a graceful one.
                 if how == StopHow::Now && self.asked_to_leave() == Some(false) {
                     self.disarm(Timer::Grace);

@@ -189,3 +189,16 @@ fn a_grace_that_runs_out_as_the_turn_ends_did_not_run_out() {
 fn harder_steps_wait_until_the_agent_was_asked() {
     check("given grace\ntimer ask\ntimer term", "nothing\nnothing");
 }
+
+#[test]
+fn a_stop_during_a_restart_wins() {
+    check(
+        "given running
+         restart
+         stop graceful
+         exit 0",
+        "disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+         nothing
+         disarm all; agent exited 0; STOPPING→STOPPED",
+    );
+}
