@@ -304,8 +304,26 @@ impl Step<'_> {
         }
     }
 
+    /// The agent cannot go on. A stop that is under way remains what it was and gets there faster.
+    pub(super) fn agent_broke(&mut self, message: String) {
+        match self.state().status {
+            Status::Starting => self.end_by_force(Error::new(ErrorCode::CreateFailed, message)),
+            Status::Stopping => {
+                if let Some(stopping) = &mut self.machine.stopping {
+                    stopping.asked = true;
+                }
+                self.record(EventKind::Notice { level: Level::Warning, code: None, message });
+                self.effects.push(Effect::Terminate(StopStep::Kill));
+            }
+            Status::Running | Status::Working => {
+                self.end_by_force(Error::new(ErrorCode::ProviderCrashed, message));
+            }
+            Status::Created | Status::Stopped | Status::Failed => {}
+        }
+    }
+
     /// Kills the agent; its exit then fails the session with `error`.
-    pub(super) fn end_by_force(&mut self, error: Error) {
+    fn end_by_force(&mut self, error: Error) {
         self.machine.stopping =
             Some(Stopping { how: StopHow::Now, then: AfterStop::Failed(error), asked: true });
         self.change_status(Status::Stopping, "ending the agent by force");

@@ -144,9 +144,7 @@ impl Step<'_> {
                 self.record(EventKind::UsageReported { usage, context_tokens, context_window });
                 self.check_budget();
             }
-            AgentEvent::Broken { message } => {
-                self.end_by_force(Error::new(ErrorCode::ProviderCrashed, message));
-            }
+            AgentEvent::Broken { message } => self.agent_broke(message),
             AgentEvent::ToolStarted { .. } | AgentEvent::ToolFinished { .. } => self.agent_called(event),
             AgentEvent::Mode(mode) => {
                 if self.state().mode != mode {

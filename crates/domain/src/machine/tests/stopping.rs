@@ -202,3 +202,24 @@ fn a_stop_during_a_restart_wins() {
          disarm all; agent exited 0; STOPPING→STOPPED",
     );
 }
+
+#[test]
+fn an_agent_that_breaks_during_a_stop_does_not_turn_it_into_a_failure() {
+    check(
+        "given grace
+         agent broken the stream ended
+         timer grace
+         exit signal 9",
+        r#"warning "the stream ended"; kill
+           nothing
+           disarm all; agent killed 9; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED"#,
+    );
+    let session = after("given running\nrestart\nagent broken the stream ended\nexit signal 9");
+    assert_eq!(session.state().status, Status::Starting);
+}
+
+#[test]
+fn an_agent_that_breaks_at_start_fails_the_creation() {
+    let session = after("given starting\nagent broken not logged in\nexit signal 9");
+    assert_eq!(session.state().error, "OBEY-2004: not logged in");
+}
