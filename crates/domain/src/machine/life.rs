@@ -183,14 +183,17 @@ impl Step<'_> {
 
     /// Does what the stop was for, now that the agent is gone.
     fn finish_stop(&mut self) {
-        self.close_turn(EndReason::Interrupted, "the session was stopped");
         match self.machine.stopping.take().map(|stopping| stopping.then) {
             Some(AfterStop::Failed(error)) => self.fail(error),
             Some(AfterStop::Restart) => {
+                self.close_turn(EndReason::Interrupted, "the session was restarted");
                 self.change_status(Status::Stopped, "stopped to be restarted");
                 self.launch_again();
             }
-            Some(AfterStop::Stopped) | None => self.change_status(Status::Stopped, "stopped"),
+            Some(AfterStop::Stopped) | None => {
+                self.close_turn(EndReason::Interrupted, "the session was stopped");
+                self.change_status(Status::Stopped, "stopped");
+            }
         }
     }
 

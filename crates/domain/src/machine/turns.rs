@@ -54,7 +54,10 @@ impl Step<'_> {
     /// What refuses a prompt whatever the status is.
     fn check_prompt(&self, text: &str) -> Result<(), Error> {
         if self.state().error_code == Some(ErrorCode::SessionTimeout) {
-            return Err(Error::new(ErrorCode::SessionTimeout, self.state().error.clone()));
+            return Err(Error::new(
+                ErrorCode::SessionTimeout,
+                format!("session {} has reached its timeout; restart it to go on", self.machine.spec.id),
+            ));
         }
         let (spent, budget) = (self.state().usage, self.machine.spec.max_tokens);
         if spent.exceeds(budget) {

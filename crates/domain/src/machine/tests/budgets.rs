@@ -97,6 +97,23 @@ fn a_deadline_ends_the_session_in_every_live_status() {
 }
 
 #[test]
+fn a_turn_that_a_deadline_ended_says_so() {
+    check(
+        "spec timeout=60
+         given working
+         timer deadline
+         exit 0
+         prompt hi",
+        r#"disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s
+           disarm all; agent exited 0
+           ; turn 1 interrupted error "OBEY-2014: the session's timeout of 60 s was reached"
+           ; error OBEY-2014 "the session's timeout of 60 s was reached"
+           ; STOPPING→FAILED "OBEY-2014: the session's timeout of 60 s was reached"
+           refused OBEY-2014: session sess_1 has reached its timeout; restart it to go on"#,
+    );
+}
+
+#[test]
 fn a_deadline_means_nothing_to_a_session_that_ends_already() {
     for status in ["created", "stopping", "grace", "stopped", "failed"] {
         check(&format!("spec timeout=60\ngiven {status}\ntimer deadline"), "nothing");

@@ -213,8 +213,8 @@ fn a_restart_stops_a_living_agent_first() {
          launched 43
          agent ready",
         r#"disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s
-           disarm all; agent exited 0; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED
-           ; restarted 1; STOPPED→STARTING; launch and resume; arm start 60s
+           disarm all; agent exited 0; turn 1 interrupted error "the session was restarted"
+           ; STOPPING→STOPPED; restarted 1; STOPPED→STARTING; launch and resume; arm start 60s
            agent started 43
            disarm start; agent ready; STARTING→RUNNING"#,
     );
