@@ -104,7 +104,9 @@ impl Step<'_> {
     }
 
     fn begin_stop(&mut self, how: StopHow, then: AfterStop, message: &str) {
-        let waits_for_turn = how == StopHow::Graceful && self.state().turn.is_some();
+        // A prompt the agent never heard of is no work that could be waited for.
+        let at_work = self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none());
+        let waits_for_turn = how == StopHow::Graceful && at_work;
         self.machine.stopping = Some(Stopping { how, then, asked: false });
         self.disarm(Timer::Start);
         self.disarm(Timer::Deadline);

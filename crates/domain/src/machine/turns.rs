@@ -189,7 +189,8 @@ impl Step<'_> {
     }
 
     fn agent_ended_turn(&mut self, reason: EndReason, text: String, error: String) {
-        let Some(turn) = &self.state().turn else { return };
+        // The agent cannot end what it has not heard of yet; it speaks of something older.
+        let Some(turn) = self.state().turn.as_ref().filter(|turn| turn.untold.is_none()) else { return };
         let reason = match (turn.interrupted, reason) {
             (Some(Interrupt::Cancelled), EndReason::Failed | EndReason::Cancelled) => EndReason::Cancelled,
             (Some(Interrupt::BudgetExceeded), EndReason::Failed | EndReason::Cancelled) => {
@@ -218,13 +219,19 @@ impl Step<'_> {
         if turn.interrupted.is_some() {
             return;
         }
+        let untold = turn.untold.is_some();
         let spent = self.state().usage.budgeted_tokens();
+        let message = format!("the session has used {spent} of its {budget} tokens; the turn is ended");
         self.record(EventKind::Notice {
             level: Level::Error,
             code: Some(ErrorCode::BudgetExceeded),
-            message: format!("the session has used {spent} of its {budget} tokens; the turn is ended"),
+            message: message.clone(),
         });
-        self.interrupt(Interrupt::BudgetExceeded);
+        if untold {
+            self.close_turn(EndReason::BudgetExceeded, &message);
+        } else {
+            self.interrupt(Interrupt::BudgetExceeded);
+        }
     }
 
     /// Ends what is open in the turn and the turn itself; does nothing without one.

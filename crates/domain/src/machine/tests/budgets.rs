@@ -72,6 +72,21 @@ fn tokens_between_turns_count_and_interrupt_nothing() {
 }
 
 #[test]
+fn a_budget_used_up_at_the_start_ends_the_turn_that_waits() {
+    check(
+        "spec max_tokens=100
+         prompt hi
+         agent usage 100 0
+         agent ready",
+        r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           usage_reported {"input_tokens":100,"output_tokens":0}
+           ; error OBEY-2013 "the session has used 100 of its 100 tokens; the turn is ended"
+           ; turn 1 budget_exceeded error "the session has used 100 of its 100 tokens; the turn is ended"
+           disarm start; agent ready; STARTING→RUNNING"#,
+    );
+}
+
+#[test]
 fn no_budget_is_no_limit() {
     check(
         "given working\nagent usage 18446744073709551615 18446744073709551615",

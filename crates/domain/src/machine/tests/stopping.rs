@@ -85,6 +85,20 @@ fn a_stop_during_the_start_ends_it() {
 }
 
 #[test]
+fn a_graceful_stop_does_not_wait_for_a_prompt_that_was_not_told() {
+    check(
+        "prompt hi
+         stop graceful
+         agent ready
+         exit 0",
+        r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.8s
+           disarm start; agent ready
+           disarm all; agent exited 0; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED"#,
+    );
+}
+
+#[test]
 fn a_session_that_never_started_stops_at_once() {
     check("stop now", "CREATED→STOPPED");
     check("stop graceful", "CREATED→STOPPED");

@@ -120,6 +120,20 @@ fn a_turn_can_be_cancelled_before_the_agent_is_ready() {
 }
 
 #[test]
+fn a_turn_is_not_ended_before_its_agent_heard_of_it() {
+    check(
+        "spec launch=on_prompt
+         given stopped
+         prompt hi
+         agent done of another time
+         agent ready",
+        r#"turn 1 "hi"; STOPPED→STARTING; launch and resume; arm start 60s
+           nothing
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi""#,
+    );
+}
+
+#[test]
 fn an_agent_that_does_not_heed_a_cancel_is_killed() {
     check(
         "given working
