@@ -150,7 +150,9 @@ impl Step<'_> {
             AgentEvent::Broken { message } => self.agent_broke(message),
             AgentEvent::ToolStarted { .. } | AgentEvent::ToolFinished { .. } => self.agent_called(event),
             AgentEvent::Mode(mode) => {
-                if self.state().mode != mode {
+                // Autonomy is ours to decide: an agent neither takes it nor, by naming its own mode, gives it up.
+                let autonomy = [mode, self.state().mode].contains(&Mode::Autonomous);
+                if self.state().mode != mode && !autonomy {
                     self.record(EventKind::ModeChanged { mode });
                 }
             }

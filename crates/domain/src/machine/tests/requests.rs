@@ -130,6 +130,27 @@ fn a_mode_holds_from_the_next_request_on() {
 }
 
 #[test]
+fn an_agent_can_change_its_mode_but_not_its_autonomy() {
+    check(
+        r#"given working
+           agent mode autonomous
+           agent ask n1 Bash
+           agent mode plan
+           agent mode plan
+           mode autonomous
+           agent mode supervised
+           agent ask n2 Bash"#,
+        r#"nothing
+           request 1 permission Bash
+           mode_changed {"mode":"plan"}
+           nothing
+           mode_changed {"mode":"autonomous"}; tell mode autonomous
+           nothing
+           request 2 permission Bash; request 2 allowed once by mode autonomous; tell n2 allowed once"#,
+    );
+}
+
+#[test]
 fn a_question_is_answered_by_its_own_keys() {
     check(
         "given working
