@@ -84,7 +84,9 @@ impl Step<'_> {
             Ask::Permission(permission)
                 if decision == Decision::AllowSession && self.state().grants.len() < limits::GRANTS_MAX =>
             {
-                Some(Grant::of(&permission.tool, &permission.input))
+                // What was allowed is the call as it was changed, not as it was asked for.
+                let input = updated_input.as_ref().unwrap_or(&permission.input);
+                Some(Grant::of(&permission.tool, input))
             }
             _ => None,
         };

@@ -76,6 +76,22 @@ fn a_permission_for_the_session_is_remembered() {
 }
 
 #[test]
+fn a_grant_covers_what_was_allowed_not_what_was_asked() {
+    check(
+        r#"given working
+           agent ask n1 Bash {"command":"rm -rf build"}
+           decide 1 allow_session {"command":"ls build"} by anna
+           agent ask n2 Bash {"command":"rm -rf build"}
+           agent ask n3 Bash {"command":"ls build"}"#,
+        r#"request 1 permission Bash
+           request 1 allowed for the session by anna granting Bash ls build
+           ; tell n1 allowed for the session as {"command":"ls build"}
+           request 2 permission Bash
+           request 3 permission Bash; request 3 allowed once by grant; tell n3 allowed once"#,
+    );
+}
+
+#[test]
 fn a_grant_outlives_the_turn_and_a_restart() {
     check(
         r#"given working
