@@ -59,11 +59,13 @@ impl Step<'_> {
         by: String,
     ) -> Result<(), Error> {
         let Some(pending) = self.waiting(request)? else { return Ok(()) };
-        if decision.allows() && matches!(pending.ask, Ask::Question { .. }) {
-            return Err(Error::invalid(
-                "decision",
-                "a question is answered, not allowed; deny it to skip it",
-            ));
+        let refusal = match &pending.ask {
+            Ask::Question { .. } => Some("a question is answered, not allowed; deny it to skip it"),
+            Ask::ClientTool { .. } => Some("a tool call is returned, not allowed; deny it to refuse it"),
+            Ask::Permission(_) => None,
+        };
+        if let Some(refusal) = refusal.filter(|_| decision.allows()) {
+            return Err(Error::invalid("decision", refusal));
         }
         self.settle_permission(request, pending.native, pending.ask, decision, message, updated_input, by);
         Ok(())

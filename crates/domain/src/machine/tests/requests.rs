@@ -217,6 +217,19 @@ fn a_client_tool_returns_once() {
 }
 
 #[test]
+fn a_client_tool_is_returned_or_refused_not_allowed() {
+    check(
+        "given working
+         agent client_tool n1 open
+         decide 1 allow_once by anna
+         decide 1 deny by anna",
+        "request 1 client tool open
+         refused OBEY-1001: decision: a tool call is returned, not allowed; deny it to refuse it
+         request 1 denied by anna; tell n1 denied",
+    );
+}
+
+#[test]
 fn an_agent_may_withdraw_what_it_asked() {
     check(
         "given working
