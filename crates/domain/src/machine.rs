@@ -194,7 +194,10 @@ impl Step<'_> {
             Command::Prompt { text, attachments, when_busy, by } => {
                 self.prompt(text, attachments, when_busy, by)
             }
-            Command::CancelTurn => self.cancel_turn(),
+            Command::CancelTurn => {
+                self.cancel_turn();
+                Ok(())
+            }
             Command::Decide { request, decision, message, updated_input, by } => {
                 self.decide(request, decision, message, updated_input, by)
             }

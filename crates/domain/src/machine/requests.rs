@@ -68,6 +68,10 @@ impl Step<'_> {
             return Err(Error::invalid("decision", refusal));
         }
         self.settle_permission(request, pending.native, pending.ask, decision, message, updated_input, by);
+        if decision == Decision::DenyAndStop {
+            // Agents differ in what a denial does to their turn; an interrupt ends it in all of them.
+            self.cancel_turn();
+        }
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::id::TurnId;
 use crate::limits;
 use crate::permission::Mode;
 use crate::session::{Launch, Status};
-use crate::turn::{EndReason, Interrupt, Origin};
+use crate::turn::{EndReason, Interrupt, Origin, Turn};
 
 impl Step<'_> {
     pub(super) fn prompt(
@@ -80,18 +80,21 @@ impl Step<'_> {
         self.record(EventKind::TurnStarted { turn, origin, prompt, attachments, by });
     }
 
-    pub(super) fn cancel_turn(&mut self) -> Result<(), Error> {
-        let Some(turn) = &self.state().turn else { return Ok(()) };
-        if turn.interrupted.is_some() {
-            return Ok(());
-        }
-        if turn.untold.is_some() {
+    pub(super) fn cancel_turn(&mut self) {
+        match self.interruptible_turn() {
+            None => {}
             // The agent never heard of it, so there is nobody to interrupt.
-            self.close_turn_as(EndReason::Cancelled, "", "cancelled before the agent was ready");
-            return Ok(());
+            Some(turn) if turn.untold.is_some() => {
+                self.close_turn(EndReason::Cancelled, "cancelled before the agent was ready");
+            }
+            Some(_) => self.interrupt(Interrupt::Cancelled),
         }
-        self.interrupt(Interrupt::Cancelled);
-        Ok(())
+    }
+
+    /// Returns the open turn unless it is on its way out already, by itself or with the agent.
+    fn interruptible_turn(&self) -> Option<&Turn> {
+        let leaving = self.state().status == Status::Stopping && self.asked_to_leave() != Some(false);
+        self.state().turn.as_ref().filter(|turn| turn.interrupted.is_none() && !leaving)
     }
 
     fn interrupt(&mut self, reason: Interrupt) {
@@ -217,10 +220,7 @@ impl Step<'_> {
         if !self.state().usage.exceeds(budget) {
             return;
         }
-        let Some(turn) = &self.state().turn else { return };
-        if turn.interrupted.is_some() {
-            return;
-        }
+        let Some(turn) = self.interruptible_turn() else { return };
         let untold = turn.untold.is_some();
         let spent = self.state().usage.budgeted_tokens();
         let message = format!("the session has used {spent} of its {budget} tokens; the turn is ended");

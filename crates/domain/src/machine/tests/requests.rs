@@ -22,6 +22,24 @@ fn a_permission_waits_until_somebody_decides() {
 }
 
 #[test]
+fn a_denial_can_end_the_turn() {
+    check(
+        "given working
+         agent ask n1 Bash
+         agent ask n2 Bash
+         decide 1 deny_and_stop by anna
+         decide 2 deny_and_stop by anna
+         agent fails aborted",
+        r#"request 1 permission Bash
+           request 2 permission Bash
+           request 1 denied and stopped by anna; tell n1 denied and stopped
+           ; interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+           request 2 denied and stopped by anna; tell n2 denied and stopped
+           disarm interrupt; turn 1 cancelled error "aborted"; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
 fn a_decision_may_change_the_input() {
     check(
         r#"given working

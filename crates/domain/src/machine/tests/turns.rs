@@ -105,6 +105,27 @@ fn a_cancel_without_a_turn_changes_nothing() {
 }
 
 #[test]
+fn a_turn_that_is_waited_for_can_be_cancelled() {
+    check(
+        "given grace
+         cancel
+         agent fails aborted",
+        r#"interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+           disarm interrupt; turn 1 cancelled error "aborted"; disarm grace; ask to leave; arm ask 1.8s"#,
+    );
+}
+
+#[test]
+fn an_agent_that_leaves_already_is_not_interrupted() {
+    check(
+        "given working\nstop now\ncancel",
+        "disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s
+         nothing",
+    );
+    check("given grace\nreattached\ncancel", "kill\nnothing");
+}
+
+#[test]
 fn a_turn_can_be_cancelled_before_the_agent_is_ready() {
     check(
         "spec launch=on_prompt
