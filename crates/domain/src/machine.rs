@@ -226,11 +226,22 @@ impl Step<'_> {
             }
             Command::Stop { how } => self.stop(how),
             Command::Restart { provider_config } => self.restart(provider_config),
-            Command::Report(kind) => {
-                self.record(kind);
-                Ok(())
-            }
+            Command::Report(kind) => self.report(kind),
         }
+    }
+
+    /// Records what comes from outside. Whatever moves a session follows from these rules and from nothing else.
+    fn report(&mut self, kind: EventKind) -> Result<(), Error> {
+        let speaks_only = matches!(
+            kind,
+            EventKind::ActivityReported { .. } | EventKind::Notice { .. } | EventKind::SessionCreated { .. }
+        );
+        if !speaks_only {
+            return Err(Error::invalid("report", format_args!("{} cannot be reported", kind.name())));
+        }
+        self.record(kind);
+        self.check_budget();
+        Ok(())
     }
 
     /// Returns whether an agent is there that can be told something.

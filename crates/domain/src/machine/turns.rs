@@ -215,7 +215,7 @@ impl Step<'_> {
         }
     }
 
-    fn check_budget(&mut self) {
+    pub(super) fn check_budget(&mut self) {
         let budget = self.machine.spec.max_tokens;
         if !self.state().usage.exceeds(budget) {
             return;

@@ -87,6 +87,22 @@ fn a_budget_used_up_at_the_start_ends_the_turn_that_waits() {
 }
 
 #[test]
+fn tokens_reported_from_outside_count() {
+    check(
+        "spec max_tokens=100
+         given working
+         report activity 100",
+        r#"activity_reported {"activity":"tool_call","content":"","ok":true,"tokens_input":100,"tokens_output":0}
+           ; error OBEY-2013 "the session has used 100 of its 100 tokens; the turn is ended"
+           ; interrupt 1 budget; tell interrupt; arm interrupt 10s"#,
+    );
+    check(
+        "given stopped\nreport activity 5",
+        r#"activity_reported {"activity":"tool_call","content":"","ok":true,"tokens_input":5,"tokens_output":0}"#,
+    );
+}
+
+#[test]
 fn no_budget_is_no_limit() {
     check(
         "given working\nagent usage 18446744073709551615 18446744073709551615",

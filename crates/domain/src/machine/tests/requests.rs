@@ -185,6 +185,14 @@ fn an_agent_can_change_its_mode_but_not_its_autonomy() {
 }
 
 #[test]
+fn a_report_from_outside_moves_nothing() {
+    check(
+        "given working\nreport mode autonomous",
+        "refused OBEY-1001: report: mode_changed cannot be reported",
+    );
+}
+
+#[test]
 fn a_question_is_answered_by_its_own_keys() {
     check(
         "given working
