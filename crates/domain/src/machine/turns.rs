@@ -27,14 +27,7 @@ impl Step<'_> {
                 self.tell(AgentInput::Prompt { text, attachments });
                 Ok(())
             }
-            Status::Working if when_busy == WhenBusy::Steer => {
-                let Some(turn) = self.state().turn.as_ref().map(|turn| turn.id) else {
-                    return Err(self.wrong_state("a prompt needs a RUNNING one"));
-                };
-                self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
-                self.tell(AgentInput::Steer { text });
-                Ok(())
-            }
+            Status::Working if when_busy == WhenBusy::Steer => self.steer(text, &attachments, by),
             Status::Created => {
                 self.open_turn(Origin::Client, text, attachments, by);
                 self.launch("starting the agent for its first prompt");
@@ -49,6 +42,19 @@ impl Step<'_> {
                 Err(self.wrong_state("a prompt needs a RUNNING one"))
             }
         }
+    }
+
+    /// Adds a message to the running turn.
+    fn steer(&mut self, text: String, attachments: &[Attachment], by: String) -> Result<(), Error> {
+        let Some(turn) = self.interruptible_turn().map(|turn| turn.id) else {
+            return Err(self.wrong_state("but its turn is being ended; send the message when it is RUNNING"));
+        };
+        if !attachments.is_empty() {
+            return Err(Error::invalid("attachments", "cannot be added to a running turn; wait for its end"));
+        }
+        self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
+        self.tell(AgentInput::Steer { text });
+        Ok(())
     }
 
     /// What refuses a prompt whatever the status is.
@@ -128,6 +134,7 @@ impl Step<'_> {
         if self.state().status != Status::Running {
             return Err(self.wrong_state("compaction needs a RUNNING one"));
         }
+        self.check_prompt("/compact")?;
         self.open_turn(Origin::Client, "/compact".to_owned(), Vec::new(), String::new());
         self.change_status(Status::Working, "compacting");
         self.tell(AgentInput::Compact);

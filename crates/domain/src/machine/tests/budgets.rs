@@ -65,8 +65,10 @@ fn tokens_between_turns_count_and_interrupt_nothing() {
         "spec max_tokens=100
          given running
          agent usage 100 0
-         prompt hi",
+         prompt hi
+         compact",
         r#"usage_reported {"input_tokens":100,"output_tokens":0}
+           refused OBEY-2013: the session has used 100 of its 100 tokens
            refused OBEY-2013: the session has used 100 of its 100 tokens"#,
     );
 }

@@ -71,6 +71,25 @@ fn a_message_can_be_added_to_the_running_turn() {
 }
 
 #[test]
+fn nothing_is_added_to_a_turn_that_is_being_ended() {
+    check(
+        "given working
+         cancel
+         steer wait",
+        "interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+         refused OBEY-2011: session sess_1 is WORKING, but its turn is being ended; send the message when it is RUNNING",
+    );
+}
+
+#[test]
+fn a_file_cannot_be_added_to_a_running_turn() {
+    check(
+        "given working\nsteer_with a.txt look",
+        "refused OBEY-1001: attachments: cannot be added to a running turn; wait for its end",
+    );
+}
+
+#[test]
 fn a_message_for_the_running_turn_opens_one_where_none_is() {
     check("given running\nsteer hi", r#"turn 1 "hi"; RUNNING→WORKING; tell prompt "hi""#);
 }
