@@ -205,9 +205,8 @@ impl Step<'_> {
             Command::ReturnTool { request, ok, output, by } => self.return_tool(request, ok, output, by),
             Command::RegisterTools { source, tools } => {
                 self.record(EventKind::ToolsRegistered { source, tools });
-                let all = self.state().tools.values().flatten().cloned().collect();
                 if self.has_live_agent() {
-                    self.tell(AgentInput::Tools(all));
+                    self.tell_tools();
                 }
                 Ok(())
             }
@@ -228,6 +227,11 @@ impl Step<'_> {
             Command::Restart { provider_config } => self.restart(provider_config),
             Command::Report(kind) => self.report(kind),
         }
+    }
+
+    fn tell_tools(&mut self) {
+        let all = self.state().tools.values().flatten().cloned().collect();
+        self.tell(AgentInput::Tools(all));
     }
 
     /// Records what comes from outside. Whatever moves a session follows from these rules and from nothing else.

@@ -58,12 +58,19 @@ impl Step<'_> {
 
     pub(super) fn agent_ready(&mut self, native_session: String, model: String, version: String) {
         self.disarm(Timer::Start);
-        let untold = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
+        let prompt = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
+        let untold = self.state().untold;
         self.record(EventKind::AgentReady { native_session, model, version });
         if self.state().status != Status::Starting {
             return;
         }
-        match untold {
+        if untold.mode {
+            self.tell(AgentInput::SetMode(self.state().mode));
+        }
+        if untold.tools {
+            self.tell_tools();
+        }
+        match prompt {
             Some(prompt) => {
                 self.change_status(Status::Working, "the agent is ready and has a prompt");
                 self.tell(AgentInput::Prompt { text: prompt.text, attachments: prompt.attachments });

@@ -193,6 +193,28 @@ fn a_ready_agent_may_say_so_again() {
 }
 
 #[test]
+fn what_changes_during_the_start_is_told_when_the_agent_is_ready() {
+    check(
+        "prompt hi
+         mode plan
+         tools editor open
+         agent ready
+         mode supervised",
+        r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           mode_changed {"mode":"plan"}
+           tools_registered {"source":"editor","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"open"}]}
+           disarm start; agent ready; tell mode plan; tell tools open; STARTING→WORKING; tell prompt "hi"
+           mode_changed {"mode":"supervised"}; tell mode supervised"#,
+    );
+    check(
+        "mode plan\nstart\nagent ready",
+        r#"mode_changed {"mode":"plan"}
+           CREATED→STARTING; launch; arm start 60s
+           disarm start; agent ready; STARTING→RUNNING"#,
+    );
+}
+
+#[test]
 fn a_restart_launches_from_every_status_at_rest() {
     check("restart", "restarted 1; CREATED→STARTING; launch; arm start 60s");
     check("given stopped\nrestart", "restarted 1; STOPPED→STARTING; launch and resume; arm start 60s");
