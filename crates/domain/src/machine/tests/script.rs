@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use self::read::{input, split};
+pub(super) use self::read::input;
+use self::read::split;
 use self::show::show_all;
+use crate::error::Error;
 use crate::id::SessionId;
-use crate::machine::Machine;
+use crate::machine::{Effect, Input, Machine};
 use crate::permission::Mode;
 use crate::session::{Launch, ProviderKind, SessionSpec};
 use crate::time::Timestamp;
@@ -52,7 +54,15 @@ pub(super) fn after(script: &str) -> Machine {
 
 fn run(script: &str) -> Vec<(&str, String)> {
     let mut play = Play::new();
-    lines(script).filter_map(|line| play.line(line).map(|effects| (line, effects))).collect()
+    let mut printed = Vec::new();
+    for line in lines(script) {
+        match play.line(line) {
+            None => {}
+            Some(Ok(effects)) => printed.push((line, show_all(&effects))),
+            Some(Err(error)) => printed.push((line, format!("refused {error}"))),
+        }
+    }
+    printed
 }
 
 fn lines(text: &str) -> impl Iterator<Item = &str> {
@@ -71,33 +81,31 @@ fn joined(expected: &str) -> Vec<String> {
 }
 
 /// A session in the middle of a script.
-struct Play {
-    machine: Machine,
-    now: Timestamp,
+pub(super) struct Play {
+    pub(super) machine: Machine,
+    pub(super) now: Timestamp,
 }
 
 impl Play {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { machine: Machine::new(spec()), now: Timestamp(0) }
     }
 
-    /// Plays one line; returns what it printed unless it is silent.
-    fn line(&mut self, line: &str) -> Option<String> {
+    /// Plays one line; returns what the rules said unless it is no input.
+    pub(super) fn line(&mut self, line: &str) -> Option<Result<Vec<Effect>, Error>> {
         let (word, rest) = split(line);
         match word {
             "spec" => self.change_spec(rest),
             "given" => self.given(rest),
             "after" => self.now = self.now.after(Duration::from_secs(rest.parse().expect("seconds"))),
             _ => {
-                if matches!(word, "reattached" | "revived") {
+                let input = input(line);
+                if is_comeback(&input) {
                     // What a new daemon knows is what was kept, nothing else.
                     self.machine =
                         Machine::restore(self.machine.spec().clone(), self.machine.state().clone());
                 }
-                return Some(match self.machine.apply(self.now, input(line)) {
-                    Ok(effects) => show_all(&effects),
-                    Err(error) => format!("refused {error}"),
-                });
+                return Some(self.machine.apply(self.now, input));
             }
         }
         None
@@ -137,7 +145,11 @@ impl Play {
     }
 }
 
-pub(super) fn spec() -> SessionSpec {
+pub(super) fn is_comeback(input: &Input) -> bool {
+    matches!(input, Input::Reattached | Input::Revived)
+}
+
+fn spec() -> SessionSpec {
     SessionSpec {
         id: SessionId::new("sess_1"),
         campaign_id: None,

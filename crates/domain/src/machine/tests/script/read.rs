@@ -23,7 +23,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{text:?} is not a number"))
 }
 
-pub(super) fn input(line: &str) -> Input {
+pub(in crate::machine::tests) fn input(line: &str) -> Input {
     let (word, rest) = split(line);
     match word {
         "agent" => Input::Agent(agent_event(rest)),
