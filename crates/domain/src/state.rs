@@ -137,7 +137,7 @@ impl State {
                 if self.stderr_tail.len() == limits::STDERR_TAIL_LINES {
                     self.stderr_tail.pop_front();
                 }
-                self.stderr_tail.push_back(line.chars().take(500).collect());
+                self.stderr_tail.push_back(line.chars().take(limits::STDERR_LINE_MAX_CHARS).collect());
             }
             EventKind::Restarted { count } => {
                 self.restart_count = *count;

@@ -203,6 +203,7 @@ impl Witness {
         assert_eq!(has_turn.unwrap_or(self.turn.is_some()), self.turn.is_some(), "in {:?}", state.status);
         if !state.status.has_agent() {
             assert!(self.requests.is_empty(), "nobody is left to hear an answer");
+            assert_eq!(state.pid, 0, "a session without an agent names a process");
             assert!(self.armed.is_empty(), "timers run in {:?}: {:?}", state.status, self.armed);
         }
         self.judges_waits(play);
