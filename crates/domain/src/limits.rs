@@ -43,3 +43,6 @@ pub const UNPARSED_MAX_BYTES: usize = 64 * 1024;
 
 /// Last lines of standard error that are quoted when an agent dies.
 pub const STDERR_TAIL_LINES: usize = 8;
+
+/// Longest of them; the rest of the line is in the journal.
+pub const STDERR_LINE_MAX_CHARS: usize = 500;

@@ -194,7 +194,10 @@ impl Step<'_> {
             Command::Prompt { text, attachments, when_busy, by } => {
                 self.prompt(text, attachments, when_busy, by)
             }
-            Command::CancelTurn => self.cancel_turn(),
+            Command::CancelTurn => {
+                self.cancel_turn();
+                Ok(())
+            }
             Command::Decide { request, decision, message, updated_input, by } => {
                 self.decide(request, decision, message, updated_input, by)
             }
@@ -202,9 +205,8 @@ impl Step<'_> {
             Command::ReturnTool { request, ok, output, by } => self.return_tool(request, ok, output, by),
             Command::RegisterTools { source, tools } => {
                 self.record(EventKind::ToolsRegistered { source, tools });
-                let all = self.state().tools.values().flatten().cloned().collect();
                 if self.has_live_agent() {
-                    self.tell(AgentInput::Tools(all));
+                    self.tell_tools();
                 }
                 Ok(())
             }
@@ -223,11 +225,27 @@ impl Step<'_> {
             }
             Command::Stop { how } => self.stop(how),
             Command::Restart { provider_config } => self.restart(provider_config),
-            Command::Report(kind) => {
-                self.record(kind);
-                Ok(())
-            }
+            Command::Report(kind) => self.report(kind),
         }
+    }
+
+    fn tell_tools(&mut self) {
+        let all = self.state().tools.values().flatten().cloned().collect();
+        self.tell(AgentInput::Tools(all));
+    }
+
+    /// Records what comes from outside. Whatever moves a session follows from these rules and from nothing else.
+    fn report(&mut self, kind: EventKind) -> Result<(), Error> {
+        let speaks_only = matches!(
+            kind,
+            EventKind::ActivityReported { .. } | EventKind::Notice { .. } | EventKind::SessionCreated { .. }
+        );
+        if !speaks_only {
+            return Err(Error::invalid("report", format_args!("{} cannot be reported", kind.name())));
+        }
+        self.record(kind);
+        self.check_budget();
+        Ok(())
     }
 
     /// Returns whether an agent is there that can be told something.
