@@ -19,6 +19,7 @@ use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
 use crate::limits;
 use crate::provider::Providers;
+use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
@@ -158,6 +159,11 @@ impl Supervisor {
     /// Changes the mode of a session.
     pub async fn set_mode(&self, id: &SessionId, mode: Mode) -> Result<(), Error> {
         self.command(id, Command::SetMode { mode }).await.map(|_| ())
+    }
+
+    /// Removes what is older than it needs to be, and what nobody needs.
+    pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
+        retention::collect(&self.inner.services, retention).await
     }
 
     /// Runs one allowed command in a campaign's folder.
