@@ -203,6 +203,11 @@ impl Supervisor {
         }
     }
 
+    /// Returns the session whose agent, or whose agent's holder, a process is.
+    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
+        self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone())
+    }
+
     /// Returns how many sessions have an agent.
     pub fn active_count(&self) -> usize {
         self.active().len()
