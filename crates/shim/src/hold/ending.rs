@@ -72,8 +72,9 @@ impl Hold {
     pub(super) fn finish_if_ended(&mut self, now: u64) {
         let Phase::Ending { mut exit, deadline_ns } = self.phase else { return };
         let is_drained = self.agent.stdout.is_none() && self.agent.stderr.is_none() && self.stalled.is_none();
+        let is_complete = is_drained && self.killing.is_none();
         let is_late = now >= deadline_ns;
-        if !is_late && !(is_drained && self.killing.is_none()) {
+        if !is_complete && !is_late {
             return;
         }
         while self.stalled.is_none() {

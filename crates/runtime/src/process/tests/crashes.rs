@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use super::reexec::shim_exe;
-use super::support::{DEADLINE, Session, exited, gone, python, until};
-use crate::process::{Delivery, Input, Link, Next, Position, Stream};
+use super::support::{DEADLINE, Seen, Session, dead, exited, gone, python, until};
+use crate::process::{Delivery, End, Input, Link, Next, Position, Stream};
 
 const KILLS: u64 = 60;
 
@@ -165,4 +165,26 @@ async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
     let inputs: String = (1..=KILLS).map(|id| format!("input {id}\n")).collect();
     assert_eq!(fs::read_to_string(work.join("read")).unwrap(), inputs);
     println!("{KILLS} kills, {} bytes, {KILLS} inputs", copied.len());
+}
+
+#[tokio::test]
+async fn what_a_killed_shim_had_written_is_a_prefix_of_what_its_agent_printed() {
+    for round in 0..10u64 {
+        let session = Session::new();
+        let (printed, read) = (session.root().join("printed"), session.root().join("read"));
+        let mut plan = python(&AGENT.replace("printed.write(text)", "printed.write(text); printed.flush()"));
+        plan.args.extend([printed.clone().into_os_string(), read.into_os_string()]);
+        let link = session.spawn(&plan).await;
+        let agent = link.agent_pid().unwrap() as i32;
+        let goal = 1 + round * 5_000;
+        until(|| fs::metadata(&printed).is_ok_and(|found| found.len() > goal)).await;
+        let shim = shim::proc_table::find(link.shim_pid().unwrap() as i32).unwrap();
+        shim::proc_table::signal(&shim, libc::SIGKILL);
+        dead(agent).await;
+        gone(&session.dir()).await;
+        let mut link = session.attach(Position::START, 2).await;
+        let mut seen = Seen::default();
+        assert_eq!(seen.until_end(&mut link).await, End::ShimLost);
+        assert!(fs::read(&printed).unwrap().starts_with(&seen.out));
+    }
 }
