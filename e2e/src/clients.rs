@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio_stream::StreamExt;
+use tonic::metadata::KeyAndValueRef;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status, Streaming};
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
@@ -114,9 +115,13 @@ pub fn refused<T: Debug>(result: Result<Response<T>, Status>, code: Code, obey: 
     }
 }
 
-/// Whether a status names this word, in its message or in its details. Texts inside encoded details are plain bytes,
-/// so a test can look for a field's name without decoding them.
+/// Whether a status names this word, in its message, its metadata or its details. Texts inside encoded details are
+/// plain bytes, so a test can look for a field's name without decoding them.
 pub fn mentions(status: &Status, word: &str) -> bool {
-    let details = status.details();
-    status.message().contains(word) || details.windows(word.len()).any(|window| window == word.as_bytes())
+    let contains = |bytes: &[u8]| bytes.windows(word.len()).any(|window| window == word.as_bytes());
+    let metadata = status.metadata().iter().any(|entry| match entry {
+        KeyAndValueRef::Ascii(_, value) => contains(value.as_encoded_bytes()),
+        KeyAndValueRef::Binary(_, value) => value.to_bytes().is_ok_and(|bytes| contains(&bytes)),
+    });
+    contains(status.message().as_bytes()) || contains(status.details()) || metadata
 }
