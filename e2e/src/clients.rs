@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hyper_util::rt::TokioIo;
@@ -18,6 +19,10 @@ use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
 
 use crate::deadline::within;
+
+/// How long a call may take to be answered. Creating a session and a graceful stop wait for the agent, each up to
+/// their own limits, which must not be cut short here. Streams may stay open longer.
+const CALL_TIME: Duration = Duration::from_secs(90);
 
 /// One client of every service, on one connection. Make a second one to be a second person.
 #[derive(Clone)]
@@ -36,7 +41,7 @@ impl Clients {
     pub async fn connect(socket: &Path) -> Result<Clients> {
         let path = socket.to_owned();
         // The address is never resolved; it only fills the HTTP/2 authority.
-        let endpoint = Endpoint::from_static("http://localhost");
+        let endpoint = Endpoint::from_static("http://localhost").timeout(CALL_TIME);
         let connect = tower::service_fn(move |_| {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
