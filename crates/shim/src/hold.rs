@@ -50,7 +50,8 @@ pub(crate) struct Hold {
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
-    /// Reaped; its descendants are being killed and its pipes drained, until the deadline.
+    /// Reaped; its descendants are being killed and its pipes drained, until the deadline, when the exit record
+    /// is written regardless.
     Ending {
         exit: Exit,
         deadline_ns: u64,
@@ -175,8 +176,7 @@ impl Hold {
             consider(Some(self.daemon_seen_ns.saturating_add(self.linger_ns)));
         }
         match self.phase {
-            Phase::Ending { deadline_ns, .. } if now < deadline_ns => consider(Some(deadline_ns)),
-            Phase::Ending { .. } => consider(Some(self.retry_at_ns)),
+            Phase::Ending { deadline_ns, .. } => consider(Some(deadline_ns)),
             // Consumed segments disappear without an event.
             Phase::Running if self.spool.is_over_cap() => consider(Some(now + ns(STALL_RETRY))),
             Phase::Running | Phase::Exited => {}

@@ -72,8 +72,9 @@ impl Hold {
     pub(super) fn finish_if_ended(&mut self, now: u64) {
         let Phase::Ending { mut exit, deadline_ns } = self.phase else { return };
         let is_drained = self.agent.stdout.is_none() && self.agent.stderr.is_none() && self.stalled.is_none();
+        let is_complete = is_drained && self.killing.is_none();
         let is_late = now >= deadline_ns;
-        if !(is_drained && self.killing.is_none() || is_late && now >= self.retry_at_ns) {
+        if !is_complete && !is_late {
             return;
         }
         while self.stalled.is_none() {
@@ -86,7 +87,6 @@ impl Hold {
         if is_late {
             self.drain_at_once(now);
             exit.lost_bytes += self.give_up_output(now);
-            self.phase = Phase::Ending { exit, deadline_ns };
         }
         self.home.free_reserve();
         match self.spool.append(Stream::Exit, &exit.encode(), now) {
@@ -97,7 +97,7 @@ impl Hold {
                 self.agent.stdin = None;
             }
             Err(_) => {
-                self.retry_at_ns = now + ns(STALL_RETRY);
+                self.phase = Phase::Ending { exit, deadline_ns: now + ns(STALL_RETRY) };
                 self.check_home(now);
             }
         }
