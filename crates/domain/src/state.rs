@@ -134,7 +134,7 @@ impl State {
             }
             EventKind::AgentExited { .. } => self.pid = 0,
             EventKind::AgentLogged { line } => {
-                if self.stderr_tail.len() == limits::STDERR_TAIL_LINES {
+                while self.stderr_tail.len() >= limits::STDERR_TAIL_LINES {
                     self.stderr_tail.pop_front();
                 }
                 self.stderr_tail.push_back(line.chars().take(limits::STDERR_LINE_MAX_CHARS).collect());
@@ -213,8 +213,9 @@ impl State {
                 if let Some(grant) = grant {
                     self.grants.push(grant.clone());
                 }
-                let Some(pending) = self.requests.remove(request) else { return };
-                if self.settled.len() == limits::REQUESTS_SETTLED_KEPT {
+                let Some(mut pending) = self.requests.remove(request) else { return };
+                pending.ask.forget_large_input();
+                while self.settled.len() >= limits::REQUESTS_SETTLED_KEPT {
                     self.settled.pop_front();
                 }
                 self.settled.push_back(Settled {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rust::{code_only, has_word, lines_with_word};
+use super::rust::{has_word, lines_with_word};
 use super::{Allowed, Breach, File, Tree};
 
 /// Files outside of `runtime::process`, the shim and the tests that may start a process.
@@ -25,7 +25,7 @@ pub fn no_async(tree: &Tree) -> Vec<Breach> {
     };
     let mut breaches = Vec::new();
     for file in tree.rust().filter(pure) {
-        for (at, line) in code_only(&file.text).lines().enumerate() {
+        for (at, line) in file.code().lines().enumerate() {
             if has_word(line, "async") || has_word(line, "await") {
                 let remedy = "rules and translators are pure; wait in the caller";
                 breaches.push(Breach::new("pure", file.at(at), remedy));
@@ -55,7 +55,7 @@ pub fn surfaces_apart(tree: &Tree) -> Vec<Breach> {
         if !surfaces.contains(inside) {
             continue;
         }
-        for (at, line) in code_only(&file.text).lines().enumerate() {
+        for (at, line) in file.code().lines().enumerate() {
             for other in surfaces.iter().filter(|other| **other != inside) {
                 if has_word(line, &format!("crate::{other}")) {
                     let remedy = format!("surface {inside} must not see surface {other}");
@@ -72,9 +72,7 @@ pub fn processes(tree: &Tree, allowed: &[Allowed]) -> Vec<Breach> {
     let home =
         |path: &str| path.starts_with("crates/runtime/src/process") || path.starts_with("crates/shim/");
     let starts = |file: &File| {
-        code_only(&file.text)
-            .lines()
-            .position(|line| line.contains("Command::new(") && !line.contains("clap::"))
+        file.code().lines().position(|line| line.contains("Command::new(") && !line.contains("clap::"))
     };
     let mut breaches = Vec::new();
     for file in tree.rust().filter(|file| !home(&file.path) && !file.is_test()) {
@@ -101,7 +99,7 @@ pub fn processes(tree: &Tree, allowed: &[Allowed]) -> Vec<Breach> {
 pub fn clocks(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for file in tree.rust().filter(|file| file.name() != "clock.rs" && !file.is_test()) {
-        for (at, line) in code_only(&file.text).lines().enumerate() {
+        for (at, line) in file.code().lines().enumerate() {
             if line.contains("SystemTime::now") {
                 breaches.push(Breach::new("clock", file.at(at), "take the time from a clock.rs"));
             }
@@ -129,7 +127,7 @@ pub fn unfinished(tree: &Tree) -> Vec<Breach> {
             );
         }
         if file.extension() == "rs" {
-            for (at, line) in code_only(&file.text).lines().enumerate() {
+            for (at, line) in file.code().lines().enumerate() {
                 if holes.iter().any(|hole| line.contains(hole)) {
                     breaches.push(Breach::new("unfinished", file.at(at), remedy));
                 }

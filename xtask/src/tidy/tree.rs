@@ -1,9 +1,12 @@
 //! The files of the tree: every text file that is ours, with its path from the root.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+
+use super::rust::code_only;
 
 /// Folders that hold what was built or fetched.
 const SKIPPED: &[&str] = &["target", "node_modules", "dist", "__pycache__", "venv"];
@@ -15,14 +18,25 @@ const HIDDEN_BUT_OURS: &[&str] = &[".cargo", ".github", ".ci", ".config"];
 const TEXT_MAX_BYTES: u64 = 1024 * 1024;
 
 /// A text file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct File {
     /// From the root, with `/`.
     pub path: String,
     pub text: String,
+    code: OnceCell<String>,
 }
 
 impl File {
+    /// Makes a file.
+    pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into(), code: OnceCell::new() }
+    }
+
+    /// Returns Rust source without comments and texts; see `rust::code_only`.
+    pub fn code(&self) -> &str {
+        self.code.get_or_init(|| code_only(&self.text))
+    }
+
     /// Returns the last part of the path.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
@@ -70,7 +84,7 @@ impl Tree {
                     let path = entry.path();
                     if let Ok(text) = String::from_utf8(fs::read(&path)?) {
                         let path = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");
-                        files.push(File { path, text });
+                        files.push(File::new(path, text));
                     }
                 }
             }
@@ -81,8 +95,7 @@ impl Tree {
 
     /// Makes a tree for a test of a rule.
     pub fn of(files: &[(&str, &str)]) -> Self {
-        let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
-        Self { files: files.iter().map(file).collect() }
+        Self { files: files.iter().map(|(path, text)| File::new(*path, *text)).collect() }
     }
 
     /// Returns the Rust files.

@@ -283,3 +283,26 @@ fn requests_that_wait_are_bounded() {
     let settled: Vec<&str> = session.state().settled.iter().map(|settled| settled.by.as_str()).collect();
     assert_eq!(settled, ["limit", "limit"]);
 }
+
+#[test]
+fn settled_requests_do_not_weigh_on_the_state() {
+    let large = format!(r#"{{"content":"{}"}}"#, "x".repeat(20_000));
+    let mut script = String::from("spec mode=autonomous\ngiven working\n");
+    for _ in 0..200 {
+        script.push_str(&format!("agent ask n Write {large}\nagent ask m Bash {{\"command\":\"ls\"}}\n"));
+    }
+    let session = after(&script);
+    let settled = &session.state().settled;
+    assert_eq!(settled.len(), limits::REQUESTS_SETTLED_KEPT);
+    assert!(serde_json::to_string(session.state()).unwrap().len() < 32 * 1024);
+    let inputs: Vec<String> = settled
+        .iter()
+        .rev()
+        .take(2)
+        .map(|settled| match &settled.request.ask {
+            crate::request::Ask::Permission(permission) => permission.input.to_string(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(inputs, [r#"{"command":"ls"}"#, "null"]);
+}

@@ -161,6 +161,16 @@ fn an_agent_that_ends_while_working_crashed_whatever_its_exit_says() {
 }
 
 #[test]
+fn an_agent_that_dies_while_it_is_stopped_was_stopped() {
+    for status in ["stopping", "grace"] {
+        let session = after(&format!("given {status}\nexit signal 11"));
+        assert_eq!(session.state().status, Status::Stopped, "while {status}");
+        assert_eq!(session.state().error, "");
+        assert_eq!(session.state().turn, None);
+    }
+}
+
+#[test]
 fn the_last_words_of_a_dead_agent_are_quoted() {
     let session = after("given running\nagent log one\nagent log two\nexit 3 out of memory");
     assert_eq!(session.state().status, Status::Failed);
