@@ -1,5 +1,6 @@
 //! Listeners serve both protocols, guard their files, and end in time.
 
+mod crowds;
 mod files;
 pub(crate) mod running;
 mod serving;
