@@ -13,7 +13,7 @@ mod tcp;
 mod unix;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 use std::future::Future;
@@ -30,6 +30,7 @@ use crate::peer::Access;
 use accept::Listener;
 use connection::Serving;
 pub use lock::DaemonLock;
+pub(crate) use router::is_grpc;
 
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]

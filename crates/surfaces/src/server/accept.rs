@@ -100,7 +100,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// Returns how many connections this listener may have, so that agents and the store keep their descriptors.
-fn connections_max() -> usize {
+pub(super) fn connections_max() -> usize {
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let share = descriptors.map_or(u64::MAX, |limit| limit / limits::CONNECTIONS_FD_SHARE);
     usize::try_from(share).unwrap_or(usize::MAX).clamp(1, limits::CONNECTIONS_MAX)

@@ -90,7 +90,13 @@ async fn wrong_method(uri: Uri) -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, Json(json!({ "error": message }))).into_response()
 }
 
-/// Whether a request speaks gRPC (or gRPC-Web), by its content type.
+/// Whether a request speaks gRPC or gRPC-Web, by its content type.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
+        return false;
+    };
+    let Some(rest) = kind.strip_prefix("application/grpc") else { return false };
+    let rest = rest.strip_prefix("-web").unwrap_or(rest);
+    let rest = rest.strip_prefix("-text").unwrap_or(rest);
+    rest.is_empty() || rest.starts_with(['+', ';', ' '])
 }

@@ -179,7 +179,7 @@ fn pass(bytes: &[u8], pieces: &[usize]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn only_authorities_change_however_the_bytes_are_cut(

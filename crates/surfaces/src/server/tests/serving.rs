@@ -1,91 +1,15 @@
 //! What clients see: gRPC and plain HTTP on one address, sockets and ports alike, and a server that goes in time.
 
-use std::future::Future;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use domain::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tonic::Code;
-use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::private_home;
-use crate::peer::Access;
-use crate::server::{DaemonLock, Listen, Server};
-
-const DEADLINE: Duration = Duration::from_secs(30);
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, future).await.expect("not in time")
-}
-
-struct Running {
-    home: tempfile::TempDir,
-    socket: PathBuf,
-    port: u16,
-    stop: Option<oneshot::Sender<()>>,
-    serving: JoinHandle<Result<(), Error>>,
-}
-
-impl Running {
-    fn start() -> Self {
-        let home = private_home();
-        let socket = home.path().join("daemon.sock");
-        let lock = DaemonLock::acquire(&home.path().join("lock")).unwrap();
-        let listens = [Listen::Unix(socket.clone()), Listen::Tcp("127.0.0.1:0".parse().unwrap())];
-        let bound = Server::bind(&listens, &lock, Access::default()).unwrap();
-        let Listen::Tcp(address) = bound.addresses()[1] else { panic!("second is TCP") };
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = async {
-            let _ = stopped.await;
-        };
-        let serving = tokio::spawn(bound.serve(tonic::service::Routes::default(), shutdown));
-        Self { home, socket, port: address.port(), stop: Some(stop), serving }
-    }
-
-    fn endpoints(&self) -> [Endpoint; 2] {
-        let unix = Endpoint::try_from(format!("unix://{}", self.socket.display())).unwrap();
-        let tcp = Endpoint::try_from(format!("http://127.0.0.1:{}", self.port)).unwrap();
-        [unix, tcp]
-    }
-
-    async fn channels(&self) -> Vec<Channel> {
-        let mut channels = Vec::new();
-        for endpoint in self.endpoints() {
-            channels.push(soon(endpoint.connect()).await.unwrap());
-        }
-        channels
-    }
-
-    /// Sends one HTTP/1.1 request over both listeners and returns the two answers.
-    async fn plain(&self, request: &str) -> [String; 2] {
-        let request = request.replace("HOST", &format!("127.0.0.1:{}", self.port));
-        let unix = UnixStream::connect(&self.socket).await.unwrap();
-        let tcp = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        [exchange(unix, &request).await, exchange(tcp, &request).await]
-    }
-
-    async fn stop(mut self) {
-        self.stop.take().unwrap().send(()).unwrap();
-        soon(self.serving).await.unwrap().unwrap();
-        assert!(!self.socket.exists());
-        drop(self.home);
-    }
-}
-
-/// Sends a request and returns everything that came back, be the end clean or not.
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> String {
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = soon(stream.read_to_end(&mut answer)).await;
-    String::from_utf8(answer).unwrap()
-}
+use super::running::{Running, soon};
 
 fn serving(service: &str) -> HealthCheckRequest {
     HealthCheckRequest { service: service.to_owned() }
