@@ -11,7 +11,7 @@ mod tests;
 use std::time::Duration;
 
 use crate::agent::{AgentEvent, AgentInput, Exit};
-use crate::command::{Command, StopHow};
+use crate::command::Command;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::session::{SessionSpec, Status};
@@ -82,7 +82,6 @@ pub enum Timer {
 /// How a stop that is under way should end.
 #[derive(Clone, Debug, PartialEq)]
 struct Stopping {
-    how: StopHow,
     then: AfterStop,
     /// The agent was asked to leave already.
     asked: bool,

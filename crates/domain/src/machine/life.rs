@@ -114,7 +114,7 @@ impl Step<'_> {
         // A prompt the agent never heard of is no work that could be waited for.
         let at_work = self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none());
         let waits_for_turn = how == StopHow::Graceful && at_work;
-        self.machine.stopping = Some(Stopping { how, then, asked: false });
+        self.machine.stopping = Some(Stopping { then, asked: false });
         self.disarm(Timer::Start);
         self.disarm(Timer::Deadline);
         self.change_status(Status::Stopping, message);
@@ -336,8 +336,7 @@ impl Step<'_> {
 
     /// Kills the agent; its exit then fails the session with `error`.
     fn end_by_force(&mut self, error: Error) {
-        self.machine.stopping =
-            Some(Stopping { how: StopHow::Now, then: AfterStop::Failed(error), asked: true });
+        self.machine.stopping = Some(Stopping { then: AfterStop::Failed(error), asked: true });
         self.change_status(Status::Stopping, "ending the agent by force");
         self.effects.push(Effect::Terminate(StopStep::Kill));
     }
