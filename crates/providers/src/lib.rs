@@ -1,5 +1,5 @@
 //! The agents obey can run. Each provider says how its agent starts and translates the agent's wire to the words of
-//! `domain` and back; nothing here keeps sessions, starts processes of its own or knows a protocol we serve.
+//! `domain` and back; nothing here keeps sessions or knows a protocol we serve.
 
 pub mod claude_code;
 pub mod scripted;

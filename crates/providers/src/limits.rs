@@ -34,6 +34,9 @@ pub(crate) const ARGUMENT_MAX_BYTES: usize = 128 * 1024 - 256;
 /// Text of a scripted turn that is repeated at its end.
 pub(crate) const SCRIPTED_TEXT_MAX_BYTES: usize = 1024 * 1024;
 
+/// Things the scripted agent was told and has not taken up; the daemon tells it one at a time.
+pub(crate) const SCRIPTED_INBOX_MAX: usize = 256;
+
 /// How often the scripted agent looks for a file it waits for.
 pub(crate) const SCRIPTED_POLL: Duration = Duration::from_millis(20);
 

@@ -52,6 +52,8 @@ pub(super) struct Memory {
     pub(super) compaction: Option<Compaction>,
     /// An error the agent wrote as its own words; the end of the turn normally repeats it.
     pub(super) error: String,
+    /// That error was the model's limit on what it writes.
+    pub(super) cut_off: bool,
 }
 
 /// An open call.
@@ -177,5 +179,6 @@ impl Memory {
         self.outstanding.clear();
         self.calls.clear();
         self.error.clear();
+        self.cut_off = false;
     }
 }

@@ -273,7 +273,7 @@ fn tools_of_the_models_own_side_are_calls_too() {
 fn the_saved_state_stays_small() {
     let mut codec = running();
     let long = "x".repeat(3_000);
-    for at in 0..700 {
+    for at in 0..400 {
         let tool = json!({"type": "tool_use", "id": format!("toolu_{at}"), "name": "TaskUpdate",
             "input": {"taskId": format!("{at}"), "subject": long, "status": "pending"}});
         hear(

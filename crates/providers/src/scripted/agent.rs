@@ -1,9 +1,10 @@
 //! The scripted agent itself, a plain blocking program: a thread takes its input, so that an interrupt is heard at
 //! any time, and the main thread plays the script. Talks to nobody but its standard streams.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::time::Duration;
 
 use domain::event::{Todo, TodoStatus};
@@ -20,7 +21,7 @@ use crate::text::one_line;
 
 /// Runs the agent until it is told to leave, its input ends or its script ends it; returns its exit code.
 pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
-    let (tx, inbox) = channel();
+    let (tx, inbox) = sync_channel(limits::SCRIPTED_INBOX_MAX);
     std::thread::spawn(move || {
         for line in BufReader::new(stdin).split(b'\n') {
             let Ok(line) = line else { break };
@@ -35,6 +36,7 @@ pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
         inbox,
         out: BufWriter::new(stdout),
         mode: Mode::Supervised,
+        later: VecDeque::new(),
         said: String::new(),
         calls: 0,
         asks: 0,
@@ -72,6 +74,8 @@ pub(super) struct Agent<W: Write> {
     inbox: Receiver<Do>,
     out: BufWriter<W>,
     pub(super) mode: Mode,
+    /// Told too early: taken up when the turn is over.
+    later: VecDeque<Do>,
     /// All text of the turn.
     said: String,
     calls: u64,
@@ -80,7 +84,11 @@ pub(super) struct Agent<W: Write> {
 
 impl<W: Write> Agent<W> {
     fn live(&mut self) -> Result<(), Stop> {
-        while let Ok(told) = self.inbox.recv() {
+        loop {
+            let told = match self.later.pop_front() {
+                Some(told) => told,
+                None => self.inbox.recv().map_err(|_| Stop::Exit(0))?,
+            };
             match told {
                 Do::Start(start) => self.start(start)?,
                 Do::Prompt { text, attachments } => self.turn(&text, &attachments)?,
@@ -97,7 +105,6 @@ impl<W: Write> Agent<W> {
                 Do::Interrupt | Do::Decide { .. } | Do::Answer { .. } => {}
             }
         }
-        Ok(())
     }
 
     fn start(&mut self, start: Start) -> Result<(), Stop> {
@@ -372,8 +379,12 @@ impl<W: Write> Agent<W> {
                 Ok(None)
             }
             answer @ (Do::Decide { .. } | Do::Answer { .. }) => Ok(Some(answer)),
-            // A second prompt within a turn is the daemon's mistake; nothing is lost by not playing it.
-            Do::Start(_) | Do::Prompt { .. } | Do::Compact | Do::Outlive => Ok(None),
+            other @ (Do::Start(_) | Do::Prompt { .. } | Do::Compact | Do::Outlive) => {
+                if self.later.len() < limits::SCRIPTED_INBOX_MAX {
+                    self.later.push_back(other);
+                }
+                Ok(None)
+            }
         }
     }
 

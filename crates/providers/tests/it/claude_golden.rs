@@ -32,14 +32,14 @@ pub(crate) fn recorded_spec(setup: &Value) -> SessionSpec {
     spec
 }
 
-struct Recording {
-    name: String,
-    spec: SessionSpec,
-    codec: Box<dyn Codec>,
-    entries: Vec<Value>,
+pub(crate) struct Recording {
+    pub(crate) name: String,
+    pub(crate) spec: SessionSpec,
+    pub(crate) codec: Box<dyn Codec>,
+    pub(crate) entries: Vec<Value>,
 }
 
-fn recordings() -> Vec<Recording> {
+pub(crate) fn recordings() -> Vec<Recording> {
     let mut files: Vec<PathBuf> = folder().read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|ext| ext == "jsonl"));
     files.sort();

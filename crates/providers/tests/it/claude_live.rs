@@ -229,6 +229,56 @@ fn failures_of_the_model() {
 }
 
 #[test]
+fn refusals_and_answers_that_are_too_long() {
+    let Some(mut live) = Live::start("refusals", json!({})) else { return };
+    let no = json!([{"text": "no", "stop_reason": "refusal"}]);
+    live.prompt("a", json!([no, no, no]));
+    let (reason, _, error) = live.end();
+    assert_eq!((reason, error.contains("safeguards")), (EndReason::Refused, true));
+    let cut = json!([{"text": "and on", "stop_reason": "max_tokens"}]);
+    live.prompt("b", json!([cut, cut, cut, cut, cut, cut]));
+    let (reason, _, error) = live.end();
+    assert_eq!((reason, error.contains("maximum")), (EndReason::LimitReached, true));
+    live.leave();
+}
+
+#[test]
+fn servers_of_the_session() {
+    let server = r#"
+import json, os, sys
+for line in sys.stdin:
+    call = json.loads(line)
+    if call.get("method") == "initialize":
+        result = {"protocolVersion": call["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "lab", "version": "1"}}
+    elif call.get("method") == "tools/list":
+        result = {"tools": [{"name": "ping", "description": "answers", "inputSchema": {"type": "object"}}]}
+    elif call.get("method") == "tools/call":
+        result = {"content": [{"type": "text", "text": "pong " + os.environ["LAB_KEY"]}]}
+    else:
+        result = {}
+    if "id" in call:
+        print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}), flush=True)
+"#;
+    let servers = json!({
+        "lab": {"command": "python3", "args": ["-c", server], "env": {"LAB_KEY": "open sesame"}},
+        "gone": {"command": "/nowhere/at/all"},
+    });
+    let config = json!({"mcp_servers": servers.to_string(), "strict_mcp": "true"});
+    let Some(mut live) = Live::start("unrecorded", json!({"provider_config": config})) else { return };
+    assert!(!live.command_line().contains("sesame"));
+    live.prompt("a", json!([{"tool": "mcp__lab__ping", "input": {}}, {"text": "Done."}]));
+    live.decide(Decision::AllowOnce, "");
+    let finished = live.until(|event| matches!(event, AgentEvent::ToolFinished { .. }));
+    assert!(matches!(finished, AgentEvent::ToolFinished { output, .. } if output == "pong open sesame"));
+    live.end();
+    let (_, events) = live.leave();
+    let told =
+        |event: &AgentEvent| matches!(event, AgentEvent::Notice { message, .. } if message.contains("gone"));
+    assert!(events.iter().any(told), "{events:?}");
+}
+
+#[test]
 fn things_to_do() {
     let setup = json!({"environment": {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}});
     let Some(mut live) = Live::start("todos", setup) else { return };

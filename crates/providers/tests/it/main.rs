@@ -10,5 +10,6 @@
 mod claude_golden;
 mod claude_live;
 mod claude_reference;
+mod claude_session;
 mod scripted_process;
 mod support;

@@ -40,8 +40,9 @@ fn attachment(name: &str, media_type: &str, content: &str) -> Attachment {
 #[test]
 fn permissions_are_answered() {
     let allowed = json!({"behavior": "allow", "updatedInput": {"command": "ls"}});
-    assert_eq!(decide(Decision::AllowOnce, None), [allowed.clone()]);
-    assert_eq!(decide(Decision::AllowSession, None), [allowed]);
+    for decision in [Decision::AllowOnce, Decision::AllowSession] {
+        assert_eq!(decide(decision, None), std::slice::from_ref(&allowed));
+    }
     let updated = json!({"command": "ls -l"});
     assert_eq!(decide(Decision::AllowOnce, Some(updated.clone()))[0]["updatedInput"], updated);
     assert_eq!(decide(Decision::Deny, None), [json!({"behavior": "deny", "message": "no"})]);

@@ -56,6 +56,7 @@ pub(super) fn whole(memory: &mut Memory, value: &Value, out: &mut Decoded) {
             "text" if is_error && parent.is_none() => {
                 // The end of the turn says it again, as the error it is.
                 memory.error = cut(block.text("text"), MESSAGE_MAX_CHARS);
+                memory.cut_off = value.text("error") == "max_output_tokens";
             }
             "text" => {
                 let told = is_told(memory, id, parent.as_ref(), |message| &mut message.text);

@@ -85,7 +85,10 @@ fn commands_seen(memory: &mut Memory, names: &[Value], out: &mut Decoded) {
 /// Takes the end of a turn.
 pub(super) fn result(memory: &mut Memory, value: &Value, out: &mut Decoded) {
     settle_usage(memory, value, out);
-    let (reason, text, mut error) = ending(value);
+    let (mut reason, text, mut error) = ending(value);
+    if std::mem::take(&mut memory.cut_off) && reason == EndReason::Failed {
+        reason = EndReason::LimitReached;
+    }
     if !memory.ready {
         // It could not even start, and leaves now; its exit fails the session, with this as the last thing said.
         out.events.push(AgentEvent::Logged(if error.is_empty() { text } else { error }));

@@ -171,6 +171,12 @@ impl Live {
         self.tell(AgentInput::Decide { native, decision, message, updated_input: None, ask });
     }
 
+    /// What any user of the machine can read of it.
+    pub(super) fn command_line(&self) -> String {
+        let bytes = std::fs::read(format!("/proc/{}/cmdline", self.child.id())).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Asks the agent to leave and writes the record.
     pub(super) fn leave(mut self) -> (tempfile::TempDir, Vec<AgentEvent>) {
         self.tell(AgentInput::Leave);
