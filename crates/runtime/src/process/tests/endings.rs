@@ -132,6 +132,9 @@ async fn a_signal_reaches_exactly_its_target() {
     link.signal(Target::Group, libc::SIGUSR1).unwrap();
     seen.until(&mut link, |seen| (count(seen, "agent"), count(seen, "group")) == (3, 2)).await;
     assert_eq!(count(&seen, "stray"), 1);
+    link.signal(Target::Tree, libc::SIGKILL).unwrap();
+    assert_eq!(seen.until_end(&mut link).await, killed(libc::SIGKILL));
+    session.acknowledge(link).await;
 }
 
 #[tokio::test]
