@@ -166,8 +166,11 @@ impl Link {
                 return Next::Refused(refusal);
             }
             if state == newest {
-                // A closed channel, like the time running out, only means to look again.
-                let _ = time::timeout(LOOK_INTERVAL, self.state.changed()).await;
+                // The time running out only means to look again.
+                if let Ok(Err(_)) = time::timeout(LOOK_INTERVAL, self.state.changed()).await {
+                    // Nobody announces anything any more (the runtime is being shut down): do not spin.
+                    time::sleep(LOOK_INTERVAL).await;
+                }
             }
         }
     }

@@ -174,6 +174,31 @@ fn the_socket_is_bound_anew_when_asked() {
 }
 
 #[test]
+fn a_shim_that_cannot_be_found_any_more_ends_its_agent_and_leaves() {
+    for lost in ["lock", ""] {
+        let held = Held::shell("exec cat");
+        let shim = proc_table::find(held.shim_pid).unwrap();
+        match lost {
+            "" => fs::rename(&held.dir, held.dir.with_extension("moved")).unwrap(),
+            name => fs::remove_file(held.dir.join(name)).unwrap(),
+        }
+        // It looks once a minute, and when asked.
+        proc_table::signal(&shim, libc::SIGUSR1);
+        until(|| proc_table::find(held.agent_pid).is_none_or(|agent| agent.is_zombie));
+        until(|| proc_table::find(held.shim_pid).is_none_or(|shim| shim.is_zombie));
+    }
+}
+
+#[test]
+fn an_exit_nobody_acknowledges_is_not_kept_for_ever() {
+    let held = Held::with(&["--linger-secs", "1"], "exit 0");
+    let mut wire = held.connect(1);
+    wire.welcome();
+    assert_eq!(wire.next_answer(), None, "the shim has left");
+    assert_eq!(held.spool_until(|spooled| spooled.exit.is_some()).exit, EXIT_OK);
+}
+
+#[test]
 fn nothing_in_the_directory_is_for_others() {
     let held = Held::shell("cat");
     for entry in fs::read_dir(&held.dir).unwrap() {

@@ -66,6 +66,10 @@ impl Drop for Session {
         if is_held(&self.dir()).unwrap_or(false)
             && let Some(shim) = pid.and_then(proc_table::find)
         {
+            // What has left the agent's session would survive its shim.
+            while let Ok(left) = proc_table::below(shim.pid)
+                && left.iter().any(|process| proc_table::signal(process, libc::SIGKILL))
+            {}
             proc_table::signal(&shim, libc::SIGKILL);
         }
     }
