@@ -49,11 +49,8 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
     })
     .await?;
     let (shutdown, mut asked) = mpsc::channel(1);
-    let routes = surfaces::obey::routes(
-        surfaces::Routes::default(),
-        supervisor.clone(),
-        about(&options, shutdown),
-    );
+    let routes =
+        surfaces::obey::routes(surfaces::Routes::default(), supervisor.clone(), about(&options, shutdown));
     let found = supervisor.recover().await?;
     announce(options, &bound, found)?;
     tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
@@ -164,7 +161,8 @@ fn own_program() -> Result<std::path::PathBuf, Error> {
 
 async fn told_to_end() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         tracing::error!("cannot listen for signals; only a client can end this daemon");
         return std::future::pending().await;
     };
@@ -175,7 +173,8 @@ async fn told_to_end() -> &'static str {
 }
 
 fn start_log(level: &str) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(level).with_context(|| format!("log_level: {level:?}"))?;
+    let filter =
+        tracing_subscriber::EnvFilter::try_new(level).with_context(|| format!("log_level: {level:?}"))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -105,12 +105,12 @@ pub(super) fn read(prompt: &str) -> Option<Result<Vec<Step>, String>> {
         Ok(steps) => steps,
         Err(error) => return Some(Err(format!("the script is not a JSON list: {error}"))),
     };
-    let numbered = steps.iter().enumerate();
-    Some(
-        numbered
-            .map(|(at, value)| step(value).map_err(|error| format!("step {}: {error}", at + 1)))
-            .collect(),
-    )
+    // A list stands for blocks of one reply; this agent plays them one after the other.
+    let blocks = steps.iter().enumerate().flat_map(|(at, value)| match value {
+        Value::Array(blocks) => blocks.iter().map(|block| (at, block)).collect(),
+        block => vec![(at, block)],
+    });
+    Some(blocks.map(|(at, block)| step(block).map_err(|error| format!("step {}: {error}", at + 1))).collect())
 }
 
 fn step(value: &Value) -> Result<Step, String> {
