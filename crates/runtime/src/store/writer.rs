@@ -143,6 +143,10 @@ impl Loop {
             };
             match first {
                 Ok(Message::Run(durability, operation)) => {
+                    // Without this a queue that is never empty would put the sync off for ever.
+                    if !self.synced && Instant::now() >= sync_by {
+                        self.sync();
+                    }
                     let was_synced = self.synced;
                     let closing = self.commit_group(durability, operation);
                     if was_synced && !self.synced {
