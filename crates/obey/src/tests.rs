@@ -2,6 +2,11 @@
 
 mod answering;
 mod commands;
+#[path = "../tests/it/fake.rs"]
 mod fake;
+#[path = "../tests/it/fake_daemon.rs"]
+mod fake_daemon;
+#[path = "../tests/it/fake_services.rs"]
+mod fake_services;
 mod sending;
 mod world;

@@ -1,13 +1,12 @@
 //! Surroundings of one test: a folder, a small daemon on a socket in it, and commands run against it.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Parser as _;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::fake::Fake;
+use super::fake::{DEADLINE, Fake};
 use crate::args::Cli;
 use crate::commands;
 use crate::console::Console;
@@ -16,9 +15,6 @@ use crate::output::Output;
 use crate::output::test::Buffer;
 use crate::paths::Paths;
 use crate::vars::Vars;
-
-/// No test waits longer than this for anything.
-pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) struct World {
     pub(crate) folder: tempfile::TempDir,

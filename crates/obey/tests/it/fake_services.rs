@@ -14,7 +14,7 @@ use wire::obey::v1::event_service_server::EventService;
 use wire::obey::v1::request_service_server::RequestService;
 use wire::obey::v1::turn_service_server::TurnService;
 
-use super::{Fake, refuse};
+use super::fake::{Fake, refuse};
 
 type Answer<T> = Result<Response<T>, Status>;
 

@@ -1,12 +1,11 @@
 //! A small daemon for tests: keeps sessions, events and requests in memory and plays turns from a script.
-//! Speaks the real protocol; knows none of the real rules beyond what the tests need.
-
-mod daemon;
-mod services;
+//! Speaks the real protocol; knows none of the real rules beyond what the tests need. Used by the tests of the
+//! functions (`src/tests`) and by those of the program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -20,6 +19,9 @@ use wire::obey::v1::campaign_service_server::CampaignServiceServer;
 use wire::obey::v1::event_service_server::EventServiceServer;
 use wire::obey::v1::request_service_server::RequestServiceServer;
 use wire::obey::v1::turn_service_server::TurnServiceServer;
+
+/// No test waits longer than this for anything.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// One step of a turn.
 #[derive(Clone, Debug)]
@@ -52,7 +54,7 @@ pub(crate) struct State {
     /// Turns to come, for whatever prompt.
     pub(crate) turns: VecDeque<Vec<Step>>,
     pub(crate) seen: Seen,
-    cancelled: bool,
+    pub(crate) cancelled: bool,
 }
 
 /// The daemon. Clones share their state.
@@ -60,7 +62,7 @@ pub(crate) struct State {
 pub(crate) struct Fake {
     state: Arc<Mutex<State>>,
     /// Counts changes; whoever waits for one looks again.
-    changes: watch::Sender<u64>,
+    pub(crate) changes: watch::Sender<u64>,
 }
 
 /// Makes an error as the real daemon sends it.
@@ -130,15 +132,15 @@ impl Fake {
                 changes.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(super::world::DEADLINE, waiting).await.expect("it never came true");
+        tokio::time::timeout(DEADLINE, waiting).await.expect("it never came true");
     }
 
-    fn session(&self, id: &str) -> Result<local::SessionInfo, Status> {
+    pub(crate) fn session(&self, id: &str) -> Result<local::SessionInfo, Status> {
         let found = self.state().sessions.iter().find(|session| session.id == id).cloned();
         found.ok_or_else(|| refuse(tonic::Code::NotFound, "OBEY-2010", &format!("no session {id}")))
     }
 
-    fn set_status(&self, id: &str, status: local::SessionStatus) {
+    pub(crate) fn set_status(&self, id: &str, status: local::SessionStatus) {
         if let Some(session) = self.state().sessions.iter_mut().find(|session| session.id == id) {
             session.status = status.into();
         }
@@ -146,7 +148,7 @@ impl Fake {
     }
 
     /// Begins a turn and returns its id and the number of the event that records it.
-    fn begin_turn(&self, session: String, prompt: &str) -> (String, u64) {
+    pub(crate) fn begin_turn(&self, session: String, prompt: &str) -> (String, u64) {
         let number = self.state().seen.prompts.len();
         let turn = format!("turn_{number}");
         self.set_status(&session, local::SessionStatus::Working);
@@ -191,7 +193,12 @@ impl Fake {
     }
 
     /// Settles a request unless somebody did before.
-    fn settle(&self, id: &str, outcome: &str, event: &Value) -> Result<pb::AnswerResponse, Status> {
+    pub(crate) fn settle(
+        &self,
+        id: &str,
+        outcome: &str,
+        event: &Value,
+    ) -> Result<pb::AnswerResponse, Status> {
         let mut state = self.state();
         let Some(request) = state.requests.iter_mut().find(|request| request.id == id) else {
             return Err(refuse(tonic::Code::NotFound, "OBEY-2015", &format!("no request {id}")));

@@ -7,7 +7,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use wire::obey::local::v1 as pb;
 use wire::obey::local::v1::local_daemon_service_server::LocalDaemonService;
 
-use super::{Fake, refuse};
+use super::fake::{Fake, refuse};
 
 type Answer<T> = Result<Response<T>, Status>;
 type Many<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
