@@ -9,7 +9,7 @@ use super::world::World;
 
 const ID: &str = "sess_01AAAAAAAAAAAAAAAAAAAAAAAA";
 
-fn permission(id: &str) -> Step {
+pub(super) fn permission(id: &str) -> Step {
     let input = json!({"command": "rm x"});
     let request = pb::Request {
         id: id.to_owned(),

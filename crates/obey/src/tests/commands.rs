@@ -234,6 +234,16 @@ async fn a_daemon_that_does_not_run_is_explained() {
 }
 
 #[tokio::test]
+async fn stop_ends_the_daemon_and_starts_none() {
+    let world = World::new();
+    let ran = world.run(&["stop", "--sessions"]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (0, "The daemon was told to end; 2 sessions ended.\n"));
+    let missing = world.folder.path().join("other.sock");
+    let none = world.run(&["stop", "--socket", missing.to_str().unwrap()]).await;
+    assert_eq!(none.exit, 3, "{none:?}");
+}
+
+#[tokio::test]
 async fn completions_name_the_commands() {
     let ran = World::new().run(&["completions", "bash"]).await;
     assert!(ran.out.contains("session"), "{}", ran.out.len());

@@ -98,6 +98,65 @@ async fn a_session_that_ends_ends_the_command() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_is_replaced_is_waited_for_and_nothing_is_missed() {
+    let world = world(vec![text("before "), Step::Hang]);
+    let running = world.on_terminal(&["session", "send", "n", "hi"]);
+    world.daemon.until(|state| state.events.get(ID).is_some_and(|events| events.len() == 2)).await;
+    world.daemon.close().await;
+    running.err.until("connection lost").await;
+    world.daemon.append(ID, "text_delta", &json!({"text": "while away"}));
+    world.daemon.open(&world.socket());
+    running.err.until("nothing was missed").await;
+    assert_eq!(world.run(&["session", "cancel", "n"]).await.out, "Cancelling the turn.\n");
+    let ran = running.end().await;
+    assert_eq!((ran.exit, ran.out.as_str()), (7, "before \nwhile away\n"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn the_demo_shows_a_whole_turn() {
+    let world = world(vec![super::answering::permission("req_1"), text("Hello from the demo.")]);
+    let ran = world.run(&["demo", "--provider", "scripted"]).await;
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(ran.out.contains("Session: sess_01") && ran.out.contains("Hello from the demo."), "{}", ran.out);
+    assert!(ran.out.contains("prompt    turn_1"), "the log's end: {}", ran.out);
+    for part in ["Registered", "Allowed by the demo", "obey session approve", "Now try:"] {
+        assert!(ran.err.contains(part), "{part} is missing in {}", ran.err);
+    }
+    assert_eq!(world.daemon.state().campaigns[0].name, "demo");
+    assert_eq!(world.daemon.state().seen.decisions.len(), 1);
+}
+
+#[tokio::test]
+async fn every_session_can_be_watched_at_once() {
+    use wire::obey::local::v1::SessionStatusEvent;
+    let world = world(Vec::new());
+    world.daemon.append(ID, "notice", &json!({"level": "info", "message": "from the past"}));
+    let running = world.on_terminal(&["session", "watch", "--all"]);
+    running.err.until("Watching 1 session.").await;
+    let other = "sess_01BBBBBBBBBBBBBBBBBBBBBBBB";
+    world.daemon.add_session(other, "second", SessionStatus::Starting);
+    world.daemon.append(other, "notice", &json!({"level": "info", "message": "began"}));
+    let watcher = world.daemon.state().watchers[0].clone();
+    let change = SessionStatusEvent {
+        session_id: other.to_owned(),
+        previous_status: SessionStatus::Created.into(),
+        new_status: SessionStatus::Starting.into(),
+        ..Default::default()
+    };
+    watcher.send(Ok(change)).await.unwrap();
+    running.out.until("CREATED → STARTING").await;
+    running.out.until("began").await;
+    world.daemon.append(ID, "notice", &json!({"level": "info", "message": "goes on"}));
+    running.out.until("goes on").await;
+    world.daemon.state().watchers.clear();
+    drop(watcher);
+    let ran = running.end().await;
+    assert_eq!(ran.exit, 0);
+    assert!(!ran.out.contains("from the past"), "{}", ran.out);
+    assert!(ran.out.contains("second"), "{}", ran.out);
+}
+
+#[tokio::test]
 async fn attach_shows_the_past_and_sends_what_is_typed() {
     let world = world(vec![text("Answer.")]);
     world.daemon.append(ID, "notice", &json!({"level": "info", "message": "from the past"}));

@@ -33,6 +33,7 @@ pub(crate) struct Ran {
 pub(crate) struct Running {
     pub(crate) lines: mpsc::Sender<String>,
     pub(crate) presses: mpsc::Sender<()>,
+    pub(crate) out: Buffer,
     pub(crate) err: Buffer,
     ended: tokio::task::JoinHandle<Ran>,
 }
@@ -79,7 +80,7 @@ impl World {
         let (presses, pressed) = mpsc::channel(8);
         let (out, err) = (Buffer::default(), Buffer::default());
         let home = self.folder.path().to_str().unwrap();
-        let vars = Vars::of(&[("HOME", home), ("XDG_RUNTIME_DIR", home)]);
+        let vars = Vars::of(&[("HOME", home), ("XDG_RUNTIME_DIR", home), ("TMPDIR", home)]);
         let mut console = Console {
             out: Output::to_buffers(out.clone(), err.clone(), &cli.global, terminal),
             input: Input::of_lines(typed, terminal),
@@ -91,7 +92,7 @@ impl World {
             program: PathBuf::from("/bin/false"),
             zone: TimeZone::UTC,
         };
-        let shown = err.clone();
+        let (said, shown) = (out.clone(), err.clone());
         let ended = tokio::spawn(async move {
             let done = commands::run(&mut console, cli.command).await;
             let exit = match done {
@@ -101,8 +102,8 @@ impl World {
                     failure.exit.0
                 }
             };
-            Ran { exit, out: out.text(), err: shown.text() }
+            Ran { exit, out: said.text(), err: shown.text() }
         });
-        Running { lines, presses, err, ended }
+        Running { lines, presses, out, err, ended }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::Status;
 use tonic::transport::Server;
@@ -55,6 +55,10 @@ pub(crate) struct State {
     pub(crate) turns: VecDeque<Vec<Step>>,
     pub(crate) seen: Seen,
     pub(crate) cancelled: bool,
+    pub(crate) watchers: Vec<mpsc::Sender<Result<local::SessionStatusEvent, Status>>>,
+    /// The daemon is going down.
+    pub(crate) closed: bool,
+    served: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// The daemon. Clones share their state.
@@ -76,6 +80,15 @@ impl Fake {
     /// Serves on a socket until the test's runtime ends.
     pub(crate) fn serve(socket: &Path) -> Self {
         let fake = Self { state: Arc::default(), changes: watch::channel(0).0 };
+        fake.open(socket);
+        fake
+    }
+
+    /// Serves on a socket until `close`.
+    pub(crate) fn open(&self, socket: &Path) {
+        let fake = self.clone();
+        // A socket file is left behind by whoever served before.
+        let _absent = std::fs::remove_file(socket);
         let listener = tokio::net::UnixListener::bind(socket).unwrap();
         let router = Server::builder()
             .add_service(LocalDaemonServiceServer::new(fake.clone()))
@@ -83,8 +96,27 @@ impl Fake {
             .add_service(TurnServiceServer::new(fake.clone()))
             .add_service(RequestServiceServer::new(fake.clone()))
             .add_service(CampaignServiceServer::new(fake.clone()));
-        tokio::spawn(router.serve_with_incoming(UnixListenerStream::new(listener)));
-        fake
+        let served = self.state().served.take();
+        assert!(served.is_none(), "it is open already");
+        let mut closing = self.changes.subscribe();
+        let served = tokio::spawn(async move {
+            let closed = async {
+                while !fake.state().closed {
+                    closing.changed().await.unwrap();
+                }
+            };
+            router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), closed).await.unwrap();
+        });
+        self.state().closed = false;
+        self.state().served = Some(served);
+    }
+
+    /// Ends serving as a daemon does that is replaced: streams end, the state is kept.
+    pub(crate) async fn close(&self) {
+        self.state().closed = true;
+        self.changed();
+        let served = self.state().served.take();
+        served.expect("it is not open").await.unwrap();
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

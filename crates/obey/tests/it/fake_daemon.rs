@@ -68,8 +68,11 @@ impl LocalDaemonService for Fake {
         Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
     }
 
-    async fn shutdown(&self, _: Request<pb::ShutdownRequest>) -> Answer<pb::ShutdownResponse> {
-        not_used()
+    async fn shutdown(&self, request: Request<pb::ShutdownRequest>) -> Answer<pb::ShutdownResponse> {
+        let sessions_stopped = if request.into_inner().stop_sessions { 2 } else { 0 };
+        self.state().closed = true;
+        self.changed();
+        Ok(Response::new(pb::ShutdownResponse { accepted: true, sessions_stopped }))
     }
 
     async fn create_session(
@@ -156,6 +159,9 @@ impl LocalDaemonService for Fake {
         &self,
         _: Request<pb::WatchAllSessionsRequest>,
     ) -> Answer<Self::WatchAllSessionsStream> {
-        not_used()
+        let (tx, rx) = tokio::sync::mpsc::channel(8);
+        self.state().watchers.push(tx);
+        self.changed();
+        Ok(Response::new(Box::pin(tokio_stream::wrappers::ReceiverStream::new(rx))))
     }
 }

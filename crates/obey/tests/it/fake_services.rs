@@ -40,7 +40,7 @@ impl EventService for Fake {
                     let event =
                         state.events.get(&request.session_id).and_then(|events| events.get(next)).cloned();
                     let session = state.sessions.iter().find(|session| session.id == request.session_id);
-                    (event, session.is_none_or(|session| ended(session.status)))
+                    (event, state.closed || session.is_none_or(|session| ended(session.status)))
                 };
                 let enough = request.limit > 0 && next as u64 >= request.after_seq + request.limit;
                 match event {
