@@ -40,12 +40,12 @@ pub(crate) enum Autostart {
 
 impl Console {
     /// Takes everything from this process.
-    pub(crate) fn of_process(global: Global) -> Self {
+    pub(crate) fn of_process(global: Global, interrupts: Interrupts) -> Self {
         let vars = Vars::of_process();
         Self {
             out: Output::of_process(&global, &vars),
             input: Input::of_process(),
-            interrupts: Interrupts::of_process(),
+            interrupts,
             paths: Paths::of(&vars, paths::uid()),
             // A folder that was removed belongs to no campaign; the root is as good as any.
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
