@@ -59,10 +59,14 @@ fn a_daemon_that_does_not_start_is_code_three_with_its_last_words() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(home.path().join(".config/obey")).unwrap();
     let file = home.path().join(".config/obey/config.toml");
-    std::fs::write(&file, "socket = \"/nowhere/at/all.sock\"\n").unwrap();
+    // Nobody can make a folder inside a file, not even root.
+    let blocked = home.path().join("file");
+    std::fs::write(&blocked, "").unwrap();
+    let socket = blocked.join("all.sock").display().to_string();
+    std::fs::write(&file, format!("socket = {socket:?}\nlisten = []\n")).unwrap();
     let refused = run(home.path(), &["ping", "--no-autostart"]);
     assert_eq!(refused.status.code(), Some(3));
-    assert!(text(&refused.stderr).contains("/nowhere/at/all.sock"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains(&socket), "{}", text(&refused.stderr));
     let failed = run(home.path(), &["ping"]);
     assert_eq!(failed.status.code(), Some(3), "{}", text(&failed.stderr));
     let said = text(&failed.stderr);

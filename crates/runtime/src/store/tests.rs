@@ -41,6 +41,7 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         festival_id: String::new(),
         task_id: String::new(),
         parent: None,
+        root: "/tmp/root".into(),
         working_dir: "/w".into(),
         provider_config: BTreeMap::new(),
         environment: BTreeMap::new(),

@@ -24,7 +24,7 @@ fn rich_spec() -> SessionSpec {
         festival_id: "f".to_owned(),
         task_id: "t".to_owned(),
         parent: Some(SessionId::new("sess_parent")),
-        working_dir: "/home/jörg/it's here".into(),
+        working_dir: "/srv/jörg/it's here".into(),
         provider_config: [("k".to_owned(), "v".to_owned())].into(),
         environment: [("SECRET".to_owned(), "s3cr3t".to_owned())].into(),
         max_tokens: u64::MAX,
