@@ -62,8 +62,9 @@ fn a_daemon_that_does_not_start_is_code_three_with_its_last_words() {
     // Nobody can make a folder inside a file, not even root.
     let blocked = home.path().join("file");
     std::fs::write(&blocked, "").unwrap();
-    let socket = blocked.join("all.sock").display().to_string();
-    std::fs::write(&file, format!("socket = {socket:?}\nlisten = []\n")).unwrap();
+    let socket = home.path().join("all.sock").display().to_string();
+    let data = blocked.join("data").display().to_string();
+    std::fs::write(&file, format!("socket = {socket:?}\ndata_dir = {data:?}\nlisten = []\n")).unwrap();
     let refused = run(home.path(), &["ping", "--no-autostart"]);
     assert_eq!(refused.status.code(), Some(3));
     assert!(text(&refused.stderr).contains(&socket), "{}", text(&refused.stderr));
