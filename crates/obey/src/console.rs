@@ -65,7 +65,7 @@ impl Console {
         let file = serve::config_file(None, &self.vars, &self.paths)?;
         let Some(text) = config::read_file(&file)? else { return Ok(self.paths.socket.clone()) };
         let loaded = config::load(Some((&file, &text)), &self.vars, &Flags::default())?;
-        Ok(loaded.config.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
+        Ok(loaded.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
     }
 
     /// Connects to the daemon and starts it first where that is needed and wanted.

@@ -50,3 +50,9 @@ pub(crate) const DISK_LOW_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// How long `claude --version` may take; a cold start of it needs seconds.
 pub(crate) const VERSION_WAIT: Duration = Duration::from_secs(10);
+
+/// How long sessions may take to let go of their agents when the daemon ends; each only closes a connection.
+pub(crate) const DETACH_WAIT: Duration = Duration::from_secs(2);
+
+/// How long readers that are still at it may hold up the daemon's end.
+pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);

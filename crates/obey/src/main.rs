@@ -35,7 +35,6 @@ mod view;
 mod tests;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 
 fn main() {
     let mut args = std::env::args_os();
@@ -51,17 +50,10 @@ fn main() {
 
 /// Becomes the process that holds one agent. It forks, so no thread may exist yet.
 fn shim_entry(args: impl Iterator<Item = OsString>) -> i32 {
-    let words = args.count();
-    not_built_in(&format!("shim ({words} words)"))
+    shim::enter(args)
 }
 
 /// Becomes the built-in agent.
 fn scripted_entry() -> i32 {
-    not_built_in("scripted-agent")
-}
-
-fn not_built_in(what: &str) -> i32 {
-    // Nothing is left to tell a closed stream.
-    let _closed = writeln!(std::io::stderr(), "obey: {what} is not built in yet");
-    exit::Exit::FAILED.0
+    providers::scripted::run_agent(std::io::stdin(), std::io::stdout())
 }

@@ -1,4 +1,26 @@
 //! Sessions running: supervisor, session actors, the journal and its store, agent processes, campaigns.
 //! Everything stateful lives here. Knows no protocol and no single agent; those plug into `provider`.
 
+pub mod campaign;
+pub mod clock;
+mod environment;
+pub mod execute;
+mod ids;
+pub mod journal;
+pub mod limits;
+pub mod process;
 pub mod provider;
+pub mod retention;
+pub mod session;
+pub mod store;
+pub mod supervisor;
+
+pub use session::{Applied, SessionHandle, Snapshot};
+pub use supervisor::{NewSession, Supervisor};
+
+/// Returns the user this daemon runs as.
+#[allow(unsafe_code)]
+pub fn own_uid() -> u32 {
+    // SAFETY: geteuid takes nothing, touches nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}

@@ -1,1 +1,11 @@
-//! To be filled.
+//! The protocols the daemon speaks: thin translators over one session core. A surface keeps no state that the journal
+//! cannot rebuild, and never sees another surface.
+
+pub mod limits;
+pub mod obey;
+pub mod peer;
+pub mod pump;
+pub mod server;
+pub mod status;
+
+pub use tonic::service::Routes;

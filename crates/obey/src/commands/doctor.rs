@@ -103,7 +103,7 @@ fn configuration(console: &Console) -> (Finding, Config) {
         } else {
             format!("defaults (no {})", file.display())
         };
-        Ok((from, loaded.config))
+        Ok((from, loaded))
     });
     match loaded {
         Ok((from, config)) => (Finding::ok("config", from), config),

@@ -1,0 +1,183 @@
+//! Campaigns: registered project roots, and what is reported about them and their festivals.
+
+use std::path::{Path, PathBuf};
+
+use domain::{Error, ErrorCode};
+
+use crate::store::campaigns::{self, CampaignRow, FestivalRow, Report, Stored};
+use crate::store::{Durability, Store};
+use crate::{clock, ids};
+
+/// The campaigns of this daemon.
+#[derive(Clone)]
+pub struct Campaigns {
+    store: Store,
+}
+
+/// What a campaign is asked to be. Empty texts mean: the default.
+#[derive(Clone, Debug, Default)]
+pub struct NewCampaign {
+    pub id: String,
+    pub name: String,
+    pub path: String,
+    pub description: String,
+}
+
+impl Campaigns {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Registers a root, or changes the campaign that has this id or path already.
+    pub async fn add(&self, new: NewCampaign) -> Result<CampaignRow, Error> {
+        let root = resolve_root(Path::new(&new.path))
+            .map_err(|error| Error::invalid("path", error.message.trim_start_matches("path: ")))?;
+        let Some(path) = root.to_str().map(str::to_owned) else {
+            return Err(Error::invalid("path", "is not valid UTF-8"));
+        };
+        let folder = root.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let name = if new.name.is_empty() { folder } else { new.name };
+        check_name(&name)?;
+        let now = clock::now();
+        self.store
+            .write(Durability::Synced, move |connection| {
+                let known = match campaigns::find_by_path(connection, &path)? {
+                    Some(known) => Some(known),
+                    None if new.id.is_empty() => None,
+                    None => campaigns::find(connection, &new.id)?.filter(|known| known.id == new.id),
+                };
+                if let Some(other) = campaigns::find(connection, &name)?
+                    && known.as_ref().is_none_or(|known| known.id != other.id)
+                {
+                    return Ok(Err(name_taken(&name, &other)));
+                }
+                let row = CampaignRow {
+                    id: known.as_ref().map_or_else(|| new_id(&new.id), |known| known.id.clone()),
+                    name,
+                    path,
+                    description: new.description,
+                    created_at: known.as_ref().map_or(now, |known| known.created_at),
+                    updated_at: now,
+                };
+                campaigns::put(connection, &row)?;
+                Ok(Ok(row))
+            })
+            .await?
+    }
+
+    /// Returns a campaign by id or name, or OBEY-2001.
+    pub async fn find(&self, id_or_name: &str) -> Result<CampaignRow, Error> {
+        let wanted = id_or_name.to_owned();
+        let found = self.store.read(move |connection| campaigns::find(connection, &wanted)).await?;
+        found.ok_or_else(|| not_found(id_or_name))
+    }
+
+    pub async fn list(&self) -> Result<Vec<CampaignRow>, Error> {
+        self.store.read(campaigns::list).await
+    }
+
+    /// Forgets a campaign. One with running sessions is kept.
+    pub async fn remove(&self, id_or_name: &str) -> Result<CampaignRow, Error> {
+        let campaign = self.find(id_or_name).await?;
+        let id = campaign.id.clone();
+        let active = self
+            .store
+            .write(Durability::Synced, move |connection| {
+                let active = campaigns::active_sessions(connection, &id)?;
+                if active == 0 {
+                    campaigns::remove(connection, &id)?;
+                }
+                Ok(active)
+            })
+            .await?;
+        if active > 0 {
+            return Err(Error::new(
+                ErrorCode::WrongState,
+                format!("campaign {} has {active} running sessions; stop them first", campaign.name),
+            ));
+        }
+        Ok(campaign)
+    }
+
+    /// Returns how many sessions of a campaign have not ended.
+    pub async fn active_sessions(&self, id: &str) -> Result<i32, Error> {
+        let id = id.to_owned();
+        self.store.read(move |connection| campaigns::active_sessions(connection, &id)).await
+    }
+
+    /// Stores a report, unless the same one came a moment ago.
+    pub async fn report(&self, report: Report, festival: Option<FestivalRow>) -> Result<Stored, Error> {
+        self.store
+            .write(Durability::Synced, move |connection| {
+                let entity = match &festival {
+                    Some(festival) => format!("festival:{}:{}", festival.campaign_id, festival.id),
+                    None => format!("campaign:{}", report.campaign_id),
+                };
+                let stored = campaigns::report(connection, &entity, &report)?;
+                if let (false, Some(festival)) = (stored.repeated, &festival) {
+                    campaigns::put_festival(connection, festival)?;
+                }
+                Ok(stored)
+            })
+            .await
+    }
+
+    pub async fn festivals(&self, campaign_id: Option<String>) -> Result<Vec<FestivalRow>, Error> {
+        self.store.read(move |connection| campaigns::festivals(connection, campaign_id.as_deref())).await
+    }
+}
+
+fn new_id(asked: &str) -> String {
+    if asked.is_empty() { ids::campaign().as_str().to_owned() } else { asked.to_owned() }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    if name.is_empty() || name.chars().count() > domain::limits::NAME_MAX_CHARS {
+        return Err(Error::invalid("name", "must have 1 to 200 characters"));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::invalid("name", "contains control characters"));
+    }
+    Ok(())
+}
+
+fn name_taken(name: &str, other: &CampaignRow) -> Error {
+    Error::invalid("name", format_args!("{name:?} is the campaign at {} already; choose another", other.path))
+}
+
+fn not_found(id_or_name: &str) -> Error {
+    Error::new(
+        ErrorCode::CampaignNotFound,
+        format!(
+            "campaign_id: there is no campaign {id_or_name:?}; register it with `obey campaign add PATH`"
+        ),
+    )
+}
+
+/// Checks that a root is a folder of our own and not one that holds everything; returns it without links.
+pub fn resolve_root(root: &Path) -> Result<PathBuf, Error> {
+    use std::os::unix::fs::MetadataExt;
+    let failed = |what: String| Error::new(ErrorCode::SandboxFailed, format!("path: {what}"));
+    if !root.is_absolute() {
+        return Err(failed(format!("{} is not absolute", root.display())));
+    }
+    let resolved =
+        root.canonicalize().map_err(|error| failed(format!("{} cannot be used: {error}", root.display())))?;
+    let metadata = resolved
+        .metadata()
+        .map_err(|error| failed(format!("{} cannot be used: {error}", resolved.display())))?;
+    if !metadata.is_dir() {
+        return Err(failed(format!("{} is not a folder", resolved.display())));
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
+    if resolved == Path::new("/") || Some(&resolved) == home.as_ref() {
+        return Err(failed(format!(
+            "{} holds more than one project; name a folder in it",
+            resolved.display()
+        )));
+    }
+    if metadata.uid() != crate::own_uid() {
+        return Err(failed(format!("{} belongs to another user", resolved.display())));
+    }
+    Ok(resolved)
+}

@@ -1,0 +1,39 @@
+//! Makes new ids: the only place with randomness.
+
+use std::sync::{Mutex, PoisonError};
+
+use domain::id::SESSION_PREFIX;
+use domain::{CampaignId, SessionId};
+use ulid::{Generator, Ulid};
+
+static GENERATOR: Mutex<Generator> = Mutex::new(Generator::new());
+
+/// Returns a ULID larger than every one before, even when the clock jumps back.
+fn ulid() -> Ulid {
+    let mut generator = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    match generator.generate() {
+        Ok(ulid) => ulid,
+        Err(overflow) => overflow.commit_overflow_increment(),
+    }
+}
+
+/// Returns a name nobody has had.
+pub(crate) fn unique() -> String {
+    ulid().to_string()
+}
+
+/// Returns a new session id.
+pub(crate) fn session() -> SessionId {
+    SessionId::new(format!("{SESSION_PREFIX}{}", ulid()))
+}
+
+/// Returns a new campaign id.
+pub(crate) fn campaign() -> CampaignId {
+    CampaignId::new(format!("camp_{}", ulid()))
+}
+
+/// Returns the short form of a session id that default names carry.
+pub(crate) fn short(id: &SessionId) -> String {
+    let text = id.as_str();
+    text[text.len().saturating_sub(6)..].to_lowercase()
+}

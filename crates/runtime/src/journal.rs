@@ -1,0 +1,166 @@
+//! The journal of every session: what is in it is visible, nothing else is. Readers are cursors; replay and live are
+//! one loop. Owns the in-memory tails and the wake-ups; the rows belong to `store`.
+
+mod tail;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use domain::{Error, ErrorCode, Event, EventKind, SessionId};
+use tokio::sync::broadcast;
+
+use crate::limits;
+use crate::store::{Store, sessions};
+use tail::Tail;
+
+/// The journals of all sessions.
+#[derive(Clone)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Store,
+    streams: Mutex<HashMap<SessionId, Weak<Stream>>>,
+    statuses: broadcast::Sender<Arc<Event>>,
+}
+
+impl Journal {
+    /// Returns the journals kept in a store.
+    pub fn new(store: Store) -> Self {
+        let (statuses, _) = broadcast::channel(limits::WATCH_LAG_MAX);
+        Self { shared: Arc::new(Shared { store, streams: Mutex::new(HashMap::new()), statuses }) }
+    }
+
+    /// Returns the one stream of a session, shared by its actor and all its readers. `last_seq` is what the store
+    /// holds; it counts only when nobody has the stream yet.
+    pub fn stream(&self, session: &SessionId, key: i64, last_seq: u64) -> Arc<Stream> {
+        let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = streams.get(session).and_then(Weak::upgrade) {
+            return stream;
+        }
+        // Streams that nobody holds leave their names behind; sweep when they outnumber what is alive.
+        if streams.len() > 64 && streams.len().is_power_of_two() {
+            streams.retain(|_, stream| stream.strong_count() > 0);
+        }
+        let stream = Arc::new(Stream {
+            session: session.clone(),
+            key,
+            tail: Tail::new(last_seq),
+            store: self.shared.store.clone(),
+            statuses: self.shared.statuses.clone(),
+        });
+        streams.insert(session.clone(), Arc::downgrade(&stream));
+        stream
+    }
+
+    /// Returns the status changes of all sessions from now on. A reader that lags too far is told so.
+    pub fn watch_statuses(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.shared.statuses.subscribe()
+    }
+}
+
+/// The journal of one session.
+pub struct Stream {
+    session: SessionId,
+    key: i64,
+    tail: Tail,
+    store: Store,
+    statuses: broadcast::Sender<Arc<Event>>,
+}
+
+impl Stream {
+    /// Returns the number of the newest event.
+    pub fn last_seq(&self) -> u64 {
+        self.tail.last_seq()
+    }
+
+    /// Makes events visible that the store holds already. Only the session's actor calls this, in order.
+    pub(crate) fn publish(&self, events: Vec<Arc<Event>>) {
+        for event in &events {
+            if matches!(event.kind, EventKind::StatusChanged { .. }) {
+                // Without watchers there is nobody to tell.
+                let _ = self.statuses.send(Arc::clone(event));
+            }
+        }
+        self.tail.extend(events);
+    }
+
+    /// Returns a reader that starts strictly after a sequence number.
+    pub fn read_after(self: &Arc<Self>, seq: u64) -> Cursor {
+        Cursor { stream: Arc::clone(self), seq, wake: self.tail.subscribe() }
+    }
+}
+
+/// A reader of one session's journal.
+pub struct Cursor {
+    stream: Arc<Stream>,
+    seq: u64,
+    wake: tokio::sync::watch::Receiver<u64>,
+}
+
+impl Cursor {
+    /// Returns the number of the last event that was handed out.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Returns the number of the newest event there is.
+    pub fn newest(&self) -> u64 {
+        self.stream.last_seq()
+    }
+
+    /// Returns the next events, waiting for them; never an empty batch. Cancel-safe: events count as handed out only
+    /// when this returns.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Error> {
+        loop {
+            let events = self.available().await?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            // The stream holds the sender, so this fails never while we hold the stream.
+            let _ = self.wake.changed().await;
+        }
+    }
+
+    /// Returns what is there now; empty when the reader is at the end.
+    pub async fn available(&mut self) -> Result<Vec<Arc<Event>>, Error> {
+        let last = *self.wake.borrow_and_update();
+        if self.seq >= last {
+            return Ok(Vec::new());
+        }
+        let events = match self.stream.tail.after(self.seq, limits::READ_BATCH_MAX) {
+            Some(events) => events,
+            None => self.read_store().await?,
+        };
+        match (events.first(), events.last()) {
+            (Some(first), Some(newest)) if first.seq == self.seq + 1 => {
+                self.seq = newest.seq;
+                Ok(events)
+            }
+            // A gap is never passed over in silence.
+            (first, _) => Err(expired(self.seq, first.map(|event| event.seq))),
+        }
+    }
+
+    async fn read_store(&self) -> Result<Vec<Arc<Event>>, Error> {
+        let (key, session, after) = (self.stream.key, self.stream.session.clone(), self.seq);
+        self.stream
+            .store
+            .read(move |connection| {
+                sessions::events_after(connection, key, &session, after, limits::READ_BATCH_MAX)
+            })
+            .await
+    }
+}
+
+fn expired(after: u64, oldest: Option<u64>) -> Error {
+    let oldest = oldest.map_or_else(|| "none are left".to_owned(), |seq| format!("the oldest kept is {seq}"));
+    Error::new(
+        ErrorCode::EventsExpired,
+        format!("events after {after} are no longer kept ({oldest}); see the retention settings"),
+    )
+}

@@ -1,0 +1,99 @@
+//! The newest events of one session in memory, and the bell that wakes its readers.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::{Event, EventKind};
+use tokio::sync::watch;
+
+use crate::limits;
+
+pub(super) struct Tail {
+    kept: Mutex<Kept>,
+    last_seq: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Kept {
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+}
+
+impl Tail {
+    pub(super) fn new(last_seq: u64) -> Self {
+        Self { kept: Mutex::new(Kept::default()), last_seq: watch::Sender::new(last_seq) }
+    }
+
+    pub(super) fn last_seq(&self) -> u64 {
+        *self.last_seq.borrow()
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.last_seq.subscribe()
+    }
+
+    /// Takes in events that follow the last one and wakes the readers.
+    pub(super) fn extend(&self, events: Vec<Arc<Event>>) {
+        let Some(last) = events.last().map(|event| event.seq) else { return };
+        {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            for event in events {
+                kept.bytes += weight(&event);
+                kept.events.push_back(event);
+            }
+            kept.trim();
+        }
+        self.last_seq.send_replace(last);
+    }
+
+    /// Returns events after a number, or nothing when they are no longer all in memory.
+    pub(super) fn after(&self, seq: u64, most: usize) -> Option<Vec<Arc<Event>>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = kept.events.front()?.seq;
+        if seq + 1 < first {
+            return None;
+        }
+        let skip = usize::try_from(seq + 1 - first).unwrap_or(usize::MAX);
+        Some(kept.events.iter().skip(skip).take(most).cloned().collect())
+    }
+}
+
+impl Kept {
+    fn trim(&mut self) {
+        while self.events.len() > limits::TAIL_EVENTS_MAX || self.bytes > limits::TAIL_BYTES_MAX {
+            // The newest event stays, however large it is: a reader must not find an empty tail.
+            if self.events.len() == 1 {
+                break;
+            }
+            let Some(oldest) = self.events.pop_front() else { break };
+            self.bytes -= weight(&oldest);
+        }
+    }
+}
+
+/// Returns about how much memory an event holds on to. Only texts can be large.
+fn weight(event: &Event) -> usize {
+    const BARE: usize = 256;
+    BARE + match &event.kind {
+        EventKind::TextDelta { text, .. } | EventKind::ThinkingDelta { text, .. } => text.len(),
+        EventKind::ToolFinished { output, .. } | EventKind::ToolProgress { output, .. } => output.len(),
+        EventKind::ToolStarted { input, .. } => json_weight(input),
+        EventKind::TurnStarted { prompt, attachments, .. } => {
+            prompt.len() + attachments.iter().map(|attachment| attachment.content.len()).sum::<usize>()
+        }
+        EventKind::TurnEnded { text, .. } => text.len(),
+        EventKind::Unparsed { raw, .. } => raw.len(),
+        _ => BARE,
+    }
+}
+
+fn json_weight(value: &serde_json::Value) -> usize {
+    match value {
+        serde_json::Value::String(text) => text.len() + 32,
+        serde_json::Value::Array(items) => items.iter().map(json_weight).sum::<usize>() + 32,
+        serde_json::Value::Object(fields) => {
+            fields.iter().map(|(key, value)| key.len() + json_weight(value)).sum::<usize>() + 32
+        }
+        _ => 32,
+    }
+}

@@ -1,0 +1,1 @@
+//! Any interleaving of appends, readers and slowness yields gapless, ordered, complete streams.

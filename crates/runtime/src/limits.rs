@@ -1,0 +1,60 @@
+//! Every bound of running things, each with its reason. Bounds of the rules are in `domain::limits`.
+
+use std::time::Duration;
+
+/// Commands waiting for one session's actor. An actor answers in microseconds; a full mailbox means that the store
+/// stands still, and callers then wait instead of piling up.
+pub const MAILBOX_MAX: usize = 64;
+
+/// Newest events of a session kept in memory. Readers that keep up never touch the disk; others read the store.
+pub const TAIL_EVENTS_MAX: usize = 4_096;
+
+/// Bytes of event bodies kept in memory for one session, so that large tool results do not pile up.
+pub const TAIL_BYTES_MAX: usize = 1024 * 1024;
+
+/// Events handed to a reader at once.
+pub const READ_BATCH_MAX: usize = 512;
+
+/// Bytes of stored events handed to a reader at once; one event is always handed out, however large. A slow reader must
+/// cost no more than this, and prompts and tool results can have megabytes each.
+pub const READ_BATCH_MAX_BYTES: usize = 1024 * 1024;
+
+/// Write operations in one transaction.
+pub const COMMIT_OPS_MAX: usize = 1_000;
+
+/// Operations waiting for the writer. Callers wait beyond that: pressure reaches agents' pipes, never memory.
+pub const STORE_QUEUE_MAX: usize = 4_096;
+
+/// Streamed output is on disk for good after at most this long (invariant 7).
+pub const SYNC_WAIT: Duration = Duration::from_millis(200);
+
+/// How often a commit that the disk refused is tried again.
+pub const STORE_RETRY_WAIT: Duration = Duration::from_millis(250);
+
+/// Idle read-only connections that are kept.
+pub const READERS_MAX: usize = 4;
+
+/// Status changes a slow watcher of all sessions may lag behind before it is told to come back.
+pub const WATCH_LAG_MAX: usize = 4_096;
+
+/// How long the actor of an ended session waits for commands before it leaves memory.
+pub const ENDED_ACTOR_WAIT: Duration = Duration::from_secs(30);
+
+/// Sessions with an agent at a time, unless configured otherwise. Agents cost 100 to 300 MB each.
+pub const ACTIVE_SESSIONS_MAX: usize = 10_000;
+
+/// Reports of the same campaign or festival event within this time are one.
+pub const DEDUP_WINDOW: Duration = Duration::from_millis(500);
+
+/// How long one shim may take to be attached at start; a stuck one must not hold up the others.
+pub const REATTACH_WAIT: Duration = Duration::from_secs(5);
+
+/// Default and largest time for `Execute`.
+pub const EXECUTE_WAIT: Duration = Duration::from_secs(60);
+pub const EXECUTE_WAIT_MAX: Duration = Duration::from_secs(3_600);
+
+/// Bytes of one piece of a command's output.
+pub const EXECUTE_CHUNK_MAX: usize = 64 * 1024;
+
+/// SQLite's largest session key: keys and sequence numbers share 63 bits of a row id.
+pub const SEQ_BITS: u32 = 32;

@@ -1,0 +1,38 @@
+//! Agent processes as the daemon sees them: started under a shim, read from their spool, found again after a
+//! restart. A [`Link`] is the daemon's hold on one agent; the agent itself outlives it.
+//! Must not know what agents say, what a session is, or where positions are committed.
+
+mod connection;
+mod holder;
+pub mod limits;
+pub mod lines;
+mod link;
+mod outbox;
+pub mod scan;
+mod spool;
+pub mod tree;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub use holder::{HoldLimits, Holder, SpawnError, Stage};
+pub use link::{AttachError, Controls, End, Link, Next};
+pub use outbox::WriteError;
+pub use shim::Position;
+pub use shim::frame::{Refusal, Target};
+pub use shim::record::{Delivery, Exit, Fault, Input, Meta, Stream};
+pub use shim::spool::{Batch, Record};
+
+/// A program to run: everything it gets, nothing is added from the daemon's own surroundings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessPlan {
+    /// A path, or a name to be found in the `PATH` of `env`.
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    /// The complete environment.
+    pub env: Vec<(OsString, OsString)>,
+    pub cwd: PathBuf,
+}

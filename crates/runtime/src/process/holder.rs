@@ -1,0 +1,189 @@
+//! Starting an agent under a new shim, and saying precisely at which stage that failed.
+//! Must not keep anything: the [`Link`] it returns is all there is.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use shim::{Position, proc_table};
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+use tokio::time;
+
+use super::limits::{ANSWER_BYTES_MAX, SPAWN_TIMEOUT};
+use super::link::{AttachError, Link};
+use super::{ProcessPlan, tree};
+
+/// Starts agents.
+pub struct Holder;
+
+/// How long and how much a shim holds on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldLimits {
+    /// Without any daemon for this long, the shim ends its agent and leaves.
+    pub linger: Duration,
+    /// Output on disk that was not consumed; beyond it the agent waits.
+    pub spool_bytes_max: u64,
+}
+
+impl Default for HoldLimits {
+    fn default() -> Self {
+        HoldLimits {
+            linger: shim::limits::LINGER_DEFAULT,
+            spool_bytes_max: shim::limits::SPOOL_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// Where the shim met an obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its arguments (a fault of ours).
+    Args,
+    /// Detaching from the daemon.
+    Fork,
+    /// The session's directory: missing, a link, not ours, or open to others.
+    Dir,
+    /// Another shim holds the directory.
+    Lock,
+    /// The spool: no space, or one is there already.
+    Spool,
+    /// The control socket.
+    Socket,
+    /// The agent's working directory.
+    Cwd,
+    /// The program itself.
+    Exec,
+    /// A stage of a newer shim.
+    Other,
+}
+
+/// Why no agent was started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The session's directory could not be made.
+    #[error("the session's directory cannot be made: {0}")]
+    Dir(io::Error),
+    /// The shim itself could not be run.
+    #[error("the shim cannot be run: {0}")]
+    Shim(io::Error),
+    /// The shim ran and met an obstacle.
+    #[error("{stage:?}: {text}")]
+    Stage { stage: Stage, errno: i32, text: String },
+    /// The shim said nothing, or nothing in time.
+    #[error("the shim gave no answer: {0}")]
+    Silent(String),
+    /// The agent runs but could not be reached; it was ended again.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+}
+
+impl SpawnError {
+    /// Whether there is no such program.
+    pub fn is_program_missing(&self) -> bool {
+        matches!(self, SpawnError::Stage { stage: Stage::Exec, errno: libc::ENOENT | libc::ENOTDIR, .. })
+    }
+
+    /// Whether a living shim has the directory already.
+    pub fn is_held(&self) -> bool {
+        matches!(self, SpawnError::Stage { stage: Stage::Lock, .. })
+    }
+}
+
+impl Holder {
+    /// Starts `plan` under a new shim in `dir`, which must not hold a spool yet, and takes hold of it.
+    ///
+    /// The directory is made if it is missing. The agent gets the plan's environment and one variable more,
+    /// by which its descendants can be found if the shim is killed (see [`tree::mark_of`]).
+    pub async fn spawn(
+        shim_exe: &Path,
+        dir: &Path,
+        plan: &ProcessPlan,
+        epoch: u64,
+        limits: &HoldLimits,
+    ) -> Result<Link, SpawnError> {
+        make_dir(dir).map_err(SpawnError::Dir)?;
+        let mark = tree::mark_of(dir).map_err(SpawnError::Dir)?;
+        let answer = time::timeout(SPAWN_TIMEOUT, run_shim(shim_exe, dir, plan, &mark, limits))
+            .await
+            .map_err(|_| SpawnError::Silent(format!("none within {} s", SPAWN_TIMEOUT.as_secs())))?
+            .map_err(SpawnError::Shim)?;
+        let shim_pid = read_answer(&answer)?;
+        let attached = Link::attach(dir, Position::START, epoch).await;
+        if attached.is_err()
+            && let Some(shim) = proc_table::find(shim_pid)
+        {
+            // An agent nobody can reach must not run. It dies with its shim.
+            proc_table::signal(&shim, libc::SIGKILL);
+        }
+        Ok(attached?)
+    }
+}
+
+fn make_dir(dir: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Runs the shim's first process to its end and returns what it said.
+async fn run_shim(
+    shim_exe: &Path,
+    dir: &Path,
+    plan: &ProcessPlan,
+    mark: &tree::Mark,
+    limits: &HoldLimits,
+) -> io::Result<String> {
+    let mut command = Command::new(shim_exe);
+    command.arg("shim").arg("--dir").arg(std::path::absolute(dir)?).arg("--cwd").arg(&plan.cwd);
+    // Never zero: between its start and our connection the shim has no daemon.
+    command.arg("--linger-secs").arg(limits.linger.as_secs().max(1).to_string());
+    command.arg("--spool-max").arg(limits.spool_bytes_max.to_string());
+    command.arg("--").arg(&plan.program).args(&plan.args);
+    command.env_clear().envs(plan.env.iter().map(|(name, value)| (name, value)));
+    command.env(tree::MARK_VARIABLE, mark.value());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.process_group(0).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let mut answer = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;
+    }
+    child.wait().await?;
+    Ok(answer)
+}
+
+/// The shim's process number, or the obstacle it met.
+fn read_answer(answer: &str) -> Result<i32, SpawnError> {
+    let line = answer.trim_end_matches('\n');
+    let mut words = line.splitn(4, ' ');
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some("ready"), Some(pid), ..) => {
+            pid.parse().map_err(|_| SpawnError::Silent(format!("unexpected answer {line:?}")))
+        }
+        (Some("error"), Some(stage), Some(errno), text) => Err(SpawnError::Stage {
+            stage: stage_named(stage),
+            errno: errno.parse().unwrap_or(0),
+            text: text.unwrap_or_default().to_owned(),
+        }),
+        _ => Err(SpawnError::Silent(format!("unexpected answer {line:?}"))),
+    }
+}
+
+fn stage_named(word: &str) -> Stage {
+    match word {
+        "args" => Stage::Args,
+        "fork" => Stage::Fork,
+        "dir" => Stage::Dir,
+        "lock" => Stage::Lock,
+        "spool" => Stage::Spool,
+        "socket" => Stage::Socket,
+        "cwd" => Stage::Cwd,
+        "exec" => Stage::Exec,
+        _ => Stage::Other,
+    }
+}

@@ -1,0 +1,121 @@
+//! Lines out of a byte stream, whatever the chunks it came in. Pure; its state can be saved and restored.
+//! A line beyond `LINE_MAX` is reported with its head and length, and never held in memory.
+//! Must not know what a line means.
+
+use super::limits::{LINE_MAX, OVERSIZE_HEAD_BYTES};
+
+/// One line, without its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// Its first bytes and its full length; the rest was dropped.
+    Oversize { head: &'a [u8], length: u64 },
+}
+
+/// Collects bytes into lines. A line ends at LF; one CR before it is stripped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineAssembler {
+    carry: Carry,
+    line_max: usize,
+    head_max: usize,
+}
+
+/// What a [`LineAssembler`] holds between two chunks; to be stored with the position after the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carry {
+    /// The unfinished line, or only its head once it is oversize.
+    pub partial: Vec<u8>,
+    /// Set once the unfinished line is oversize.
+    pub oversize: Option<Oversize>,
+}
+
+/// What is known of an unfinished line that is too long to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oversize {
+    /// The bytes seen so far.
+    pub length: u64,
+    /// Whether the last of them was a CR, which does not count if the line ends there.
+    pub ends_with_cr: bool,
+}
+
+impl Default for LineAssembler {
+    fn default() -> Self {
+        LineAssembler::restore(Carry::default())
+    }
+}
+
+impl LineAssembler {
+    /// Goes on from a saved state.
+    pub fn restore(carry: Carry) -> LineAssembler {
+        LineAssembler::with_limits(carry, LINE_MAX, OVERSIZE_HEAD_BYTES)
+    }
+
+    pub(super) fn with_limits(carry: Carry, line_max: usize, head_max: usize) -> LineAssembler {
+        LineAssembler { carry, line_max, head_max }
+    }
+
+    /// The state to save.
+    pub fn carry(&self) -> &Carry {
+        &self.carry
+    }
+
+    /// Adds bytes; calls `each` for every line that ends in them.
+    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            let (line, behind) = (&rest[..end], &rest[end + 1..]);
+            rest = behind;
+            // The usual case, without a copy: a line that lies whole in the chunk.
+            if self.carry.partial.is_empty() && self.carry.oversize.is_none() && line.len() <= self.line_max {
+                each(Line::Whole(without_cr(line)));
+                continue;
+            }
+            self.extend(line);
+            self.emit(each);
+        }
+        self.extend(rest);
+    }
+
+    /// The stream is over: what is left is a line, although nothing ended it.
+    pub fn finish(&mut self, each: &mut impl FnMut(Line<'_>)) {
+        if !self.carry.partial.is_empty() || self.carry.oversize.is_some() {
+            self.emit(each);
+        }
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        let Some(&last) = bytes.last() else { return };
+        let Carry { partial, oversize } = &mut self.carry;
+        if let Some(oversize) = oversize {
+            oversize.length += bytes.len() as u64;
+            oversize.ends_with_cr = last == b'\r';
+        } else if partial.len() + bytes.len() <= self.line_max {
+            partial.extend_from_slice(bytes);
+        } else {
+            let length = (partial.len() + bytes.len()) as u64;
+            *oversize = Some(Oversize { length, ends_with_cr: last == b'\r' });
+            let missing = self.head_max.saturating_sub(partial.len()).min(bytes.len());
+            partial.extend_from_slice(&bytes[..missing]);
+            partial.truncate(self.head_max);
+            partial.shrink_to_fit();
+        }
+    }
+
+    fn emit(&mut self, each: &mut impl FnMut(Line<'_>)) {
+        let Carry { partial, oversize } = &mut self.carry;
+        match oversize.take() {
+            None => each(Line::Whole(without_cr(partial))),
+            Some(Oversize { length, ends_with_cr }) => {
+                each(Line::Oversize { head: partial, length: length - u64::from(ends_with_cr) });
+            }
+        }
+        partial.clear();
+        // One long line must not cost its memory for ever.
+        partial.shrink_to(self.head_max);
+    }
+}
+
+fn without_cr(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,296 @@
+//! A [`Link`]: the daemon's hold on one agent. Reads the spool from the files, wakes by the connection, sends
+//! input and signals without waiting. Dropping it leaves the agent as it is.
+//! Must not interpret output, and keeps no position that its caller has not been given.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use shim::Position;
+use shim::frame::{Refusal, Target, ToShim, Welcome};
+use shim::record::{Exit, Fault, Input, Meta, Stream};
+use shim::spool::{Batch, Reader, Step, read_meta, segment_name, segment_number};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time;
+
+use super::connection::{self, Greeting, Reach, State};
+use super::limits::LOOK_INTERVAL;
+use super::outbox::{Outbox, WriteError};
+use super::scan;
+use super::spool::Spool;
+
+/// Why an agent cannot be attached to.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The shim obeys another daemon, or does not trust this one.
+    #[error("the shim refused: {0:?}")]
+    Refused(Refusal),
+    /// The directory cannot be used, or a living shim did not answer in time.
+    #[error("the shim cannot be reached: {0}")]
+    Unreachable(#[from] io::Error),
+}
+
+/// What came next from an agent.
+#[derive(Debug)]
+pub enum Next {
+    /// New records; commit [`Batch::after`] together with what is made of them.
+    Records(Batch),
+    /// All was read and nothing more will come. Repeated if asked again.
+    Ended(End),
+    /// The spool is damaged at this place and cannot be read past it. Repeated if asked again.
+    Corrupt { at: Position, fault: Fault },
+    /// Another daemon has taken over; this one must not touch the agent any more.
+    Refused(Refusal),
+    /// The spool's files cannot be read. Asking again tries again, after a pause.
+    Unreadable(io::Error),
+}
+
+/// How an agent's output ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The agent ended and its shim kept how. Answer with [`Link::ack_exit`] once that is committed.
+    Exited(Exit),
+    /// The shim was killed, and the agent with it. What the agent left running is for `tree::kill_tree`.
+    ShimLost,
+}
+
+/// The daemon's hold on one agent.
+pub struct Link {
+    dir: PathBuf,
+    spool: Spool,
+    welcome: Option<Welcome>,
+    meta: Option<Meta>,
+    exit: Option<Exit>,
+    last_write_id: u64,
+    controls: Controls,
+    state: watch::Receiver<State>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+/// Sends to an agent; can be cloned and used from anywhere. Nothing here waits.
+#[derive(Clone, Debug)]
+pub struct Controls {
+    outbox: Arc<Outbox>,
+}
+
+impl Controls {
+    /// Queues `bytes` for the agent's stdin. Ids must rise; one that was used before is ignored.
+    ///
+    /// Delivery is told by an [`Stream::Input`] record with this id.
+    pub fn write(&self, write_id: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        self.outbox.push_input(write_id, &ToShim::Input { write_id, bytes })
+    }
+
+    /// Closes the agent's stdin after all earlier input. Told by an input record, as for [`Controls::write`].
+    pub fn close_stdin(&self, write_id: u64) -> Result<(), WriteError> {
+        self.outbox.push_input(write_id, &ToShim::CloseStdin { write_id })
+    }
+
+    /// Sends a signal, ahead of all waiting input. `SIGKILL` to the tree is repeated until nothing is left.
+    pub fn signal(&self, target: Target, signo: i32) -> Result<(), WriteError> {
+        self.outbox.push_urgent(&ToShim::Signal { signo, target })
+    }
+
+    /// Tells the shim that the exit is committed; it leaves. Has no effect while the agent runs.
+    pub fn ack_exit(&self) -> Result<(), WriteError> {
+        self.outbox.push_urgent(&ToShim::AckExit)
+    }
+}
+
+impl Link {
+    /// Takes hold of the agent in `dir`, reading from `from`. If its shim is dead, the link reads what is left
+    /// of the spool and then reports the end.
+    ///
+    /// `epoch` must not be lower than that of any daemon before; an equal one takes over.
+    pub async fn attach(dir: &Path, from: Position, epoch: u64) -> Result<Link, AttachError> {
+        let dir = std::path::absolute(dir)?;
+        std::fs::metadata(&dir)?;
+        let greeting = match scan::is_held(&dir)? {
+            true => connection::greet(&dir, epoch).await?,
+            false => Greeting::Gone,
+        };
+        let outbox = Arc::new(Outbox::default());
+        let controls = Controls { outbox: outbox.clone() };
+        let reach = if matches!(greeting, Greeting::Gone) { Reach::Gone } else { Reach::Alive };
+        let (state_tx, state) = watch::channel(State { head: Position::START, reach });
+        let (welcome, keeper) = match greeting {
+            Greeting::Refused(refusal) => return Err(AttachError::Refused(refusal)),
+            Greeting::Gone => {
+                outbox.close();
+                (None, None)
+            }
+            Greeting::Welcomed(connection, welcome) => {
+                state_tx.send_modify(|state| state.head = welcome.head);
+                outbox.rewind(welcome.last_write_id);
+                let keeper = tokio::spawn(connection::keep(dir.clone(), epoch, connection, outbox, state_tx));
+                (Some(welcome), Some(keeper))
+            }
+        };
+        let last_write_id = welcome.map_or(0, |welcome| welcome.last_write_id);
+        // Only a hint, refreshed by the records themselves; an unreadable spool shows when it is read.
+        let meta = read_meta(&dir, from.segment).unwrap_or_default();
+        let spool = Spool::new(Reader::new(&dir, from));
+        Ok(Link { dir, spool, welcome, meta, exit: None, last_write_id, controls, state, keeper })
+    }
+
+    /// Waits for what comes next. Cancel-safe: what was not returned is returned by the next call.
+    pub async fn next(&mut self) -> Next {
+        loop {
+            // Taken before reading: what is announced later wakes us again.
+            let newest = *self.state.borrow_and_update();
+            let (state, step) = self.spool.step(newest).await;
+            let at = self.spool.position();
+            let is_gone = state.reach == Reach::Gone;
+            match step {
+                Ok(Step::Records(batch)) => {
+                    self.observe(&batch);
+                    return Next::Records(batch);
+                }
+                Ok(Step::Corrupt { at, fault }) => return Next::Corrupt { at, fault },
+                // The shim says that whole records are here.
+                Ok(Step::Torn(fault)) if state.head > at => return Next::Corrupt { at, fault },
+                Ok(Step::Dry | Step::Torn(_)) if is_gone || self.exit.is_some() => {
+                    return Next::Ended(self.end());
+                }
+                Ok(Step::Dry) if self.welcome.is_some_and(|welcome| welcome.exited) => {
+                    // Attached behind the exit record: it was committed, but not acknowledged.
+                    if let End::Exited(exit) = self.end() {
+                        return Next::Ended(End::Exited(exit));
+                    }
+                }
+                Ok(Step::Dry | Step::Torn(_)) => {}
+                Err(error) => return Next::Unreadable(error),
+            }
+            if let Reach::Refused(refusal) = state.reach {
+                return Next::Refused(refusal);
+            }
+            if state == newest {
+                // The time running out only means to look again.
+                if let Ok(Err(_)) = time::timeout(LOOK_INTERVAL, self.state.changed()).await {
+                    // Nobody announces anything any more (the runtime is being shut down): do not spin.
+                    time::sleep(LOOK_INTERVAL).await;
+                }
+            }
+        }
+    }
+
+    /// A handle for sending to the agent from elsewhere.
+    pub fn controls(&self) -> Controls {
+        self.controls.clone()
+    }
+
+    /// See [`Controls::write`].
+    pub fn write(&self, write_id: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        self.controls.write(write_id, bytes)
+    }
+
+    /// See [`Controls::close_stdin`].
+    pub fn close_stdin(&self, write_id: u64) -> Result<(), WriteError> {
+        self.controls.close_stdin(write_id)
+    }
+
+    /// See [`Controls::signal`].
+    pub fn signal(&self, target: Target, signo: i32) -> Result<(), WriteError> {
+        self.controls.signal(target, signo)
+    }
+
+    /// See [`Controls::ack_exit`].
+    pub fn ack_exit(&self) -> Result<(), WriteError> {
+        self.controls.ack_exit()
+    }
+
+    /// The agent's process; unknown only if the shim is dead and the spool unreadable.
+    pub fn agent_pid(&self) -> Option<u32> {
+        self.welcome.map(|welcome| welcome.agent_pid).or(self.meta.map(|meta| meta.agent_pid))
+    }
+
+    /// The shim's process, if it lived when attached to.
+    pub fn shim_pid(&self) -> Option<u32> {
+        self.welcome.map(|welcome| welcome.shim_pid)
+    }
+
+    /// Who the agent is, for `tree::kill_tree`.
+    pub fn meta(&self) -> Option<Meta> {
+        self.meta
+    }
+
+    /// The highest input id that the shim is known to have accepted; send those above it again.
+    pub fn last_write_id(&self) -> u64 {
+        self.last_write_id
+    }
+
+    /// The place before the next record.
+    pub fn position(&self) -> Position {
+        self.spool.position()
+    }
+
+    /// Deletes the segments before `segment`. Call it only when what they held is committed.
+    pub fn discard_before(&self, segment: u32) -> io::Result<()> {
+        discard_before(&self.dir, segment.min(self.spool.position().segment))
+    }
+
+    /// Lets go of the agent once what is urgent has been sent (an acknowledgement, a signal). Dropping the link
+    /// does the same without telling when.
+    pub async fn close(mut self) {
+        self.controls.outbox.finish();
+        if let Some(keeper) = self.keeper.take() {
+            // It ends by itself within a bounded time; how does not matter any more.
+            let _ = keeper.await;
+        }
+    }
+
+    fn observe(&mut self, batch: &Batch) {
+        for record in batch.records() {
+            match record.stream {
+                Stream::Meta => self.meta = Meta::decode(record.payload).or(self.meta),
+                Stream::Exit => self.exit = Exit::decode(record.payload).or(self.exit),
+                Stream::Input => {
+                    if let Some(input) = Input::decode(record.payload) {
+                        self.last_write_id = self.last_write_id.max(input.write_id);
+                        self.controls.outbox.confirm(input.write_id);
+                    }
+                }
+                Stream::Out | Stream::Err | Stream::Other(_) => {}
+            }
+        }
+    }
+
+    /// How it ended: the exit record, even if it lies before the place this link was attached at.
+    fn end(&mut self) -> End {
+        if self.exit.is_none() {
+            self.exit = find_exit(&self.dir, self.spool.position());
+        }
+        self.exit.map_or(End::ShimLost, End::Exited)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The keeper sends what is urgent and ends by itself.
+        self.controls.outbox.finish();
+    }
+}
+
+/// The exit record before `end`, which can only be in the last segment.
+fn find_exit(dir: &Path, end: Position) -> Option<Exit> {
+    let mut reader = Reader::new(dir, Position { segment: end.segment, offset: 0 });
+    let mut exit = None;
+    while let Ok(Step::Records(batch)) = reader.step() {
+        let last = batch.records().filter(|record| record.stream == Stream::Exit).last();
+        exit = last.and_then(|record| Exit::decode(record.payload)).or(exit);
+    }
+    exit
+}
+
+fn discard_before(dir: &Path, segment: u32) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        if let Some(number) = segment_number(&entry?.file_name()).filter(|number| *number < segment) {
+            match std::fs::remove_file(dir.join(segment_name(number))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

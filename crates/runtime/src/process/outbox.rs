@@ -1,0 +1,201 @@
+//! What waits to be sent to a shim: signals first, then inputs in order, re-sent after a broken connection.
+//! Bounded in bytes; nothing here waits except the one sender.
+//! Must not know sockets.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shim::frame::ToShim;
+use tokio::sync::Notify;
+
+use super::limits::{INPUT_BYTES_MAX, INPUT_IN_FLIGHT_BYTES_MAX, INPUT_QUEUED_BYTES_MAX};
+
+/// Why something cannot be sent to an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The shim is gone, or obeys another daemon.
+    #[error("the agent can no longer be reached")]
+    Gone,
+    /// Too much waits already; send again when some of it was delivered.
+    #[error("too much input waits for the agent")]
+    Full,
+    /// The input alone exceeds what can be sent.
+    #[error("the input of {0} bytes is too large")]
+    TooLarge(usize),
+}
+
+/// A queue shared by those who send to an agent and the task that does the sending.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    queue: Mutex<Queue>,
+    changed: Notify,
+    finishing: Notify,
+}
+
+/// A frame in its bytes.
+pub(super) type Frame = Arc<Vec<u8>>;
+
+#[derive(Debug, Default)]
+struct Queue {
+    urgent: VecDeque<Frame>,
+    inputs: VecDeque<Waiting>,
+    /// How many of `inputs`, from the front, were sent and wait for their record in the spool.
+    sent: usize,
+    queued_bytes: usize,
+    in_flight_bytes: usize,
+    last_write_id: u64,
+    life: Life,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Life {
+    #[default]
+    Open,
+    /// Nothing more is taken; what is urgent is still sent.
+    Finishing,
+    Closed,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    write_id: u64,
+    frame: Frame,
+}
+
+impl Outbox {
+    /// Queues an input or the end of input. An id that is not higher than all before is ignored, as in the shim.
+    pub(super) fn push_input(&self, write_id: u64, input: &ToShim<'_>) -> Result<(), WriteError> {
+        if let ToShim::Input { bytes, .. } = input
+            && bytes.len() > INPUT_BYTES_MAX
+        {
+            return Err(WriteError::TooLarge(bytes.len()));
+        }
+        let mut frame = Vec::new();
+        input.encode(&mut frame);
+        let mut queue = self.lock();
+        if queue.life != Life::Open {
+            return Err(WriteError::Gone);
+        }
+        if write_id <= queue.last_write_id {
+            return Ok(());
+        }
+        if queue.queued_bytes + frame.len() > INPUT_QUEUED_BYTES_MAX {
+            return Err(WriteError::Full);
+        }
+        queue.last_write_id = write_id;
+        queue.queued_bytes += frame.len();
+        queue.inputs.push_back(Waiting { write_id, frame: Arc::new(frame) });
+        drop(queue);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Queues a frame that overtakes all input.
+    pub(super) fn push_urgent(&self, frame: &ToShim<'_>) -> Result<(), WriteError> {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        let mut queue = self.lock();
+        if queue.life != Life::Open {
+            return Err(WriteError::Gone);
+        }
+        queue.urgent.push_back(Arc::new(bytes));
+        drop(queue);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// An input's record was seen in the spool: it and those before it are done with.
+    pub(super) fn confirm(&self, write_id: u64) {
+        let mut queue = self.lock();
+        queue.last_write_id = queue.last_write_id.max(write_id);
+        queue.forget_through(write_id);
+        drop(queue);
+        self.changed.notify_one();
+    }
+
+    /// A new connection: the shim has accepted inputs up to `last_write_id`; the others are sent again.
+    pub(super) fn rewind(&self, last_write_id: u64) {
+        let mut queue = self.lock();
+        queue.last_write_id = queue.last_write_id.max(last_write_id);
+        queue.forget_through(last_write_id);
+        queue.sent = 0;
+        queue.in_flight_bytes = 0;
+        drop(queue);
+        self.changed.notify_one();
+    }
+
+    /// Nobody will send any more: what is urgent still goes out, waiting input does not (its senders have it on
+    /// disk and will send it again).
+    pub(super) fn finish(&self) {
+        let mut queue = self.lock();
+        if queue.life == Life::Open {
+            queue.life = Life::Finishing;
+        }
+        drop(queue);
+        self.changed.notify_one();
+        self.finishing.notify_waiters();
+    }
+
+    /// Waits until [`Outbox::finish`] was called.
+    pub(super) async fn finishing(&self) {
+        let finishing = self.finishing.notified();
+        if self.lock().life == Life::Open {
+            finishing.await;
+        }
+    }
+
+    /// Nothing more can be sent.
+    pub(super) fn close(&self) {
+        *self.lock() = Queue { life: Life::Closed, ..Queue::default() };
+    }
+
+    /// Waits for the next frame to send; `None` when there will be none. Cancel-safe: a frame is marked as
+    /// sent only when it is returned.
+    pub(super) async fn next_frame(&self) -> Option<Frame> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut queue = self.lock();
+                if let Some(frame) = queue.take_next() {
+                    return Some(frame);
+                }
+                if queue.life != Life::Open {
+                    return None;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing panics while holding it; were it so, the queue would still be whole.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn take_next(&mut self) -> Option<Frame> {
+        if let Some(frame) = self.urgent.pop_front() {
+            return Some(frame);
+        }
+        let next = self.inputs.get(self.sent).filter(|_| self.life == Life::Open)?;
+        let size = next.frame.len();
+        // A single large input may exceed the window, but only alone.
+        if self.in_flight_bytes > 0 && self.in_flight_bytes + size > INPUT_IN_FLIGHT_BYTES_MAX {
+            return None;
+        }
+        self.sent += 1;
+        self.in_flight_bytes += size;
+        Some(next.frame.clone())
+    }
+
+    fn forget_through(&mut self, write_id: u64) {
+        while let Some(done) = self.inputs.pop_front_if(|waiting| waiting.write_id <= write_id) {
+            self.queued_bytes -= done.frame.len();
+            if self.sent > 0 {
+                self.sent -= 1;
+                self.in_flight_bytes -= done.frame.len();
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A running session: one actor owns its machine and its agent; everybody else holds a handle.
+//!
+//! ```text
+//!   surfaces ── SessionHandle ──mailbox──▶ Actor ──apply──▶ Machine (rules)
+//!                    │                       │ effects: record, tell, launch, terminate, arm
+//!                    │                       ▼
+//!                    └──────── Stream ◀── commit (store) ──▶ agent link (shim or in process)
+//! ```
+
+mod actor;
+mod handle;
+mod link;
+mod plan;
+mod run;
+mod timers;
+
+pub use handle::{Applied, SessionHandle, Snapshot};
+
+pub(crate) use actor::{Actor, Beginning};
+pub(crate) use handle::Message;
+pub(crate) use run::run_dir;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::journal::Journal;
+use crate::provider::Providers;
+use crate::store::Store;
+
+/// What every session's actor needs of the daemon.
+pub struct Services {
+    pub store: Store,
+    pub journal: Journal,
+    pub providers: Providers,
+    /// Folder below which each running agent has one of its own.
+    pub agents_dir: PathBuf,
+    /// The program that holds agents: this very binary.
+    pub shim_program: PathBuf,
+    /// The daemon's socket, told to agents.
+    pub socket: PathBuf,
+    /// Grows with every start of a daemon; shims obey the highest.
+    pub epoch: u64,
+    pub spool_max_bytes: u64,
+}
+
+/// Shared by all actors.
+pub type SharedServices = Arc<Services>;

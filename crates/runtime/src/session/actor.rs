@@ -1,0 +1,505 @@
+//! The loop of one session: takes commands, output and timers in its own turn, asks the rules, writes what they
+//! decided, and only then shows and does it. The only code that changes a session.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use domain::event::Level;
+use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::handle::{Applied, Message, SessionHandle, Snapshot};
+use super::link::{self, Agent, Heard, Ingested, ProcessAgent};
+use super::plan::{After, Plan};
+use super::run::Reattached;
+use super::timers::Timers;
+use super::{Services, SharedServices};
+use crate::clock;
+use crate::journal::Stream;
+use crate::limits;
+use crate::process::{Batch, End, Next};
+use crate::store::sessions::{self, StateColumns};
+use crate::store::{Durability, SessionRow, SpoolMark};
+
+/// How an actor comes to its session.
+pub(crate) enum Beginning {
+    /// Nothing runs: the session is new or has ended.
+    Idle,
+    /// A former daemon had it; its agent may be alive.
+    Recover,
+    /// Its former actor broke down; whatever runs is ended.
+    Broken(String),
+}
+
+/// The owner of one session.
+pub(crate) struct Actor {
+    pub(super) services: SharedServices,
+    pub(super) machine: Machine,
+    pub(super) agent: Agent,
+    pub(super) run: u64,
+    key: i64,
+    seq: u64,
+    next_write_id: u64,
+    saved_codec: String,
+    timers: Timers,
+    stream: Arc<Stream>,
+    mailbox: mpsc::Receiver<Message>,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    /// Told to handles, so that a calling process can be known for an agent's.
+    pub(super) holder_pid: Arc<AtomicU32>,
+}
+
+/// What must be put back when a command could not be written.
+struct Undo {
+    machine: Machine,
+    seq: u64,
+    run: u64,
+    next_write_id: u64,
+}
+
+impl Actor {
+    /// Starts the actor of a stored session.
+    pub(crate) fn start(
+        services: &SharedServices,
+        row: SessionRow,
+        beginning: Beginning,
+    ) -> (SessionHandle, Task) {
+        let (sender, mailbox) = mpsc::channel(limits::MAILBOX_MAX);
+        let id = row.spec.id.clone();
+        let stream = services.journal.stream(&id, row.key, row.last_seq);
+        let machine = Machine::restore(row.spec, row.state);
+        let (snapshot, watcher) = watch::channel(Arc::new(snapshot_of(&machine, row.last_seq)));
+        let holder_pid = Arc::new(AtomicU32::new(0));
+        let actor = Self {
+            holder_pid: Arc::clone(&holder_pid),
+            services: Arc::clone(services),
+            machine,
+            agent: Agent::None,
+            run: row.run,
+            key: row.key,
+            seq: row.last_seq,
+            next_write_id: row.next_write_id,
+            saved_codec: row.codec,
+            timers: Timers::default(),
+            stream: Arc::clone(&stream),
+            mailbox,
+            snapshot,
+        };
+        let task = tokio::spawn(actor.live(beginning, row.spool));
+        (SessionHandle { id, mailbox: sender, stream, snapshot: watcher, holder_pid }, task)
+    }
+
+    async fn live(mut self, beginning: Beginning, mark: SpoolMark) {
+        match beginning {
+            Beginning::Idle => {}
+            Beginning::Recover => self.recover(&mark).await,
+            Beginning::Broken(message) => {
+                self.recover(&mark).await;
+                self.take(Input::Agent(AgentEvent::Broken { message })).await;
+            }
+        }
+        loop {
+            let ended = self.machine.state().status.is_terminal() && matches!(self.agent, Agent::None);
+            tokio::select! {
+                // Commands first: a cancel must not wait behind a flood of output.
+                biased;
+                message = self.mailbox.recv() => match message {
+                    Some(Message::Command { command, reply }) => self.obey(command, reply).await,
+                    Some(Message::Detach { done }) => {
+                        if let Agent::InProcess { agent, .. } = &mut self.agent {
+                            agent.stop();
+                        }
+                        // Whoever asked may have stopped waiting.
+                        let _ = done.send(());
+                        return;
+                    }
+                    None => return,
+                },
+                heard = self.agent.next() => self.hear(heard).await,
+                timer = self.timers.next() => self.take(Input::Timer(timer)).await,
+                () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
+                    self.mailbox.close();
+                    // What was sent before the door closed is still answered.
+                    while let Some(message) = self.mailbox.recv().await {
+                        if let Message::Command { command, reply } = message {
+                            self.obey(command, reply).await;
+                        }
+                    }
+                    if matches!(self.agent, Agent::None) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers a command: refused and unchanged, or durable.
+    async fn obey(&mut self, command: domain::Command, reply: oneshot::Sender<Result<Applied, Error>>) {
+        let undo = Undo {
+            machine: self.machine.clone(),
+            seq: self.seq,
+            run: self.run,
+            next_write_id: self.next_write_id,
+        };
+        let mut plan = Plan::default();
+        let outcome = match self.decide(clock::now(), Input::Command(command), &mut plan) {
+            Ok(()) => self.commit(&mut plan, Durability::Synced).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {
+                let events = self.show(&mut plan);
+                // A caller that went away was still obeyed.
+                let _ = reply.send(Ok(Applied { events }));
+                self.carry_out(plan.after).await;
+            }
+            Err(error) => {
+                self.undo(undo);
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+
+    fn undo(&mut self, undo: Undo) {
+        self.machine = undo.machine;
+        self.seq = undo.seq;
+        self.run = undo.run;
+        self.next_write_id = undo.next_write_id;
+        if let Agent::Process(process) = &mut self.agent
+            && let Ok(provider) = self.services.providers.get(self.machine.spec().provider)
+            && let Ok(codec) = provider.codec(self.machine.spec(), &self.saved_codec)
+        {
+            process.codec = codec;
+        }
+    }
+
+    async fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Output(next) => self.hear_process(next).await,
+            Heard::Event(event) => self.take(Input::Agent(event)).await,
+            Heard::Silence => {
+                self.agent = Agent::None;
+                self.take(Reattached::exit("the agent inside the daemon ended")).await;
+            }
+        }
+    }
+
+    async fn hear_process(&mut self, next: Next) {
+        match next {
+            Next::Records(batch) => self.take_output(&batch).await,
+            Next::Ended(end) => self.take_end(end, link::exit_of(end)).await,
+            Next::Corrupt { at, fault } => {
+                let message = format!("its output on disk is damaged at {at:?}: {fault:?}");
+                self.terminate(StopStep::Kill);
+                self.take_end(End::ShimLost, Exit { message, ..Exit::default() }).await;
+            }
+            Next::Refused(refusal) => {
+                // Another daemon serves this agent now; this one must not touch the session any more.
+                tracing::error!(session = %self.machine.spec().id, ?refusal, "another daemon has taken over");
+                self.agent = Agent::None;
+                self.mailbox.close();
+            }
+            Next::Unreadable(error) => {
+                tracing::error!(session = %self.machine.spec().id, %error, "cannot read the spool; trying again");
+                tokio::time::sleep(limits::STORE_RETRY_WAIT).await;
+            }
+        }
+    }
+
+    async fn take_output(&mut self, batch: &Batch) {
+        let Agent::Process(process) = &mut self.agent else { return };
+        let ingested = process.ingest(batch);
+        let after = self.take_ingested(ingested).await;
+        if let Agent::Process(process) = &mut self.agent
+            && let Err(error) = process.link.discard_before(batch.after.segment)
+        {
+            tracing::warn!(%error, "cannot delete output that was read");
+        }
+        self.carry_out(after).await;
+    }
+
+    async fn take_end(&mut self, end: End, exit: Exit) {
+        let Agent::Process(process) = &mut self.agent else { return };
+        let ingested = process.finish(exit);
+        let after = self.take_ingested(ingested).await;
+        self.release_agent(end).await;
+        self.carry_out(after).await;
+    }
+
+    /// Writes and shows what output meant; returns what is then to be done.
+    async fn take_ingested(&mut self, ingested: Ingested) -> Vec<After> {
+        let mut plan = Plan::default();
+        for (at, input) in ingested.inputs {
+            self.decide_unrefusable(at, input, &mut plan);
+        }
+        for bytes in ingested.replies {
+            self.send(bytes, &mut plan);
+        }
+        // Without events there is nothing to lose: the same bytes would be read again.
+        if plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none() {
+            return plan.after;
+        }
+        // A run that begins in this very step has a spool of its own.
+        plan.write.spool.get_or_insert(ingested.mark);
+        plan.write.applied = plan.write.applied.max(ingested.applied);
+        self.commit_at_last(&mut plan).await;
+        self.show(&mut plan);
+        plan.after
+    }
+
+    /// Takes in something that happened; it cannot be refused.
+    async fn take(&mut self, input: Input) {
+        let mut plan = Plan::default();
+        self.decide_unrefusable(clock::now(), input, &mut plan);
+        self.commit_at_last(&mut plan).await;
+        self.show(&mut plan);
+        self.carry_out(plan.after).await;
+    }
+
+    fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut Plan) {
+        if let Err(error) = self.decide(at, input, plan) {
+            tracing::error!(session = %self.machine.spec().id, %error, "the rules refused what had happened");
+        }
+    }
+
+    /// Asks the rules and notes what they want.
+    fn decide(&mut self, at: Timestamp, input: Input, plan: &mut Plan) -> Result<(), Error> {
+        for effect in self.machine.apply(at, input)? {
+            match effect {
+                Effect::Record(kind) => self.record(at, kind, plan),
+                Effect::Tell(input) => self.tell(at, input, plan),
+                Effect::Terminate(step) => {
+                    if step == StopStep::Ask {
+                        self.tell(at, AgentInput::Leave, plan);
+                    }
+                    plan.after.push(After::Terminate(step));
+                }
+                Effect::Launch { resume } => self.begin_run(resume, plan),
+                Effect::Arm(timer, wait) => plan.after.push(After::Arm(timer, wait)),
+                Effect::Disarm(timer) => plan.after.push(After::Disarm(timer)),
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, at: Timestamp, kind: EventKind, plan: &mut Plan) {
+        self.seq += 1;
+        plan.record(&self.machine.spec().id, self.seq, at, kind);
+    }
+
+    fn tell(&mut self, at: Timestamp, input: AgentInput, plan: &mut Plan) {
+        match &mut self.agent {
+            Agent::Process(process) => {
+                let mut bytes = Vec::new();
+                match process.codec.encode(&input, &mut bytes) {
+                    Ok(()) if bytes.is_empty() => {}
+                    Ok(()) => self.send(bytes, plan),
+                    Err(error) => {
+                        let notice = EventKind::Notice {
+                            level: Level::Error,
+                            code: Some(error.code),
+                            message: error.message,
+                        };
+                        self.record(at, notice, plan);
+                    }
+                }
+            }
+            Agent::InProcess { .. } => plan.after.push(After::Tell(input)),
+            // Its end is on the way and will settle what this was about.
+            Agent::None => {}
+        }
+    }
+
+    fn send(&mut self, bytes: Vec<u8>, plan: &mut Plan) {
+        let write_id = self.next_write_id();
+        plan.write.outbox.push((write_id, bytes.clone()));
+        plan.state_changed = true;
+        plan.after.push(After::Send { write_id, bytes });
+    }
+
+    pub(super) fn next_write_id(&mut self) -> u64 {
+        let id = self.next_write_id;
+        self.next_write_id += 1;
+        id
+    }
+
+    /// A new run has a folder, a spool and an outbox of its own; what the former one did not take is void.
+    fn begin_run(&mut self, resume: bool, plan: &mut Plan) {
+        self.run += 1;
+        plan.write.applied = Some(self.next_write_id.saturating_sub(1));
+        plan.write.spool = Some(SpoolMark::default());
+        plan.state_changed = true;
+        plan.after.push(After::Launch { resume });
+    }
+
+    async fn commit(&mut self, plan: &mut Plan, durability: Durability) -> Result<(), Error> {
+        self.complete(plan);
+        let write = std::mem::take(&mut plan.write);
+        self.services.store.write(durability, move |connection| sessions::write(connection, &write)).await
+    }
+
+    /// Commits what has happened. A disk that refuses is waited for: the agent's output is safe in its spool.
+    async fn commit_at_last(&mut self, plan: &mut Plan) {
+        self.complete(plan);
+        let write = Arc::new(std::mem::take(&mut plan.write));
+        loop {
+            let attempt = Arc::clone(&write);
+            let result = self
+                .services
+                .store
+                .write(Durability::Soon, move |connection| sessions::write(connection, &attempt))
+                .await;
+            match result {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::error!(session = %self.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
+                    tokio::time::sleep(limits::STORE_RETRY_WAIT).await;
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, plan: &mut Plan) {
+        let (spec, state) = (self.machine.spec(), self.machine.state());
+        plan.write.key = self.key;
+        plan.write.last_seq = self.seq;
+        plan.write.last_activity_at = state.last_activity_at;
+        if plan.state_changed {
+            let columns = StateColumns::of(spec, state, self.run, self.next_write_id);
+            plan.write.state = Some(Box::new(columns));
+        }
+        if let Agent::Process(process) = &self.agent {
+            let saved = process.codec.save();
+            if saved != self.saved_codec {
+                plan.write.codec = Some(saved.clone());
+                self.saved_codec = saved;
+            }
+        }
+    }
+
+    /// Makes committed events visible.
+    fn show(&mut self, plan: &mut Plan) -> Vec<Arc<domain::Event>> {
+        let events = std::mem::take(&mut plan.events);
+        if plan.state_changed {
+            self.snapshot.send_replace(Arc::new(snapshot_of(&self.machine, self.seq)));
+        }
+        self.stream.publish(events.clone());
+        events
+    }
+
+    async fn carry_out(&mut self, after: Vec<After>) {
+        for after in after {
+            match after {
+                After::Send { write_id, bytes } => {
+                    if let Agent::Process(process) = &mut self.agent {
+                        deliver(process, write_id, &bytes);
+                    }
+                }
+                After::Tell(input) => {
+                    if let Err(error) = link::tell_in_process(&mut self.agent, input) {
+                        Box::pin(self.take(Input::Agent(AgentEvent::Broken { message: error.message })))
+                            .await;
+                    }
+                }
+                After::Launch { resume } => Box::pin(self.launch_run(resume)).await,
+                After::Terminate(step) => self.terminate(step),
+                After::Arm(timer, wait) => self.timers.arm(timer, wait),
+                After::Disarm(timer) => self.timers.disarm(timer),
+            }
+        }
+    }
+
+    async fn launch_run(&mut self, resume: bool) {
+        let outcome = self.launch(resume).await;
+        self.greet(outcome).await;
+    }
+
+    /// Notes how the launch went and tells a process its first words.
+    async fn greet(&mut self, outcome: Input) {
+        let mut plan = Plan::default();
+        self.decide_unrefusable(clock::now(), outcome, &mut plan);
+        if let Agent::Process(process) = &mut self.agent {
+            let mut greeting = Vec::new();
+            process.codec.open(&mut greeting);
+            if !greeting.is_empty() {
+                self.send(greeting, &mut plan);
+            }
+        }
+        self.commit_at_last(&mut plan).await;
+        self.show(&mut plan);
+        self.carry_out(plan.after).await;
+    }
+
+    /// Takes up a session that a former daemon had.
+    async fn recover(&mut self, mark: &SpoolMark) {
+        if !self.machine.state().status.has_agent() {
+            return;
+        }
+        let codec = self.saved_codec.clone();
+        match self.reattach(mark, &codec).await {
+            Reattached::Held => {
+                self.resend_outbox().await;
+                self.take(Input::Reattached).await;
+            }
+            Reattached::Ungreeted { pid } => {
+                self.greet(Input::Launched { pid }).await;
+                self.take(Input::Reattached).await;
+            }
+            Reattached::NeverStarted => {
+                let resume = !self.machine.state().native_session.is_empty();
+                self.launch_run(resume).await;
+                self.take(Input::Reattached).await;
+            }
+            Reattached::Revive => self.revive().await,
+            Reattached::Lost(message) => self.take(Reattached::exit(&message)).await,
+        }
+    }
+
+    async fn revive(&mut self) {
+        self.take(Input::Revived).await;
+        if self.machine.state().status.has_agent() {
+            let outcome = self.launch(true).await;
+            self.take(outcome).await;
+        }
+    }
+
+    /// Sends again what may not have reached the agent; the shim knows what did.
+    async fn resend_outbox(&mut self) {
+        let key = self.key;
+        let outbox = self.services.store.read(move |connection| sessions::outbox(connection, key)).await;
+        match (outbox, &mut self.agent) {
+            (Ok(writes), Agent::Process(process)) => {
+                for (write_id, bytes) in writes {
+                    deliver(process, write_id, &bytes);
+                }
+            }
+            (Err(error), _) => tracing::error!(%error, "cannot read the outbox"),
+            (Ok(_), _) => {}
+        }
+    }
+}
+
+/// Hands bytes to the shim. They are in the outbox, so a shim that cannot be reached now gets them later, or is gone.
+fn deliver(process: &ProcessAgent, write_id: u64, bytes: &[u8]) {
+    if let Err(error) = process.link.write(write_id, bytes) {
+        tracing::warn!(%error, write_id, "input waits in the outbox");
+    }
+}
+
+/// The running actor.
+pub(crate) type Task = tokio::task::JoinHandle<()>;
+
+fn snapshot_of(machine: &Machine, last_seq: u64) -> Snapshot {
+    Snapshot {
+        spec: machine.spec().clone(),
+        state: machine.state().clone(),
+        last_seq,
+        grace_ran_out: machine.grace_ran_out(),
+    }
+}
+
+impl std::fmt::Debug for Services {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Services").field("agents_dir", &self.agents_dir).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,119 @@
+//! All that a surface ever holds of a session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use domain::{Command, Error, ErrorCode, Event, SessionId, SessionSpec, State, Status, StopHow};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::journal::{Cursor, Stream};
+
+/// What a session is at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub spec: SessionSpec,
+    pub state: State,
+    pub last_seq: u64,
+    /// The last graceful stop had to be finished by force.
+    pub grace_ran_out: bool,
+}
+
+/// What a command led to at once; it is durable and visible.
+#[derive(Clone, Debug, Default)]
+pub struct Applied {
+    pub events: Vec<Arc<Event>>,
+}
+
+pub(crate) enum Message {
+    Command {
+        command: Command,
+        reply: oneshot::Sender<Result<Applied, Error>>,
+    },
+    /// The daemon leaves; agents that are processes stay.
+    Detach {
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// The way to a session. Cheap to clone.
+#[derive(Clone)]
+pub struct SessionHandle {
+    pub(crate) id: SessionId,
+    pub(crate) mailbox: mpsc::Sender<Message>,
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// The process that holds the agent; 0: none.
+    pub(crate) holder_pid: Arc<AtomicU32>,
+}
+
+impl SessionHandle {
+    /// Returns whether a process is this session's agent or holds it.
+    pub fn is_process(&self, pid: u32) -> bool {
+        pid != 0
+            && (self.holder_pid.load(Ordering::Relaxed) == pid || self.snapshot.borrow().state.pid == pid)
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Returns what the session is now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.borrow())
+    }
+
+    /// Returns a reader of the journal, strictly after a sequence number.
+    pub fn events_after(&self, seq: u64) -> Cursor {
+        self.stream.read_after(seq)
+    }
+
+    /// Returns the number of the newest event.
+    pub fn last_seq(&self) -> u64 {
+        self.stream.last_seq()
+    }
+
+    /// Asks something of the session. When this returns, what follows from it is durable.
+    pub async fn command(&self, command: Command) -> Result<Applied, Error> {
+        let (reply, answer) = oneshot::channel();
+        if self.mailbox.send(Message::Command { command, reply }).await.is_err() {
+            return Err(self.gone());
+        }
+        answer.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Returns whether the actor has left; the supervisor then makes a new one.
+    pub fn is_gone(&self) -> bool {
+        self.mailbox.is_closed()
+    }
+
+    fn gone(&self) -> Error {
+        Error::new(ErrorCode::SessionError, format!("session {} is not being served; try again", self.id))
+    }
+
+    /// Waits until a condition on the session holds and returns it as it then is.
+    pub async fn wait_until(&self, holds: impl Fn(&Snapshot) -> bool) -> Result<Arc<Snapshot>, Error> {
+        let mut snapshot = self.snapshot.clone();
+        match snapshot.wait_for(|snapshot| holds(snapshot)).await {
+            Ok(found) => Ok(Arc::clone(&found)),
+            Err(_) => Err(self.gone()),
+        }
+    }
+
+    /// Stops the session and waits for its end. OBEY-2021 when a graceful stop had to become a forced one.
+    pub async fn stop(&self, how: StopHow) -> Result<Arc<Snapshot>, Error> {
+        self.command(Command::Stop { how }).await?;
+        let ended = self.wait_until(|snapshot| snapshot.state.status.is_terminal()).await?;
+        if how == StopHow::Graceful && ended.grace_ran_out {
+            return Err(Error::new(
+                ErrorCode::StopTimedOut,
+                format!("session {} did not finish its turn in time and was ended by force", self.id),
+            ));
+        }
+        Ok(ended)
+    }
+
+    /// Waits until the agent has started or failed to.
+    pub async fn started(&self) -> Result<Arc<Snapshot>, Error> {
+        self.wait_until(|snapshot| !matches!(snapshot.state.status, Status::Created | Status::Starting)).await
+    }
+}

@@ -1,0 +1,223 @@
+//! The agent of a session as its actor sees it, whether it is a process behind a shim or lives in the daemon.
+
+use std::path::PathBuf;
+
+use domain::{AgentEvent, AgentInput, Error, Exit, Input, Timestamp};
+use tokio::sync::mpsc;
+
+use crate::clock;
+use crate::process::lines::{Carry, Line, LineAssembler, Oversize};
+use crate::process::{self, Batch, End, Link, Next, Position, Stream};
+use crate::provider::{Codec, Decoded, InProcessAgent};
+use crate::store::SpoolMark;
+
+/// What holds the agent, if there is one.
+pub(super) enum Agent {
+    None,
+    Process(Box<ProcessAgent>),
+    InProcess { agent: Box<dyn InProcessAgent>, events: mpsc::Receiver<AgentEvent> },
+}
+
+/// What an agent brought.
+pub(super) enum Heard {
+    Output(Next),
+    Event(AgentEvent),
+    /// The agent inside the daemon is gone.
+    Silence,
+}
+
+impl Agent {
+    /// Waits for what comes next; without an agent, forever. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Heard {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Process(process) => Heard::Output(process.link.next().await),
+            Self::InProcess { events, .. } => events.recv().await.map_or(Heard::Silence, Heard::Event),
+        }
+    }
+}
+
+/// A process behind its shim, with the codec for its lines.
+pub(super) struct ProcessAgent {
+    pub(super) link: Link,
+    pub(super) codec: Box<dyn Codec>,
+    pub(super) dir: PathBuf,
+    out: LineAssembler,
+    err: LineAssembler,
+}
+
+/// What a batch of output meant.
+#[derive(Default)]
+pub(super) struct Ingested {
+    pub(super) inputs: Vec<(Timestamp, Input)>,
+    /// Answers the agent must get, in the codec's words.
+    pub(super) replies: Vec<Vec<u8>>,
+    pub(super) applied: Option<u64>,
+    pub(super) mark: SpoolMark,
+}
+
+impl ProcessAgent {
+    pub(super) fn new(link: Link, codec: Box<dyn Codec>, dir: PathBuf) -> Self {
+        Self { link, codec, dir, out: LineAssembler::default(), err: LineAssembler::default() }
+    }
+
+    /// Goes on where a stored mark says.
+    pub(super) fn resumed(link: Link, codec: Box<dyn Codec>, dir: PathBuf, carry: &[u8]) -> Self {
+        let mut rest = carry;
+        let out = LineAssembler::restore(take_carry(&mut rest));
+        let err = LineAssembler::restore(take_carry(&mut rest));
+        Self { link, codec, dir, out, err }
+    }
+
+    /// Translates a batch. Everything it says is in the result; nothing is done yet.
+    pub(super) fn ingest(&mut self, batch: &Batch) -> Ingested {
+        let mut ingested = Ingested::default();
+        for record in batch.records() {
+            let at = clock::wall_time_of(record.t_mono_ns);
+            match record.stream {
+                Stream::Out => self.take_output(at, record.payload, &mut ingested),
+                Stream::Err => {
+                    self.err.push(record.payload, &mut |line| ingested.inputs.push((at, logged(line))));
+                }
+                Stream::Input => {
+                    if let Some(input) = process::Input::decode(record.payload) {
+                        ingested.applied = Some(input.write_id);
+                    }
+                }
+                Stream::Meta | Stream::Exit | Stream::Other(_) => {}
+            }
+        }
+        ingested.mark = self.mark(batch.after);
+        ingested
+    }
+
+    /// Translates the end: what was said without a line end still counts.
+    pub(super) fn finish(&mut self, exit: Exit) -> Ingested {
+        let mut ingested = Ingested::default();
+        let now = clock::now();
+        if !self.out.carry().partial.is_empty() {
+            self.take_output(now, b"\n", &mut ingested);
+        }
+        self.err.finish(&mut |line| ingested.inputs.push((now, logged(line))));
+        ingested.inputs.push((now, Input::AgentExited(exit)));
+        ingested.mark = self.mark(self.link.position());
+        ingested
+    }
+
+    fn mark(&self, Position { segment, offset }: Position) -> SpoolMark {
+        let mut carry = Vec::new();
+        if *self.out.carry() != Carry::default() || *self.err.carry() != Carry::default() {
+            put_carry(self.out.carry(), &mut carry);
+            put_carry(self.err.carry(), &mut carry);
+        }
+        SpoolMark { segment, offset, carry }
+    }
+
+    fn take_output(&mut self, at: Timestamp, bytes: &[u8], ingested: &mut Ingested) {
+        let codec = &mut self.codec;
+        self.out.push(bytes, &mut |line| {
+            let mut decoded = Decoded::default();
+            match line {
+                Line::Whole(line) => codec.decode(line, &mut decoded),
+                Line::Oversize { head, length } => decoded.events.push(AgentEvent::Unparsed {
+                    raw: String::from_utf8_lossy(head).into_owned(),
+                    length: Some(length),
+                }),
+            }
+            ingested.inputs.extend(decoded.events.into_iter().map(|event| (at, Input::Agent(event))));
+            if !decoded.replies.is_empty() {
+                ingested.replies.push(decoded.replies);
+            }
+        });
+    }
+}
+
+/// Says how an agent ended.
+pub(super) fn exit_of(end: End) -> Exit {
+    match end {
+        End::Exited(exit) if exit.signal != 0 => {
+            Exit { code: None, signal: Some(exit.signal), message: lost_bytes(exit.lost_bytes) }
+        }
+        End::Exited(exit) => {
+            Exit { code: Some(exit.code), signal: None, message: lost_bytes(exit.lost_bytes) }
+        }
+        End::ShimLost => {
+            Exit { message: "the process that held the agent was killed".to_owned(), ..Exit::default() }
+        }
+    }
+}
+
+fn lost_bytes(count: u64) -> String {
+    if count == 0 { String::new() } else { format!("{count} bytes of its last output could not be kept") }
+}
+
+fn logged(line: Line<'_>) -> Input {
+    let bytes = match line {
+        Line::Whole(bytes) => bytes,
+        Line::Oversize { head, .. } => head,
+    };
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(domain::limits::UNPARSED_MAX_BYTES)]);
+    Input::Agent(AgentEvent::Logged(text.into_owned()))
+}
+
+/// Stored form of a carry: length, bytes, and for a line that is too long its length so far and whether it ends in CR.
+fn put_carry(carry: &Carry, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(carry.partial.len() as u64).to_le_bytes());
+    out.extend_from_slice(&carry.partial);
+    match carry.oversize {
+        None => out.push(0),
+        Some(Oversize { length, ends_with_cr }) => {
+            out.push(1 + u8::from(ends_with_cr));
+            out.extend_from_slice(&length.to_le_bytes());
+        }
+    }
+}
+
+/// Reads a carry off the front; what is cut short reads as nothing carried.
+fn take_carry(rest: &mut &[u8]) -> Carry {
+    take_carry_checked(rest).unwrap_or_default()
+}
+
+fn take_carry_checked(rest: &mut &[u8]) -> Option<Carry> {
+    let (length, behind) = rest.split_first_chunk::<8>()?;
+    let (partial, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let (&mark, behind) = behind.split_first()?;
+    *rest = behind;
+    let oversize = if mark == 0 {
+        None
+    } else {
+        let (length, behind) = rest.split_first_chunk::<8>()?;
+        *rest = behind;
+        Some(Oversize { length: u64::from_le_bytes(*length), ends_with_cr: mark == 2 })
+    };
+    Some(Carry { partial: partial.to_vec(), oversize })
+}
+
+/// Tells an agent inside the daemon; one that is a process is told through the outbox.
+pub(super) fn tell_in_process(agent: &mut Agent, input: AgentInput) -> Result<(), Error> {
+    match agent {
+        Agent::InProcess { agent, .. } => agent.tell(input),
+        Agent::None | Agent::Process(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_carry_reads_back() {
+        let plain = Carry { partial: b"half a li".to_vec(), oversize: None };
+        let huge = Carry {
+            partial: b"head".to_vec(),
+            oversize: Some(Oversize { length: 1 << 40, ends_with_cr: true }),
+        };
+        let mut stored = Vec::new();
+        put_carry(&plain, &mut stored);
+        put_carry(&huge, &mut stored);
+        let mut rest = stored.as_slice();
+        assert_eq!(take_carry(&mut rest), plain);
+        assert_eq!(take_carry(&mut rest), huge);
+        assert_eq!(take_carry(&mut rest), Carry::default());
+    }
+}

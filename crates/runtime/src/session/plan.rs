@@ -1,0 +1,57 @@
+//! From what the rules decided to what must be written, and then done, in that order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{AgentInput, Event, EventKind, SessionId, StopStep, Timer, Timestamp};
+
+use crate::store::SessionWrite;
+use crate::store::sessions::{StoredEvent, json};
+
+/// What is done once the write is committed.
+pub(super) enum After {
+    /// Bytes for the agent's process; they are in the outbox.
+    Send {
+        write_id: u64,
+        bytes: Vec<u8>,
+    },
+    /// For an agent inside the daemon.
+    Tell(AgentInput),
+    Launch {
+        resume: bool,
+    },
+    Terminate(StopStep),
+    Arm(Timer, Duration),
+    Disarm(Timer),
+}
+
+/// One step of a session: a write and what follows it.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) write: SessionWrite,
+    pub(super) events: Vec<Arc<Event>>,
+    pub(super) after: Vec<After>,
+    /// Something besides the stream of output changed, so the state must be stored and shown anew.
+    pub(super) state_changed: bool,
+}
+
+impl Plan {
+    /// Adds an event under the next number.
+    pub(super) fn record(&mut self, session: &SessionId, seq: u64, at: Timestamp, kind: EventKind) {
+        self.state_changed |= !is_stream(&kind);
+        self.write.events.push(StoredEvent { seq, at, body: json(&kind) });
+        self.write.last_seq = seq;
+        self.events.push(Arc::new(Event { session: session.clone(), seq, at, kind }));
+    }
+}
+
+/// Returns whether an event only adds to the output: it moves the time of the last activity and nothing else.
+fn is_stream(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::TextDelta { .. }
+            | EventKind::ThinkingDelta { .. }
+            | EventKind::ToolProgress { .. }
+            | EventKind::Unparsed { .. }
+    )
+}

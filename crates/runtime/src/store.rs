@@ -1,0 +1,105 @@
+//! The one SQLite file. A single writer thread commits in groups; readers use connections of their own.
+//! Knows tables, not rules: what is written is decided by the actors and the supervisor.
+
+pub mod campaigns;
+mod open;
+pub mod sessions;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::{Error, ErrorCode};
+use rusqlite::Connection;
+
+pub use sessions::{SessionRow, SessionWrite, SpoolMark};
+pub use writer::Durability;
+
+use crate::limits;
+
+/// The store; clones share one file and one writer.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    writer: writer::Writer,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl Store {
+    /// Opens the file, makes it where it is missing, and brings an older one up to date. A file of a newer version is
+    /// refused untouched (OBEY-1011).
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let connection = open::open(path)?;
+        let writer = writer::Writer::start(connection)?;
+        Ok(Self {
+            shared: Arc::new(Shared { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()) }),
+        })
+    }
+
+    /// Runs `write` in a transaction of the writer and returns once it is as durable as asked. Several writes share
+    /// one transaction; one that fails undoes only itself.
+    pub async fn write<T, F>(&self, durability: Durability, write: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.shared.writer.run(durability, write).await
+    }
+
+    /// Runs `read` on a read-only connection, off the async threads.
+    pub async fn read<T, F>(&self, read: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        tokio::task::spawn_blocking(move || shared.read_now(read))
+            .await
+            .map_err(|error| storage_error("read", &error))?
+    }
+
+    /// Like `read`, on the calling thread; for start-up and tests.
+    pub fn read_now<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        self.shared.read_now(read)
+    }
+
+    /// Commits what is under way and closes the writer. Later writes fail.
+    pub fn close(&self) {
+        self.shared.writer.close();
+    }
+}
+
+impl Shared {
+    fn read_now<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open::open_reader(&self.path)?,
+        };
+        let result = read(&connection).map_err(|error| storage_error("read", &error));
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.len() < limits::READERS_MAX {
+            readers.push(connection);
+        }
+        result
+    }
+}
+
+/// Makes the error of a failed operation; what SQLite said goes to the log.
+pub(crate) fn storage_error(what: &str, error: &dyn std::fmt::Display) -> Error {
+    let text = error.to_string();
+    // SQLite's words and the system's; a path may contain any others.
+    let remedy = if text.contains("database or disk is full") || text.contains("No space left on device") {
+        "the disk is full; free some space, nothing that was accepted is lost"
+    } else {
+        "see the daemon's log; `obey doctor` checks the data folder"
+    };
+    Error::new(ErrorCode::StorageFailed, format!("the store could not {what}: {remedy}")).with_detail(text)
+}

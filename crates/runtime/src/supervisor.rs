@@ -1,0 +1,309 @@
+//! All sessions of the daemon: creating, finding, listing, watching, recovering and leaving them.
+//! What a surface can do is what this type and `SessionHandle` offer.
+
+mod create;
+mod recover;
+
+pub use create::NewSession;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::{Command, Error, ErrorCode, Event, Mode, SessionId, StopHow};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::campaign::Campaigns;
+use crate::execute::{Execution, Running};
+use crate::journal::{Cursor, Journal};
+use crate::limits;
+use crate::provider::Providers;
+use crate::retention::{self, Removed, Retention};
+use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
+use crate::store::sessions::{self, Filter};
+use crate::store::{Durability, SessionRow, Store};
+
+/// What a supervisor is made of.
+pub struct Options {
+    pub store: Store,
+    pub providers: Providers,
+    pub agents_dir: PathBuf,
+    pub shim_program: PathBuf,
+    pub socket: PathBuf,
+    pub spool_max_bytes: u64,
+    pub active_sessions_max: usize,
+}
+
+/// The sessions of this daemon. Cheap to clone.
+#[derive(Clone)]
+pub struct Supervisor {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    services: SharedServices,
+    campaigns: Campaigns,
+    actors: Mutex<HashMap<SessionId, SessionHandle>>,
+    active_sessions_max: usize,
+}
+
+impl Supervisor {
+    /// Makes the supervisor of a store. Sessions of a former daemon come back with `recover`.
+    pub async fn new(options: Options) -> Result<Self, Error> {
+        let epoch = options.store.write(Durability::Synced, next_epoch).await?;
+        let services = Arc::new(Services {
+            journal: Journal::new(options.store.clone()),
+            store: options.store.clone(),
+            providers: options.providers,
+            agents_dir: options.agents_dir,
+            shim_program: options.shim_program,
+            socket: options.socket,
+            epoch,
+            spool_max_bytes: options.spool_max_bytes,
+        });
+        let inner = Inner {
+            services,
+            campaigns: Campaigns::new(options.store),
+            actors: Mutex::new(HashMap::new()),
+            active_sessions_max: options.active_sessions_max,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    pub fn campaigns(&self) -> &Campaigns {
+        &self.inner.campaigns
+    }
+
+    pub fn providers(&self) -> &Providers {
+        &self.inner.services.providers
+    }
+
+    /// Returns what a session is, without waking it.
+    pub async fn snapshot(&self, id: &SessionId) -> Result<Arc<Snapshot>, Error> {
+        if let Some(handle) = self.actor(id) {
+            return Ok(handle.snapshot());
+        }
+        Ok(Arc::new(snapshot_of(self.row(id).await?)))
+    }
+
+    /// Returns the sessions a filter lets through, oldest first.
+    pub async fn list(&self, filter: Filter) -> Result<Vec<Snapshot>, Error> {
+        let rows = self.store().read(move |connection| sessions::list(connection, &filter)).await?;
+        Ok(rows.into_iter().map(snapshot_of).collect())
+    }
+
+    /// Returns the way to a session, waking it where nobody serves it.
+    pub async fn session(&self, id: &SessionId) -> Result<SessionHandle, Error> {
+        if let Some(handle) = self.actor(id) {
+            return Ok(handle);
+        }
+        let row = self.row(id).await?;
+        Ok(self.enliven(row, Beginning::Idle))
+    }
+
+    /// Asks something of a session. An actor that leaves at this very moment is replaced.
+    pub async fn command(&self, id: &SessionId, command: Command) -> Result<Applied, Error> {
+        loop {
+            let handle = self.session(id).await?;
+            let result = handle.command(command.clone()).await;
+            if result.is_err() && handle.is_gone() {
+                continue;
+            }
+            return result;
+        }
+    }
+
+    /// Returns a reader of a session's journal, strictly after a sequence number.
+    pub async fn events_after(&self, id: &SessionId, seq: u64) -> Result<Cursor, Error> {
+        if let Some(handle) = self.actor(id) {
+            return Ok(handle.events_after(seq));
+        }
+        let row = self.row(id).await?;
+        Ok(self.inner.services.journal.stream(id, row.key, row.last_seq).read_after(seq))
+    }
+
+    /// Returns the status changes of all sessions from now on.
+    pub fn watch_statuses(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.inner.services.journal.watch_statuses()
+    }
+
+    /// Stops a session and waits for its end.
+    pub async fn stop(&self, id: &SessionId, how: StopHow) -> Result<Arc<Snapshot>, Error> {
+        self.session(id).await?.stop(how).await
+    }
+
+    /// Starts a session anew under the same id, with changed provider settings where given.
+    pub async fn restart(
+        &self,
+        id: &SessionId,
+        mut provider_config: BTreeMap<String, String>,
+    ) -> Result<Arc<Snapshot>, Error> {
+        let handle = self.session(id).await?;
+        let mut spec = handle.snapshot().spec.clone();
+        let mode = create::take_mode(&mut provider_config)?;
+        spec.provider_config.extend(provider_config.clone());
+        self.providers().get(spec.provider)?.check(&spec)?;
+        if let Some(mode) = mode {
+            self.command(id, Command::SetMode { mode }).await?;
+        }
+        let count = handle.snapshot().state.restart_count;
+        self.command(id, Command::Restart { provider_config }).await?;
+        let handle = self.session(id).await?;
+        // A stop that comes in between wins over the restart.
+        let over = |snapshot: &Snapshot| {
+            snapshot.state.restart_count > count || snapshot.state.status.is_terminal()
+        };
+        if handle.wait_until(over).await?.state.restart_count == count {
+            return Err(Error::new(
+                ErrorCode::WrongState,
+                format!("session {id} was stopped while it was being restarted"),
+            ));
+        }
+        let started = handle.started().await?;
+        create::check_started(&started)?;
+        Ok(started)
+    }
+
+    /// Changes the mode of a session.
+    pub async fn set_mode(&self, id: &SessionId, mode: Mode) -> Result<(), Error> {
+        self.command(id, Command::SetMode { mode }).await.map(|_| ())
+    }
+
+    /// Removes what is older than it needs to be, and what nobody needs.
+    pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
+        retention::collect(&self.inner.services, retention).await
+    }
+
+    /// Runs one allowed command in a campaign's folder.
+    pub async fn execute(&self, execution: Execution) -> Result<Running, Error> {
+        execution.start(&self.inner.services).await
+    }
+
+    /// Ends every session that runs, within the bounds of a stop. Returns how many there were.
+    pub async fn stop_all(&self) -> usize {
+        let handles = self.active();
+        let stops: Vec<_> = handles
+            .iter()
+            .cloned()
+            .map(|handle| tokio::spawn(async move { handle.stop(StopHow::Now).await.is_ok() }))
+            .collect();
+        let mut stopped = 0;
+        for stop in stops {
+            stopped += usize::from(stop.await.unwrap_or(false));
+        }
+        stopped
+    }
+
+    /// Lets go of all sessions; agents that are processes go on and the next daemon finds them.
+    pub async fn detach(&self, within: Duration) {
+        let handles: Vec<SessionHandle> = self.lock().drain().map(|(_, handle)| handle).collect();
+        let all = async {
+            for handle in handles {
+                let (done, left) = oneshot::channel();
+                if handle.mailbox.send(Message::Detach { done }).await.is_ok() {
+                    // An actor that is gone has nothing to let go of.
+                    let _ = left.await;
+                }
+            }
+        };
+        if tokio::time::timeout(within, all).await.is_err() {
+            tracing::warn!("some sessions did not let go in time");
+        }
+    }
+
+    /// Returns the session whose agent, or whose agent's holder, a process is.
+    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
+        self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone())
+    }
+
+    /// Returns how many sessions have an agent.
+    pub fn active_count(&self) -> usize {
+        self.active().len()
+    }
+
+    fn active(&self) -> Vec<SessionHandle> {
+        let actors = self.lock();
+        actors.values().filter(|handle| handle.snapshot().state.status.has_agent()).cloned().collect()
+    }
+
+    fn store(&self) -> &Store {
+        &self.inner.services.store
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
+        self.inner.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn actor(&self, id: &SessionId) -> Option<SessionHandle> {
+        self.lock().get(id).filter(|handle| !handle.is_gone()).cloned()
+    }
+
+    async fn row(&self, id: &SessionId) -> Result<SessionRow, Error> {
+        let wanted = id.clone();
+        let row = self.store().read(move |connection| sessions::find(connection, &wanted)).await?;
+        row.ok_or_else(|| {
+            Error::new(
+                ErrorCode::SessionNotFound,
+                format!("session_id: there is no session {id}; `obey session list --all` shows them"),
+            )
+        })
+    }
+
+    /// Starts an actor unless somebody else was quicker; a row read before that is then stale and dropped.
+    fn enliven(&self, row: SessionRow, beginning: Beginning) -> SessionHandle {
+        let id = row.spec.id.clone();
+        let mut actors = self.lock();
+        if let Some(handle) = actors.get(&id).filter(|handle| !handle.is_gone()) {
+            return handle.clone();
+        }
+        let (handle, task) = Actor::start(&self.inner.services, row, beginning);
+        actors.insert(id.clone(), handle.clone());
+        drop(actors);
+        tokio::spawn(self.clone().mind(id, task));
+        handle
+    }
+
+    /// Waits for an actor's end: tidies up after it, and ends the session of one that broke down.
+    async fn mind(self, id: SessionId, task: tokio::task::JoinHandle<()>) {
+        let ended = task.await;
+        {
+            let mut actors = self.lock();
+            if actors.get(&id).is_some_and(SessionHandle::is_gone) {
+                actors.remove(&id);
+            }
+        }
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            tracing::error!(session = %id, %error, "the session's actor broke down");
+            let message = "an internal error broke the session; see the daemon's log".to_owned();
+            if let Ok(row) = self.row(&id).await {
+                self.enliven(row, Beginning::Broken(message));
+            }
+        }
+    }
+
+    fn check_room(&self) -> Result<(), Error> {
+        let most = self.inner.active_sessions_max.min(limits::ACTIVE_SESSIONS_MAX);
+        if self.active_count() >= most {
+            return Err(Error::new(
+                ErrorCode::LimitReached,
+                format!("{most} sessions are running already; stop one or raise sessions.max_active"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn snapshot_of(row: SessionRow) -> Snapshot {
+    Snapshot { spec: row.spec, state: row.state, last_seq: row.last_seq, grace_ran_out: false }
+}
+
+fn next_epoch(connection: &rusqlite::Connection) -> rusqlite::Result<u64> {
+    connection
+        .query_row("UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value", [], |row| {
+            row.get::<_, i64>(0)
+        })
+        .map(|epoch| epoch as u64)
+}

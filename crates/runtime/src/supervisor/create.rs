@@ -1,0 +1,222 @@
+//! Creating a session: every check before anything exists, then the record, then the agent.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
+use domain::{
+    CampaignId, Command, Error, ErrorCode, EventKind, Launch, Machine, Mode, ProviderKind, SessionId,
+    SessionSpec, Status, WhenBusy,
+};
+
+use super::Supervisor;
+use crate::session::{Beginning, Snapshot};
+use crate::store::sessions::{self, SessionWrite, StateColumns, StoredEvent};
+use crate::store::{Durability, SessionRow, SpoolMark};
+use crate::{campaign, clock, environment, ids};
+
+/// What a session is asked to be. Empty texts mean: the default.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Id or name of the campaign.
+    pub campaign: String,
+    pub provider: ProviderKind,
+    pub model: String,
+    pub name: String,
+    pub festival_id: String,
+    pub task_id: String,
+    pub parent: Option<SessionId>,
+    pub provider_config: BTreeMap<String, String>,
+    pub environment: BTreeMap<String, String>,
+    pub max_tokens: u64,
+    pub timeout: Option<Duration>,
+    pub initial_message: String,
+    pub launch: Launch,
+    /// Who asks, for the record.
+    pub by: String,
+}
+
+/// Keys of `provider_config` that every provider understands; they never reach the provider itself.
+const MODE_KEY: &str = "permission_mode";
+const DIR_KEY: &str = "workdir";
+
+impl Supervisor {
+    /// Creates a session, starts its agent and waits until that is ready. A session whose agent fails to start stays
+    /// on record as FAILED.
+    pub async fn create(&self, new: NewSession) -> Result<Arc<Snapshot>, Error> {
+        check_texts(&new)?;
+        environment::check(&new.environment)?;
+        self.check_room()?;
+        let launch = new.launch;
+        let first = first_command(&new);
+        let spec = self.resolve(new).await?;
+        self.providers().get(spec.provider)?.check(&spec)?;
+        let id = spec.id.clone();
+        let row = self.insert(spec).await?;
+        let handle = self.enliven(row, Beginning::Idle);
+        if launch == Launch::OnPrompt && matches!(first, Command::Start) {
+            return Ok(handle.snapshot());
+        }
+        self.command(&id, first).await?;
+        let started = handle.started().await?;
+        check_started(&started)?;
+        Ok(started)
+    }
+
+    async fn resolve(&self, mut new: NewSession) -> Result<SessionSpec, Error> {
+        let campaign = self.campaigns().find(&new.campaign).await?;
+        if let Some(parent) = &new.parent {
+            self.snapshot(parent).await?;
+        }
+        let mode = take_mode(&mut new.provider_config)?.unwrap_or_default();
+        let root = campaign::resolve_root(Path::new(&campaign.path))?;
+        let working_dir = working_dir(&root, new.provider_config.remove(DIR_KEY))?;
+        let id = ids::session();
+        let name = if new.name.is_empty() {
+            format!("{}-{}", new.provider.name(), ids::short(&id))
+        } else {
+            new.name
+        };
+        Ok(SessionSpec {
+            id,
+            campaign_id: Some(CampaignId::new(campaign.id)),
+            provider: new.provider,
+            model: new.model,
+            name,
+            festival_id: new.festival_id,
+            task_id: new.task_id,
+            parent: new.parent,
+            root,
+            working_dir,
+            provider_config: new.provider_config,
+            environment: new.environment,
+            max_tokens: new.max_tokens,
+            timeout: new.timeout,
+            mode,
+            launch: new.launch,
+            created_at: clock::now(),
+        })
+    }
+
+    /// Stores the record and the first event of the journal in one go.
+    async fn insert(&self, spec: SessionSpec) -> Result<SessionRow, Error> {
+        let created = EventKind::SessionCreated {
+            provider: spec.provider,
+            model: spec.model.clone(),
+            name: spec.name.clone(),
+            working_dir: spec.working_dir.display().to_string(),
+            mode: spec.mode,
+        };
+        let (at, state) = (spec.created_at, Machine::new(spec.clone()).state().clone());
+        let (stored_spec, stored_state) = (spec.clone(), state.clone());
+        let key = self
+            .store()
+            .write(Durability::Synced, move |connection| {
+                let key = sessions::insert(connection, &stored_spec, &stored_state)?;
+                let write = SessionWrite {
+                    key,
+                    events: vec![StoredEvent { seq: 1, at, body: sessions::json(&created) }],
+                    last_seq: 1,
+                    state: Some(Box::new(StateColumns::of(&stored_spec, &stored_state, 0, 1))),
+                    ..SessionWrite::default()
+                };
+                sessions::write(connection, &write)?;
+                Ok(key)
+            })
+            .await?;
+        Ok(SessionRow {
+            key,
+            last_seq: 1,
+            spec,
+            state,
+            run: 0,
+            codec: String::new(),
+            spool: SpoolMark::default(),
+            next_write_id: 1,
+        })
+    }
+}
+
+fn first_command(new: &NewSession) -> Command {
+    if new.initial_message.is_empty() {
+        return Command::Start;
+    }
+    Command::Prompt {
+        text: new.initial_message.clone(),
+        attachments: Vec::new(),
+        when_busy: WhenBusy::Refuse,
+        by: new.by.clone(),
+    }
+}
+
+/// Takes the mode out of the provider's settings; it is ours.
+pub(super) fn take_mode(config: &mut BTreeMap<String, String>) -> Result<Option<Mode>, Error> {
+    let Some(text) = config.remove(MODE_KEY) else { return Ok(None) };
+    match Mode::parse(&text) {
+        Some(mode) => Ok(Some(mode)),
+        None => Err(Error::invalid(
+            "provider_config.permission_mode",
+            format_args!("{text:?} is not a mode; use supervised, autonomous, plan or acceptEdits"),
+        )),
+    }
+}
+
+/// Turns a failed start into the caller's error.
+pub(super) fn check_started(started: &Snapshot) -> Result<(), Error> {
+    if started.state.status != Status::Failed {
+        return Ok(());
+    }
+    let code = started.state.error_code.unwrap_or(ErrorCode::CreateFailed);
+    let text = started.state.error.strip_prefix(&format!("{code}: ")).unwrap_or(&started.state.error);
+    Err(Error::new(code, format!("{text} (session {})", started.spec.id)))
+}
+
+fn check_texts(new: &NewSession) -> Result<(), Error> {
+    let short = [
+        ("agent_name", &new.name),
+        ("model", &new.model),
+        ("festival_id", &new.festival_id),
+        ("task_id", &new.task_id),
+    ];
+    for (field, text) in short {
+        if text.chars().count() > NAME_MAX_CHARS {
+            return Err(Error::invalid(field, format_args!("is longer than {NAME_MAX_CHARS} characters")));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(Error::invalid(field, "contains control characters"));
+        }
+    }
+    if new.initial_message.len() > PROMPT_MAX_BYTES {
+        return Err(Error::invalid(
+            "initial_message",
+            format_args!("is {} bytes long; the limit is {PROMPT_MAX_BYTES}", new.initial_message.len()),
+        ));
+    }
+    for (field, map) in [("provider_config", &new.provider_config), ("environment", &new.environment)] {
+        if map.len() > CONFIG_ENTRIES_MAX {
+            return Err(Error::invalid(field, format_args!("has more than {CONFIG_ENTRIES_MAX} entries")));
+        }
+        if let Some((key, _)) = map.iter().find(|(_, value)| value.len() > CONFIG_VALUE_MAX_BYTES) {
+            let limit = CONFIG_VALUE_MAX_BYTES;
+            return Err(Error::invalid(field, format_args!("{key} is longer than {limit} bytes")));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the folder a session works in: the campaign's root, or one below it.
+fn working_dir(root: &Path, below: Option<String>) -> Result<PathBuf, Error> {
+    let Some(below) = below else { return Ok(root.to_owned()) };
+    let wanted = root.join(&below).canonicalize().map_err(|error| {
+        Error::invalid("provider_config.workdir", format_args!("{below:?} cannot be used: {error}"))
+    })?;
+    if !wanted.starts_with(root) || !wanted.is_dir() {
+        return Err(Error::invalid(
+            "provider_config.workdir",
+            format_args!("{below:?} is not a folder inside the campaign {}", root.display()),
+        ));
+    }
+    Ok(wanted)
+}

@@ -1,0 +1,162 @@
+//! The shim's end of the spool: appends records, rolls segments, flushes in time, counts what is on disk.
+//! A failed append leaves no trace, so that the caller can try the same record again.
+//! Must not decide what to do about a full disk: that is the loop's affair.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+
+use super::{Position, segment_name};
+use crate::limits::{SEGMENT_BYTES_MAX, SEGMENTS_PER_SPOOL_MIN, SPOOL_BYTES_MIN};
+use crate::record::{HEADER_LEN, Header, Stream};
+use crate::sys;
+
+/// Writes the spool in the current directory.
+pub(crate) struct Writer {
+    file: File,
+    head: Position,
+    next_seq: u64,
+    /// Repeated at the start of every segment, so that it survives the deletion of the first.
+    meta: Vec<u8>,
+    segment_max: u64,
+    spool_max: u64,
+    /// Full segments that were on disk when last looked at, oldest first, with their sizes.
+    full: VecDeque<(u32, u64)>,
+    full_bytes: u64,
+    dirty_since_ns: Option<u64>,
+    /// The current segment's name is not yet on stable storage.
+    is_name_dirty: bool,
+}
+
+impl Writer {
+    /// Creates the first segment.
+    pub(crate) fn create(spool_max: u64) -> io::Result<Writer> {
+        let spool_max = spool_max.max(SPOOL_BYTES_MIN);
+        Ok(Writer {
+            file: create_segment(Position::START.segment)?,
+            head: Position::START,
+            next_seq: 1,
+            meta: Vec::new(),
+            segment_max: SEGMENT_BYTES_MAX.min(spool_max / SEGMENTS_PER_SPOOL_MIN),
+            spool_max,
+            full: VecDeque::new(),
+            full_bytes: 0,
+            dirty_since_ns: None,
+            is_name_dirty: true,
+        })
+    }
+
+    /// Writes the meta record that opens the first segment, and every later one.
+    pub(crate) fn open_with(&mut self, meta: Vec<u8>, now_ns: u64) -> io::Result<()> {
+        self.meta = meta;
+        self.begin_segment(now_ns)
+    }
+
+    /// Appends one record with one system call. On error nothing was appended.
+    pub(crate) fn append(&mut self, stream: Stream, payload: &[u8], now_ns: u64) -> io::Result<()> {
+        let size = (HEADER_LEN + payload.len()) as u64;
+        if self.head.offset > 0 && self.head.offset + size > self.segment_max {
+            self.roll()?;
+        }
+        if self.head.offset == 0 {
+            self.begin_segment(now_ns)?;
+        }
+        self.put(stream, payload, now_ns)
+    }
+
+    /// The place after the last record.
+    pub(crate) fn head(&self) -> Position {
+        self.head
+    }
+
+    /// When the unflushed bytes began to wait, if there are any.
+    pub(crate) fn dirty_since_ns(&self) -> Option<u64> {
+        self.dirty_since_ns
+    }
+
+    /// Flushes the current segment, and its name the first time.
+    ///
+    /// After a failed flush the kernel may have dropped the pages and will report success next time, so the
+    /// segment is closed and not trusted with more.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.dirty_since_ns = None;
+        if std::mem::take(&mut self.is_name_dirty)
+            && let Ok(dir) = File::open(".")
+        {
+            // Not every file system can flush a directory; most flush a new name with its file.
+            let _ = dir.sync_all();
+        }
+        let flushed = self.file.sync_data();
+        if flushed.is_err() && self.head.offset > 0 {
+            self.switch_segment()?;
+        }
+        flushed
+    }
+
+    /// Whether unconsumed output has reached the cap. Looks at the disk only when it seems so.
+    pub(crate) fn is_over_cap(&mut self) -> bool {
+        if self.full_bytes + self.head.offset <= self.spool_max {
+            return false;
+        }
+        while let Some(&(segment, size)) = self.full.front() {
+            if fs::symlink_metadata(segment_name(segment)).is_ok() {
+                break;
+            }
+            self.full.pop_front();
+            self.full_bytes -= size;
+        }
+        self.full_bytes + self.head.offset > self.spool_max
+    }
+
+    fn roll(&mut self) -> io::Result<()> {
+        // Flushed before the next one exists: after a power cut only the last segment can be torn.
+        self.file.sync_data()?;
+        self.switch_segment()
+    }
+
+    fn switch_segment(&mut self) -> io::Result<()> {
+        let next = self.head.segment + 1;
+        self.file = create_segment(next)?;
+        self.is_name_dirty = true;
+        self.full.push_back((self.head.segment, self.head.offset));
+        self.full_bytes += self.head.offset;
+        self.head = Position { segment: next, offset: 0 };
+        Ok(())
+    }
+
+    fn begin_segment(&mut self, now_ns: u64) -> io::Result<()> {
+        let meta = std::mem::take(&mut self.meta);
+        let written = self.put(Stream::Meta, &meta, now_ns);
+        self.meta = meta;
+        written
+    }
+
+    fn put(&mut self, stream: Stream, payload: &[u8], now_ns: u64) -> io::Result<()> {
+        let header = Header { stream, len: payload.len() as u32, seq: self.next_seq, t_mono_ns: now_ns };
+        let bytes = header.encode(payload);
+        let size = HEADER_LEN + payload.len();
+        let written = sys::write_two_at(&self.file, &bytes, payload, self.head.offset);
+        if !matches!(written, Ok(n) if n == size) {
+            // Take the partial record back: readers must never see two versions of it. If this fails too,
+            // the next attempt overwrites the same bytes.
+            let _ = self.file.set_len(self.head.offset);
+            // A short write without an error is a disk that filled up on the way.
+            return Err(written.err().unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENOSPC)));
+        }
+        self.head.offset += size as u64;
+        self.next_seq += 1;
+        self.dirty_since_ns.get_or_insert(now_ns);
+        Ok(())
+    }
+}
+
+/// Creates a segment; `AlreadyExists` means that an earlier agent's spool is still here.
+fn create_segment(segment: u32) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(segment_name(segment))
+}

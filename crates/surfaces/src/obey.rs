@@ -1,0 +1,62 @@
+//! The surface of `obey.local.v1` and of our own `obey.v1`: sessions, events, requests, campaigns, commands.
+
+mod campaigns;
+mod events;
+mod execute;
+mod from_wire;
+mod local;
+mod reports;
+mod requests;
+mod sessions;
+mod to_wire;
+mod turns;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Timestamp;
+use runtime::Supervisor;
+use tonic::service::Routes;
+use wire::obey::local::v1::local_daemon_service_server::LocalDaemonServiceServer;
+use wire::obey::v1::campaign_service_server::CampaignServiceServer;
+use wire::obey::v1::event_service_server::EventServiceServer;
+use wire::obey::v1::request_service_server::RequestServiceServer;
+use wire::obey::v1::turn_service_server::TurnServiceServer;
+
+use crate::limits;
+
+/// What the surface needs to know of the daemon.
+pub struct About {
+    pub version: String,
+    pub started_at: Timestamp,
+    /// Programs `Execute` may run where a campaign has no list of its own.
+    pub execute_allow: Vec<String>,
+    pub execute_timeout: Duration,
+    /// Told when a client asks the daemon to end; the value says whether sessions were stopped.
+    pub shutdown: tokio::sync::mpsc::Sender<Shutdown>,
+    pub socket: PathBuf,
+}
+
+/// What a client asked of the whole daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown;
+
+/// The services of this surface.
+#[derive(Clone)]
+pub struct Obey {
+    supervisor: Supervisor,
+    about: Arc<About>,
+}
+
+/// Adds the services of this surface to a router.
+pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
+    let obey = Obey { supervisor, about: Arc::new(about) };
+    let most = limits::MESSAGE_MAX_BYTES;
+    routes
+        .add_service(LocalDaemonServiceServer::new(obey.clone()).max_decoding_message_size(most))
+        .add_service(EventServiceServer::new(obey.clone()))
+        .add_service(TurnServiceServer::new(obey.clone()).max_decoding_message_size(most))
+        .add_service(RequestServiceServer::new(obey.clone()).max_decoding_message_size(most))
+        .add_service(CampaignServiceServer::new(obey))
+}

@@ -1,0 +1,145 @@
+//! From this surface's messages to our words. Pure; names the field that is wrong.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::{Decision, Error, ErrorCode, Launch, ProviderKind, RequestId, SessionId, Status};
+use runtime::NewSession;
+use runtime::store::sessions::Filter;
+use wire::obey::local::v1 as pb;
+use wire::obey::v1 as pb_own;
+
+/// Longest timeout of a session: ten years. Larger ones are mistakes, and overflow somewhere.
+const TIMEOUT_MAX_SECS: i64 = 10 * 365 * 24 * 3600;
+
+pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
+    if text.is_empty() {
+        return Err(Error::invalid("session_id", "is required"));
+    }
+    Ok(SessionId::new(text))
+}
+
+pub(super) fn provider(number: i32) -> Result<ProviderKind, Error> {
+    match pb::SessionProvider::try_from(number) {
+        Ok(pb::SessionProvider::Unspecified) => {
+            Err(Error::new(ErrorCode::ProviderUnsupported, "provider: is required"))
+        }
+        Ok(pb::SessionProvider::ClaudeCode) => Ok(ProviderKind::ClaudeCode),
+        Ok(pb::SessionProvider::Openclaw) => Ok(ProviderKind::Openclaw),
+        Ok(pb::SessionProvider::Codex) => Ok(ProviderKind::Codex),
+        Ok(pb::SessionProvider::OpenaiApi) => Ok(ProviderKind::OpenaiApi),
+        Ok(pb::SessionProvider::Acp) => Ok(ProviderKind::Acp),
+        Ok(pb::SessionProvider::Scripted) => Ok(ProviderKind::Scripted),
+        Err(_) => Err(Error::new(
+            ErrorCode::ProviderUnsupported,
+            format!("provider: {number} is no provider this daemon knows"),
+        )),
+    }
+}
+
+pub(super) fn new_session(
+    request: pb::CreateSessionRequest,
+    parent: Option<String>,
+    by: String,
+) -> Result<NewSession, Error> {
+    if request.campaign_id.is_empty() {
+        return Err(Error::invalid("campaign_id", "is required"));
+    }
+    Ok(NewSession {
+        provider: provider(request.provider)?,
+        max_tokens: tokens("max_tokens", request.max_tokens)?,
+        timeout: request.timeout.map(|wait| timeout("timeout", wait)).transpose()?.flatten(),
+        campaign: request.campaign_id,
+        model: request.model,
+        name: request.agent_name,
+        festival_id: request.festival_id,
+        task_id: request.task_id,
+        parent: parent.map(SessionId::new),
+        provider_config: request.provider_config.into_iter().collect(),
+        environment: request.environment.into_iter().collect(),
+        initial_message: request.initial_message,
+        launch: Launch::Now,
+        by,
+    })
+}
+
+pub(super) fn tokens(field: &str, count: i64) -> Result<u64, Error> {
+    u64::try_from(count).map_err(|_| Error::invalid(field, "must not be negative; 0 means unlimited"))
+}
+
+/// Reads a duration; zero means none.
+pub(super) fn timeout(field: &str, wait: prost_types::Duration) -> Result<Option<Duration>, Error> {
+    if !(0..=TIMEOUT_MAX_SECS).contains(&wait.seconds) || !(0..1_000_000_000).contains(&wait.nanos) {
+        return Err(Error::invalid(field, "must be between 0 and ten years"));
+    }
+    let duration = Duration::new(wait.seconds.unsigned_abs(), wait.nanos.unsigned_abs());
+    Ok((!duration.is_zero()).then_some(duration))
+}
+
+pub(super) fn filter(request: pb::ListSessionsRequest) -> Result<Filter, Error> {
+    let statuses = request
+        .statuses
+        .into_iter()
+        .map(|number| status(number).map(|status| status.name().to_owned()))
+        .collect::<Result<_, _>>()?;
+    let provider = match request.provider {
+        0 => None,
+        number => Some(provider(number)?.name().to_owned()),
+    };
+    Ok(Filter {
+        campaign_id: (!request.campaign_id.is_empty()).then_some(request.campaign_id),
+        statuses,
+        provider,
+        include_ended: request.include_terminated,
+    })
+}
+
+fn status(number: i32) -> Result<Status, Error> {
+    match pb::SessionStatus::try_from(number) {
+        Ok(pb::SessionStatus::Created) => Ok(Status::Created),
+        Ok(pb::SessionStatus::Starting) => Ok(Status::Starting),
+        Ok(pb::SessionStatus::Running) => Ok(Status::Running),
+        Ok(pb::SessionStatus::Working) => Ok(Status::Working),
+        Ok(pb::SessionStatus::Stopping) => Ok(Status::Stopping),
+        Ok(pb::SessionStatus::Stopped) => Ok(Status::Stopped),
+        Ok(pb::SessionStatus::Failed) => Ok(Status::Failed),
+        Ok(pb::SessionStatus::Unspecified) | Err(_) => {
+            Err(Error::invalid("statuses", format_args!("{number} is no session status")))
+        }
+    }
+}
+
+pub(super) fn message(text: String) -> Result<String, Error> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid("message", "is required"));
+    }
+    Ok(text)
+}
+
+pub(super) fn request_id(text: &str) -> Result<RequestId, Error> {
+    RequestId::parse(text)
+        .ok_or_else(|| Error::invalid("request_id", format_args!("{text:?} is no request id such as req_1")))
+}
+
+pub(super) fn decision(number: i32) -> Result<Decision, Error> {
+    match pb_own::Decision::try_from(number) {
+        Ok(pb_own::Decision::AllowOnce) => Ok(Decision::AllowOnce),
+        Ok(pb_own::Decision::AllowSession) => Ok(Decision::AllowSession),
+        Ok(pb_own::Decision::Deny) => Ok(Decision::Deny),
+        Ok(pb_own::Decision::DenyAndStop) => Ok(Decision::DenyAndStop),
+        Ok(pb_own::Decision::Unspecified) | Err(_) => Err(Error::invalid("decision", "is required")),
+    }
+}
+
+pub(super) fn json(field: &str, text: &str) -> Result<Option<serde_json::Value>, Error> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_str(text)
+        .map(Some)
+        .map_err(|error| Error::invalid(field, format_args!("is no JSON: {error}")))
+}
+
+pub(super) fn string_map(map: std::collections::HashMap<String, String>) -> BTreeMap<String, String> {
+    map.into_iter().collect()
+}
