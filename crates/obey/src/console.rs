@@ -111,6 +111,11 @@ impl Console {
         self.input.is_terminal() && self.out.err_is_terminal() && !self.out.json
     }
 
+    /// Returns who answers requests from here, for the record.
+    pub(crate) fn person(&self) -> String {
+        self.vars.get("USER").map_or_else(|| "cli".to_owned(), |name| name.to_string_lossy().into_owned())
+    }
+
     /// Reads standard input as a message.
     pub(crate) fn read_message(&mut self) -> Result<String> {
         let text = self.input.all().map_err(|error| Failure::usage(format!("standard input: {error}")))?;

@@ -59,19 +59,17 @@ fn a_daemon_that_does_not_start_is_code_three_with_its_last_words() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(home.path().join(".config/obey")).unwrap();
     let file = home.path().join(".config/obey/config.toml");
-    // Nobody can make a folder inside a file, not even root.
-    let blocked = home.path().join("file");
-    std::fs::write(&blocked, "").unwrap();
-    let socket = home.path().join("all.sock").display().to_string();
-    let data = blocked.join("data").display().to_string();
-    std::fs::write(&file, format!("socket = {socket:?}\ndata_dir = {data:?}\nlisten = []\n")).unwrap();
+    let socket = home.path().join("my.sock");
+    // No folder can be made below a device, not even by root.
+    let config = format!("socket = {socket:?}\ndata_dir = \"/dev/null/data\"\nlisten = []\n");
+    std::fs::write(&file, config).unwrap();
     let refused = run(home.path(), &["ping", "--no-autostart"]);
     assert_eq!(refused.status.code(), Some(3));
-    assert!(text(&refused.stderr).contains(&socket), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("my.sock"), "{}", text(&refused.stderr));
     let failed = run(home.path(), &["ping"]);
     assert_eq!(failed.status.code(), Some(3), "{}", text(&failed.stderr));
     let said = text(&failed.stderr);
-    assert!(said.contains("[OBEY-1015]") && said.contains("  | error: "), "{said}");
+    assert!(said.contains("[OBEY-1015]") && said.contains("/dev/null/data cannot be made"), "{said}");
     assert!(home.path().join(".local/state/obey/daemon.log").exists());
 
     std::fs::write(&file, "sokcet = \"/x\"\n").unwrap();
@@ -156,4 +154,65 @@ async fn doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     assert_eq!(broken.len(), 2, "{broken:?}");
     assert!(broken.iter().all(|repair| repair.starts_with("chmod ")), "{broken:?}");
     drop(fake);
+}
+
+/// Ends the daemon and its agents when a test ends, however it ends.
+struct Stopped<'a>(&'a Path);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        let _gone_already = run(self.0, &["stop", "--sessions"]);
+    }
+}
+
+#[test]
+fn commands_that_come_at_once_start_one_daemon() {
+    let home = tempfile::tempdir().unwrap();
+    let config = home.path().join(".config/obey");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("config.toml"), "listen = []\n").unwrap();
+    let _stopped = Stopped(home.path());
+    let children: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = obey(home.path(), &["ping", "--json"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let mut pids = std::collections::BTreeSet::new();
+    for child in children {
+        let ran = child.wait_with_output().unwrap();
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+        let pong: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        pids.insert(pong["pid"].as_i64().unwrap());
+    }
+    assert_eq!(pids.len(), 1, "{pids:?}");
+    let again = run(home.path(), &["serve", "--detach"]);
+    assert!(text(&again.stdout).contains("runs already"), "{}", text(&again.stdout));
+    let stopped = run(home.path(), &["stop"]);
+    assert!(text(&stopped.stdout).starts_with("The daemon has ended"), "{}", text(&stopped.stdout));
+    assert_eq!(run(home.path(), &["ping", "--no-autostart"]).status.code(), Some(3));
+}
+
+#[test]
+fn the_demo_runs_without_any_agent_installed() {
+    let home = tempfile::tempdir().unwrap();
+    let _stopped = Stopped(home.path());
+    let ran =
+        obey(home.path(), &["demo"]).env("TMPDIR", home.path()).env("OBEY_LISTEN", "none").output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    assert!(text(&ran.stdout).starts_with("Session: sess_"), "{}", text(&ran.stdout));
+    for part in ["claude is not installed", "asks for permission", "Allowed by the demo", "Now try:"] {
+        assert!(text(&ran.stderr).contains(part), "{part} is missing in {}", text(&ran.stderr));
+    }
+    let log = run(home.path(), &["session", "log", "sess_", "--json"]);
+    assert_eq!(log.status.code(), Some(4), "the bare prefix names no session");
+    let listed = run(home.path(), &["session", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let id = listed["sessions"][0]["id"].as_str().unwrap();
+    let log = run(home.path(), &["session", "log", &id[..14], "--json"]);
+    for (number, line) in (1..).zip(text(&log.stdout).lines()) {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(event["seq"], number);
+        assert!(line.starts_with(&format!("{{\"seq\":{number},\"at\":\"20")), "{line}");
+    }
 }
