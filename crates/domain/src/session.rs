@@ -47,7 +47,7 @@ impl ProviderKind {
     }
 }
 
-/// The eight states of a session.
+/// The states of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -129,6 +129,10 @@ pub struct SessionSpec {
     pub festival_id: String,
     pub task_id: String,
     pub parent: Option<SessionId>,
+    /// The campaign's root, or the folder itself where there is no campaign.
+    #[serde(default)]
+    pub root: PathBuf,
+    /// Below the root.
     pub working_dir: PathBuf,
     pub provider_config: BTreeMap<String, String>,
     /// Added to the agent's environment. May hold secrets: never shown, never in the journal.

@@ -74,7 +74,7 @@ fn listed(list: &[&str], name: &str) -> bool {
 }
 
 /// Checks the entries a request wants to add.
-pub fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
+pub(crate) fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
     for (name, value) in environment {
         let well_formed = !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())
@@ -98,30 +98,30 @@ pub fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the whole environment of a session's agent. `inherited` is the daemon's own.
-pub fn of_agent(
-    inherited: impl Iterator<Item = (OsString, OsString)>,
-    spec: &SessionSpec,
-    socket: &std::path::Path,
-) -> Vec<(OsString, OsString)> {
-    let mut all: BTreeMap<OsString, OsString> = inherited
+/// Returns what a command or an agent inherits of the daemon's environment, with a request's own entries added.
+pub(crate) fn inherited(added: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+    let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
         .filter(|(name, _)| name.to_str().is_some_and(|name| !listed(NOT_INHERITED, name)))
         .collect();
-    for (name, value) in &spec.environment {
+    for (name, value) in added {
         all.insert(name.into(), value.into());
     }
+    all.into_iter().collect()
+}
+
+/// Returns the whole environment of a session's agent.
+pub(crate) fn of_agent(spec: &SessionSpec, socket: &std::path::Path) -> Vec<(OsString, OsString)> {
+    let mut all = inherited(&spec.environment);
     let campaign = spec.campaign_id.as_ref().map_or("", |id| id.as_str());
     let own: [(&str, OsString); 5] = [
         ("OBEY_SESSION_ID", spec.id.as_str().into()),
         ("OBEY_CAMPAIGN_ID", campaign.into()),
-        ("OBEY_CAMPAIGN_DIR", spec.working_dir.as_os_str().to_owned()),
+        ("OBEY_CAMPAIGN_DIR", spec.root.as_os_str().to_owned()),
         ("OBEY_PROVIDER", spec.provider.name().into()),
         ("OBEY_DAEMON_SOCKET", socket.as_os_str().to_owned()),
     ];
-    for (name, value) in own {
-        all.insert(name.into(), value);
-    }
-    all.into_iter().collect()
+    all.extend(own.map(|(name, value)| (name.into(), value)));
+    all
 }
 
 #[cfg(test)]

@@ -17,18 +17,23 @@ fn ulid() -> Ulid {
     }
 }
 
+/// Returns a name nobody has had.
+pub(crate) fn unique() -> String {
+    ulid().to_string()
+}
+
 /// Returns a new session id.
-pub fn session() -> SessionId {
+pub(crate) fn session() -> SessionId {
     SessionId::new(format!("{SESSION_PREFIX}{}", ulid()))
 }
 
 /// Returns a new campaign id.
-pub fn campaign() -> CampaignId {
+pub(crate) fn campaign() -> CampaignId {
     CampaignId::new(format!("camp_{}", ulid()))
 }
 
 /// Returns the short form of a session id that default names carry.
-pub fn short(id: &SessionId) -> String {
+pub(crate) fn short(id: &SessionId) -> String {
     let text = id.as_str();
     text[text.len().saturating_sub(6)..].to_lowercase()
 }

@@ -4,11 +4,13 @@
 pub mod campaign;
 pub mod clock;
 mod environment;
+pub mod execute;
 mod ids;
 pub mod journal;
 pub mod limits;
 pub mod process;
 pub mod provider;
+pub mod retention;
 pub mod session;
 pub mod store;
 pub mod supervisor;

@@ -15,9 +15,11 @@ use domain::{Command, Error, ErrorCode, Event, Mode, SessionId, StopHow};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::campaign::Campaigns;
+use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
 use crate::limits;
 use crate::provider::Providers;
+use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
@@ -148,7 +150,15 @@ impl Supervisor {
         let count = handle.snapshot().state.restart_count;
         self.command(id, Command::Restart { provider_config }).await?;
         let handle = self.session(id).await?;
-        handle.wait_until(|snapshot| snapshot.state.restart_count > count).await?;
+        // A stop that comes in between wins over the restart.
+        let over =
+            |snapshot: &Snapshot| snapshot.state.restart_count > count || snapshot.state.status.is_terminal();
+        if handle.wait_until(over).await?.state.restart_count == count {
+            return Err(Error::new(
+                ErrorCode::WrongState,
+                format!("session {id} was stopped while it was being restarted"),
+            ));
+        }
         let started = handle.started().await?;
         create::check_started(&started)?;
         Ok(started)
@@ -157,6 +167,16 @@ impl Supervisor {
     /// Changes the mode of a session.
     pub async fn set_mode(&self, id: &SessionId, mode: Mode) -> Result<(), Error> {
         self.command(id, Command::SetMode { mode }).await.map(|_| ())
+    }
+
+    /// Removes what is older than it needs to be, and what nobody needs.
+    pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
+        retention::collect(&self.inner.services, retention).await
+    }
+
+    /// Runs one allowed command in a campaign's folder.
+    pub async fn execute(&self, execution: Execution) -> Result<Running, Error> {
+        execution.start(&self.inner.services).await
     }
 
     /// Ends every session that runs, within the bounds of a stop. Returns how many there were.
@@ -189,6 +209,11 @@ impl Supervisor {
         if tokio::time::timeout(within, all).await.is_err() {
             tracing::warn!("some sessions did not let go in time");
         }
+    }
+
+    /// Returns the session whose agent, or whose agent's holder, a process is.
+    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
+        self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone())
     }
 
     /// Returns how many sessions have an agent.

@@ -1,6 +1,7 @@
 //! Beginning and ending runs of an agent: launching it, finding it again after the daemon's death, ending it.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use domain::{AgentEvent, Error, ErrorCode, Exit, Input, SessionId, StopStep};
 use tokio::sync::mpsc;
@@ -33,7 +34,7 @@ impl Actor {
     async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         let provider = self.services.providers.get(spec.provider)?;
-        let environment = environment::of_agent(std::env::vars_os(), spec, &self.services.socket);
+        let environment = environment::of_agent(spec, &self.services.socket);
         let request = LaunchRequest { spec, state, resume, environment };
         match provider.launch(&request)? {
             LaunchPlan::Process(launch) => self.spawn(launch).await,
@@ -60,6 +61,7 @@ impl Actor {
             .await
             .map_err(|error| spawn_error(&program, &error))?;
         let pid = link.agent_pid().unwrap_or(0);
+        self.holder_pid.store(link.shim_pid().unwrap_or(0), Ordering::Relaxed);
         self.agent = Agent::Process(Box::new(ProcessAgent::new(link, launch.codec, dir)));
         Ok(pid)
     }
@@ -93,6 +95,7 @@ impl Actor {
             Ok(Ok(link)) => {
                 let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry);
                 let pid = agent.link.agent_pid().unwrap_or(0);
+                self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
                 self.agent = Agent::Process(Box::new(agent));
                 if greeted { Reattached::Held } else { Reattached::Ungreeted { pid } }
             }
@@ -103,7 +106,7 @@ impl Actor {
 
     fn fresh_codec(&self) -> Result<Box<dyn Codec>, Error> {
         let (spec, state) = (self.machine.spec(), self.machine.state());
-        let environment = environment::of_agent(std::env::vars_os(), spec, &self.services.socket);
+        let environment = environment::of_agent(spec, &self.services.socket);
         let resume = !state.native_session.is_empty();
         let request = LaunchRequest { spec, state, resume, environment };
         match self.services.providers.get(spec.provider)?.launch(&request)? {
@@ -138,9 +141,12 @@ impl Actor {
     pub(super) async fn release_agent(&mut self, end: End) {
         let Agent::Process(process) = std::mem::replace(&mut self.agent, Agent::None) else { return };
         let ProcessAgent { link, dir, .. } = *process;
+        self.holder_pid.store(0, Ordering::Relaxed);
         match end {
             // Unreachable means gone, and then there is nobody to tell.
-            End::Exited(_) => drop(link.ack_exit()),
+            End::Exited(_) => {
+                let _ = link.ack_exit();
+            }
             End::ShimLost => kill_left_behind(&link, &dir).await,
         }
         link.close().await;

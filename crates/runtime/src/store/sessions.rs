@@ -177,7 +177,7 @@ pub fn find(connection: &Connection, id: &SessionId) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// What a list of sessions is narrowed by; empty: everything that has not ended.
+/// What a list of sessions is narrowed by; empty: everything that neither has ended nor is about to.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub campaign_id: Option<String>,
@@ -193,7 +193,7 @@ pub fn list(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Se
         .prepare_cached(&format!(
             "{SELECT} WHERE (?1 IS NULL OR campaign_id = ?1) AND (?2 IS NULL OR provider = ?2)
                AND (?3 IS NULL OR status IN (SELECT value FROM json_each(?3)))
-               AND (?4 OR ?3 IS NOT NULL OR status NOT IN ('STOPPED', 'FAILED'))
+               AND (?4 OR ?3 IS NOT NULL OR status NOT IN ('STOPPING', 'STOPPED', 'FAILED'))
              ORDER BY key"
         ))?
         .query_map(params![filter.campaign_id, filter.provider, statuses, filter.include_ended], session_row)?

@@ -42,6 +42,7 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         task_id: String::new(),
         parent: None,
         working_dir: "/w".into(),
+        root: "/w".into(),
         provider_config: BTreeMap::new(),
         environment: BTreeMap::new(),
         max_tokens: 0,

@@ -135,7 +135,9 @@ pub(super) fn json(field: &str, text: &str) -> Result<Option<serde_json::Value>,
     if text.is_empty() {
         return Ok(None);
     }
-    serde_json::from_str(text).map(Some).map_err(|error| Error::invalid(field, format_args!("is no JSON: {error}")))
+    serde_json::from_str(text)
+        .map(Some)
+        .map_err(|error| Error::invalid(field, format_args!("is no JSON: {error}")))
 }
 
 pub(super) fn string_map(map: std::collections::HashMap<String, String>) -> BTreeMap<String, String> {

@@ -106,8 +106,8 @@ impl Projector for Statuses {
 
 /// Events as they are in the journal.
 pub(super) struct Log {
-    /// End with the session.
-    pub(super) until_end: bool,
+    /// The session's end after this event ends the log.
+    pub(super) live_after: u64,
     pub(super) left: Option<u64>,
 }
 
@@ -123,7 +123,9 @@ impl Projector for Log {
             }
         }
         match &event.kind {
-            EventKind::StatusChanged { to, .. } if self.until_end && to.is_terminal() => Flow::Done,
+            EventKind::StatusChanged { to, .. } if event.seq > self.live_after && to.is_terminal() => {
+                Flow::Done
+            }
             _ => Flow::More,
         }
     }
@@ -147,6 +149,8 @@ pub(super) struct TurnActivity {
     text: String,
     tokens_input: u64,
     tokens_output: u64,
+    /// The session is being stopped: a turn that is cut by that has no answer.
+    stopping: bool,
     failure: Option<Error>,
 }
 
@@ -207,6 +211,7 @@ impl TurnActivity {
     ) -> Flow {
         match reason {
             EndReason::Completed | EndReason::LimitReached | EndReason::Refused => {}
+            EndReason::Cancelled if self.stopping => return Flow::More,
             // The session's own end follows and says why.
             EndReason::Interrupted => {
                 if !error.is_empty() {
@@ -219,7 +224,8 @@ impl TurnActivity {
             }
             EndReason::Failed => out.push(typed(base.clone(), pb::ActivityType::Error, error)),
             EndReason::BudgetExceeded => {
-                self.failure = Some(Error::new(ErrorCode::BudgetExceeded, "the session's token budget is used up"));
+                self.failure =
+                    Some(Error::new(ErrorCode::BudgetExceeded, "the session's token budget is used up"));
             }
         }
         let said = std::mem::take(&mut self.text);
@@ -234,6 +240,7 @@ impl TurnActivity {
     /// A session that ends takes the stream with it.
     fn take_status(&mut self, kind: &EventKind) -> Flow {
         let EventKind::StatusChanged { to, message, code, .. } = kind else { return Flow::More };
+        self.stopping |= *to == Status::Stopping;
         if !to.is_terminal() {
             return Flow::More;
         }
@@ -269,7 +276,9 @@ fn typed(
 fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::SessionActivityEvent> {
     let said = |text: &str| Some(typed(base.clone(), pb::ActivityType::Status, text));
     match kind {
-        EventKind::RequestOpened { request, ask, .. } => said(&format!("waiting for an answer to {request}: {}", title(ask))),
+        EventKind::RequestOpened { request, ask, .. } => {
+            said(&format!("waiting for an answer to {request}: {}", title(ask)))
+        }
         EventKind::RequestSettled { request, outcome, by, .. } => {
             said(&format!("{request} {} by {by}", outcome.word()))
         }

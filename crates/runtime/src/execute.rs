@@ -1,0 +1,212 @@
+//! One-shot commands in a campaign's folder: allowed by name, held by a shim so that the whole tree can be killed,
+//! output streamed with bounded memory. The allow-list keeps mistakes away; it is no sandbox.
+
+mod allowed;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use domain::{Error, ErrorCode};
+
+use crate::process::{Batch, End, HoldLimits, Holder, Link, Next, ProcessPlan, Stream, Target};
+use crate::session::SharedServices;
+use crate::{campaign, environment, ids, limits};
+
+/// What the folders of commands start with, among those of agents; no session's does.
+const DIR_PREFIX: &str = "exec_";
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    pub root: PathBuf,
+    /// Folder below the root; empty: the root.
+    pub below: String,
+    pub command: String,
+    pub args: Vec<String>,
+    pub environment: BTreeMap<String, String>,
+    pub timeout: Duration,
+    pub allowed: Vec<String>,
+}
+
+/// What a command brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    /// Always the last.
+    Ended {
+        exit_code: i32,
+        signal: i32,
+        duration: Duration,
+        timed_out: bool,
+    },
+}
+
+/// A command that runs. Dropping it kills the whole tree.
+pub struct Running {
+    link: Option<Link>,
+    dir: PathBuf,
+    ready: std::collections::VecDeque<Output>,
+    started: Instant,
+    deadline: tokio::time::Instant,
+    timed_out: bool,
+}
+
+impl Execution {
+    /// Checks the command and starts it.
+    pub(crate) async fn start(self, services: &SharedServices) -> Result<Running, Error> {
+        let root = campaign::resolve_root(&self.root)?;
+        let cwd = below(&root, &self.below)?;
+        environment::check(&self.environment)?;
+        allowed::check(&root, &self.allowed, &self.command, &self.args)?;
+        if self.timeout > limits::EXECUTE_WAIT_MAX {
+            let most = limits::EXECUTE_WAIT_MAX.as_secs();
+            return Err(Error::invalid("timeout", format_args!("is longer than {most} s")));
+        }
+        let env = environment::inherited(&self.environment);
+        let plan = ProcessPlan {
+            program: find_program(&self.command, &env)?,
+            args: self.args.into_iter().map(OsString::from).collect(),
+            env,
+            cwd,
+        };
+        let dir = services.agents_dir.join(format!("{DIR_PREFIX}{}", ids::unique()));
+        let hold = HoldLimits { spool_bytes_max: services.spool_max_bytes, ..HoldLimits::default() };
+        let link = Holder::spawn(&services.shim_program, &dir, &plan, services.epoch, &hold)
+            .await
+            .map_err(|error| Error::new(ErrorCode::CommandFailed, format!("{}: {error}", self.command)))?;
+        // A command gets no input; one that reads must see the end of it.
+        let _ = link.close_stdin(1);
+        Ok(Running {
+            link: Some(link),
+            dir,
+            ready: std::collections::VecDeque::new(),
+            started: Instant::now(),
+            deadline: tokio::time::Instant::now() + self.timeout,
+            timed_out: false,
+        })
+    }
+}
+
+impl Running {
+    /// Returns what comes next; nothing after the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Output> {
+        loop {
+            if let Some(output) = self.ready.pop_front() {
+                return Some(output);
+            }
+            let (deadline, expired) = (self.deadline, self.timed_out);
+            let link = self.link.as_mut()?;
+            let next = tokio::select! {
+                next = link.next() => next,
+                () = tokio::time::sleep_until(deadline), if !expired => {
+                    self.timed_out = true;
+                    // A shim that cannot be reached is gone, and its tree with it.
+                    let _ = link.signal(Target::Tree, libc::SIGKILL);
+                    continue;
+                }
+            };
+            match next {
+                Next::Records(batch) => self.take(&batch),
+                Next::Ended(end) => self.finish(Some(end)).await,
+                Next::Corrupt { .. } | Next::Refused(_) | Next::Unreadable(_) => self.finish(None).await,
+            }
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        for record in batch.records() {
+            for piece in record.payload.chunks(limits::EXECUTE_CHUNK_MAX) {
+                match record.stream {
+                    Stream::Out => self.ready.push_back(Output::Stdout(piece.to_vec())),
+                    Stream::Err => self.ready.push_back(Output::Stderr(piece.to_vec())),
+                    Stream::Meta | Stream::Exit | Stream::Input | Stream::Other(_) => {}
+                }
+            }
+        }
+        if let Some(link) = &self.link
+            && let Err(error) = link.discard_before(batch.after.segment)
+        {
+            tracing::warn!(%error, "cannot delete output that was read");
+        }
+    }
+
+    async fn finish(&mut self, end: Option<End>) {
+        let (exit_code, signal) = match end {
+            Some(End::Exited(exit)) if exit.signal != 0 => (128 + exit.signal, exit.signal),
+            Some(End::Exited(exit)) => (exit.code, 0),
+            Some(End::ShimLost) | None => (128 + libc::SIGKILL, libc::SIGKILL),
+        };
+        self.ready.push_back(Output::Ended {
+            exit_code,
+            signal,
+            duration: self.started.elapsed(),
+            timed_out: self.timed_out,
+        });
+        if let Some(link) = self.link.take() {
+            let _ = link.ack_exit();
+            link.close().await;
+            remove(&self.dir);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(link) = self.link.take() else { return };
+        let dir = self.dir.clone();
+        // The caller went away: nobody wants the command any more, but it must still be ended and cleared away.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(end_and_remove(link, dir));
+        }
+    }
+}
+
+/// Kills whatever a shim holds, lets the shim leave and removes the folder.
+pub(crate) async fn end_and_remove(mut link: Link, dir: PathBuf) {
+    let _ = link.signal(Target::Tree, libc::SIGKILL);
+    while let Next::Records(_) = link.next().await {}
+    let _ = link.ack_exit();
+    link.close().await;
+    remove(&dir);
+}
+
+fn remove(dir: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(dir)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, dir = %dir.display(), "cannot remove a command's folder");
+    }
+}
+
+fn below(root: &Path, below: &str) -> Result<PathBuf, Error> {
+    let cwd = root
+        .join(below)
+        .canonicalize()
+        .map_err(|error| Error::invalid("working_dir", format_args!("{below:?} cannot be used: {error}")))?;
+    if !cwd.starts_with(root) || !cwd.is_dir() {
+        return Err(Error::invalid(
+            "working_dir",
+            format_args!("{below:?} is not a folder inside the campaign"),
+        ));
+    }
+    Ok(cwd)
+}
+
+/// Finds a program by name in the absolute folders of `PATH`; never in the campaign itself.
+fn find_program(command: &str, env: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
+    let path =
+        env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()).unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(command))
+        .find(|program| program.is_file())
+        .ok_or_else(|| {
+            Error::new(
+                ErrorCode::CommandFailed,
+                format!("command: {command} is not installed (not found in PATH)"),
+            )
+        })
+}

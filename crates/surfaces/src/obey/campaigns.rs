@@ -1,0 +1,81 @@
+//! `CampaignService`: registered project roots.
+
+use domain::Error;
+use runtime::campaign::NewCampaign;
+use runtime::store::campaigns::CampaignRow;
+use tonic::{Request, Response, Status};
+use wire::obey::v1 as pb;
+use wire::obey::v1::campaign_service_server::CampaignService;
+
+use super::local::{answer, user};
+use super::{Obey, to_wire};
+
+#[tonic::async_trait]
+impl CampaignService for Obey {
+    async fn add_campaign(
+        &self,
+        request: Request<pb::AddCampaignRequest>,
+    ) -> Result<Response<pb::Campaign>, Status> {
+        user(&request, "register campaigns")?;
+        answer(self.add(request.into_inner()).await)
+    }
+
+    async fn list_campaigns(
+        &self,
+        _request: Request<pb::ListCampaignsRequest>,
+    ) -> Result<Response<pb::ListCampaignsResponse>, Status> {
+        answer(self.campaigns().await)
+    }
+
+    async fn remove_campaign(
+        &self,
+        request: Request<pb::RemoveCampaignRequest>,
+    ) -> Result<Response<pb::RemoveCampaignResponse>, Status> {
+        user(&request, "remove campaigns")?;
+        answer(self.remove(request.into_inner()).await)
+    }
+}
+
+impl Obey {
+    async fn add(&self, request: pb::AddCampaignRequest) -> Result<pb::Campaign, Error> {
+        if request.path.is_empty() {
+            return Err(Error::invalid("path", "is required"));
+        }
+        let new = NewCampaign {
+            id: request.id,
+            name: request.name,
+            path: request.path,
+            description: request.description,
+        };
+        let row = self.supervisor.campaigns().add(new).await?;
+        self.campaign(row).await
+    }
+
+    async fn campaigns(&self) -> Result<pb::ListCampaignsResponse, Error> {
+        let mut campaigns = Vec::new();
+        for row in self.supervisor.campaigns().list().await? {
+            campaigns.push(self.campaign(row).await?);
+        }
+        Ok(pb::ListCampaignsResponse { campaigns })
+    }
+
+    async fn remove(&self, request: pb::RemoveCampaignRequest) -> Result<pb::RemoveCampaignResponse, Error> {
+        if request.campaign.is_empty() {
+            return Err(Error::invalid("campaign", "is required: an id or a name"));
+        }
+        let row = self.supervisor.campaigns().remove(&request.campaign).await?;
+        Ok(pb::RemoveCampaignResponse { campaign: Some(self.campaign(row).await?) })
+    }
+
+    async fn campaign(&self, row: CampaignRow) -> Result<pb::Campaign, Error> {
+        let active_sessions = self.supervisor.campaigns().active_sessions(&row.id).await?;
+        Ok(pb::Campaign {
+            id: row.id,
+            name: row.name,
+            path: row.path,
+            description: row.description,
+            created_at: Some(to_wire::timestamp(row.created_at)),
+            active_sessions,
+        })
+    }
+}

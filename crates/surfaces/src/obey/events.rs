@@ -1,0 +1,46 @@
+//! `EventService`: the journal as it is.
+
+use domain::Error;
+use tonic::{Request, Response, Status};
+use wire::obey::v1 as pb;
+use wire::obey::v1::event_service_server::EventService;
+
+use super::local::{answer, owner};
+use super::{Obey, from_wire, to_wire};
+use crate::pump::{Messages, Until, pump};
+
+#[tonic::async_trait]
+impl EventService for Obey {
+    type ReadEventsStream = Messages<pb::Event>;
+
+    async fn read_events(
+        &self,
+        request: Request<pb::ReadEventsRequest>,
+    ) -> Result<Response<Self::ReadEventsStream>, Status> {
+        owner(&request, &request.get_ref().session_id)?;
+        answer(self.read(request.into_inner()).await)
+    }
+}
+
+impl Obey {
+    async fn read(&self, request: pb::ReadEventsRequest) -> Result<Messages<pb::Event>, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let newest = self.supervisor.events_after(&id, 0).await?.newest();
+        if request.after_seq > newest && !request.follow {
+            return Err(Error::invalid(
+                "after_seq",
+                format_args!("{} lies behind the newest event, {newest}", request.after_seq),
+            ));
+        }
+        let snapshot = self.supervisor.snapshot(&id).await?;
+        let cursor = self.supervisor.events_after(&id, request.after_seq).await?;
+        let ended = snapshot.state.status.is_terminal() && snapshot.last_seq <= newest;
+        let until = if request.follow && !ended { Until::Followed } else { Until::Event(newest) };
+        let log = to_wire::Log {
+            // A restarted session has ended before; only an end after this point counts.
+            live_after: newest,
+            left: (request.limit > 0).then_some(request.limit),
+        };
+        Ok(pump(cursor, log, until))
+    }
+}
