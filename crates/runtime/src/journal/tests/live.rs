@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use domain::session::Status;
-use domain::{Event, EventKind, SessionId};
+use domain::{ErrorCode, Event, EventKind, SessionId};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 use super::{Log, drain, plain, soon, waits};
 use crate::journal::{BOUNDS, Bounds, Journal};
-use crate::store::Store;
+use crate::limits;
+use crate::store::{Durability, Store};
 
 const TIGHT: Bounds = Bounds { tail_events: 16, tail_bytes: 64 * 1024, batch: 7 };
 
@@ -92,6 +93,25 @@ async fn a_reader_ahead_of_the_log_waits_for_what_follows() {
     let mut never = log.stream.read_after(u64::MAX);
     assert!(waits(&mut never).await);
     assert_eq!(drain(&mut never).await, []);
+}
+
+#[tokio::test]
+async fn a_reader_of_events_that_are_gone_is_told_and_does_not_hang() {
+    let (_home, store) = store();
+    let mut log = Log::new(&store, BOUNDS, "sess_1").await;
+    log.append(&[1; 10]).await;
+    log.restart();
+    let key = log.key;
+    let prune = move |connection: &rusqlite::Connection| {
+        connection.execute("DELETE FROM agent_activities WHERE id <= ?1", [(key << limits::SEQ_BITS) + 4])
+    };
+    soon(store.write(Durability::Soon, prune)).await.unwrap();
+    for from in 0..4 {
+        let error = soon(log.stream.read_after(from).next()).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::EventsExpired, "from {from}");
+        assert!(error.message.contains("the oldest kept is 5"), "{error}");
+    }
+    assert_eq!(drain(&mut log.stream.read_after(4)).await, log.after(4));
 }
 
 #[tokio::test]
