@@ -43,6 +43,7 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         parent: None,
         root: "/tmp/root".into(),
         working_dir: "/w".into(),
+        root: "/w".into(),
         provider_config: BTreeMap::new(),
         environment: BTreeMap::new(),
         max_tokens: 0,

@@ -298,6 +298,18 @@ async fn lists_are_narrowed_by_every_filter() {
 }
 
 #[tokio::test]
+async fn the_key_of_a_removed_session_is_not_given_again() {
+    let (_home, store) = store();
+    let one = insert(&store, spec("sess_1"), State::default()).await;
+    let remove = move |connection: &rusqlite::Connection| {
+        connection.execute("DELETE FROM agent_sessions WHERE key = ?1", [one])
+    };
+    store.write(Durability::Synced, remove).await.unwrap();
+    let two = insert(&store, spec("sess_2"), State::default()).await;
+    assert!(two > one);
+}
+
+#[tokio::test]
 async fn a_row_nobody_can_read_hides_only_itself() {
     let (_home, store) = store();
     for id in ["sess_1", "sess_2", "sess_3"] {
