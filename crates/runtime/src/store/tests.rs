@@ -41,7 +41,6 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         festival_id: String::new(),
         task_id: String::new(),
         parent: None,
-        root: "/tmp/root".into(),
         working_dir: "/w".into(),
         root: "/w".into(),
         provider_config: BTreeMap::new(),
