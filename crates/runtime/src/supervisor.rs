@@ -151,9 +151,8 @@ impl Supervisor {
         self.command(id, Command::Restart { provider_config }).await?;
         let handle = self.session(id).await?;
         // A stop that comes in between wins over the restart.
-        let over = |snapshot: &Snapshot| {
-            snapshot.state.restart_count > count || snapshot.state.status.is_terminal()
-        };
+        let over =
+            |snapshot: &Snapshot| snapshot.state.restart_count > count || snapshot.state.status.is_terminal();
         if handle.wait_until(over).await?.state.restart_count == count {
             return Err(Error::new(
                 ErrorCode::WrongState,
