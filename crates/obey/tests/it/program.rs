@@ -191,6 +191,8 @@ fn commands_that_come_at_once_start_one_daemon() {
     }
     assert_eq!(pids.len(), 1, "{pids:?}");
     assert!(home.path().join("kept/daemon.db").exists());
+    let removed = run(home.path(), &["gc"]);
+    assert_eq!(text(&removed.stdout), "Removed: 0 sessions, 0 events of sessions, 0 reports, 0 folders\n");
     let again = run(home.path(), &["serve", "--detach"]);
     assert!(text(&again.stdout).contains("runs already"), "{}", text(&again.stdout));
     let stopped = run(home.path(), &["stop"]);
