@@ -101,9 +101,15 @@ impl Console {
         Launch {
             program: self.program.clone(),
             flags: Vec::new(),
+            variables: self.absolute_variables(),
             socket: socket.to_owned(),
             paths: self.paths.clone(),
         }
+    }
+
+    fn absolute_variables(&self) -> Vec<(&'static str, PathBuf)> {
+        let set = |name: &'static str| self.vars.get(name).map(|path| (name, self.folder.join(path)));
+        ["OBEY_CONFIG", "OBEY_DATA_DIR"].into_iter().filter_map(set).collect()
     }
 
     /// Returns whether somebody can be asked something while a command runs.

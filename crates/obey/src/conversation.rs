@@ -126,9 +126,8 @@ impl<'a> Conversation<'a> {
         Ok(self.client.turns().cancel_turn(request).await?.into_inner().cancelled)
     }
 
-    /// Says something to the person, ending running text first.
+    /// Says something to the person. The agent's words in a pipe are not interrupted by it.
     pub(crate) fn note(&mut self, style: Style, text: &str) -> Result<()> {
-        self.view.close(&mut self.console.out)?;
         self.console.out.note(style, text)
     }
 
@@ -218,10 +217,7 @@ impl<'a> Conversation<'a> {
                 Ok(())
             }
             Requests::Tell => {
-                self.note(Style::Warn, &format!("? {}", open.summary()))?;
-                for command in open.commands(&session) {
-                    self.note(Style::Warn, &format!("  answer with: {command}"))?;
-                }
+                self.tell(&open)?;
                 self.asking.add(open);
                 Ok(())
             }
@@ -240,6 +236,18 @@ impl<'a> Conversation<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Tells how a request can be answered. Also where only results are wanted: without an answer there will be none.
+    fn tell(&mut self, open: &Open) -> Result<()> {
+        if self.console.out.json {
+            return Ok(());
+        }
+        self.console.out.say(Style::Warn, &format!("? {}", crate::format::one_line(&open.summary())))?;
+        for command in open.commands(&self.session) {
+            self.console.out.say(Style::Warn, &format!("  answer with: {command}"))?;
+        }
+        Ok(())
     }
 
     fn request_settled(&mut self, id: &str, outcome: &str, by: &str) -> Result<()> {

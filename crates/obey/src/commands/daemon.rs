@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
 use wire::obey::local::v1 as local;
+use wire::obey::v1::CollectGarbageRequest;
 
 use crate::answers;
 use crate::args::{ServeArgs, StopArgs};
@@ -177,6 +178,28 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
     }
     section(console, "Requests", requests.len())?;
     super::session::print_requests(console, &requests)?;
+    Ok(Exit::OK)
+}
+
+pub(super) async fn collect_garbage(console: &mut Console) -> Result<Exit> {
+    let client = console.connect().await?;
+    let removed = client.upkeep().collect_garbage(CollectGarbageRequest {}).await?.into_inner();
+    if console.out.json {
+        let (sessions, activities) = (removed.sessions, removed.activities);
+        let (events, folders) = (removed.events, removed.folders);
+        console.out.json(
+            &json!({"sessions": sessions, "activities": activities, "events": events, "folders": folders}),
+        )?;
+        return Ok(Exit::OK);
+    }
+    let count = |number: u64, noun: &str| format::plural(usize::try_from(number).unwrap_or(usize::MAX), noun);
+    let parts = [
+        count(removed.sessions, "session"),
+        format!("{} of sessions", count(removed.activities, "event")),
+        count(removed.events, "report"),
+        count(removed.folders, "folder"),
+    ];
+    console.out.line(&format!("Removed: {}", parts.join(", ")))?;
     Ok(Exit::OK)
 }
 

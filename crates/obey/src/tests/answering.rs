@@ -81,7 +81,8 @@ async fn without_a_terminal_the_command_that_answers_is_told() {
         opened(&world, 1).await;
         world.run(&["session", "approve", "n", "--input", r#"{"command": "ls"}"#]).await
     };
-    let (ran, approved) = tokio::join!(world.run(&["session", "send", "n", "hi"]), answerer);
+    // Quiet too: nobody could answer what was not told.
+    let (ran, approved) = tokio::join!(world.run(&["session", "send", "n", "hi", "--quiet"]), answerer);
     assert_eq!((approved.exit, approved.out.as_str()), (0, "req_1 allowed once\n"));
     assert_eq!(ran.exit, 0);
     assert!(ran.err.contains(&format!("answer with: obey session approve {ID} req_1")), "{}", ran.err);

@@ -168,9 +168,13 @@ impl Drop for Stopped<'_> {
 #[test]
 fn commands_that_come_at_once_start_one_daemon() {
     let home = tempfile::tempdir().unwrap();
-    let config = home.path().join(".config/obey");
-    std::fs::create_dir_all(&config).unwrap();
-    std::fs::write(config.join("config.toml"), "listen = []\n").unwrap();
+    // A relative path, to be found although the daemon leaves this folder.
+    std::fs::write(home.path().join("mine.toml"), "listen = []\n").unwrap();
+    let obey = |home: &Path, words: &[&str]| {
+        let mut command = obey(home, words);
+        command.env("OBEY_CONFIG", "mine.toml").env("OBEY_DATA_DIR", "kept");
+        command
+    };
     let _stopped = Stopped(home.path());
     let children: Vec<_> = (0..4)
         .map(|_| {
@@ -186,6 +190,9 @@ fn commands_that_come_at_once_start_one_daemon() {
         pids.insert(pong["pid"].as_i64().unwrap());
     }
     assert_eq!(pids.len(), 1, "{pids:?}");
+    assert!(home.path().join("kept/daemon.db").exists());
+    let removed = run(home.path(), &["gc"]);
+    assert_eq!(text(&removed.stdout), "Removed: 0 sessions, 0 events of sessions, 0 reports, 0 folders\n");
     let again = run(home.path(), &["serve", "--detach"]);
     assert!(text(&again.stdout).contains("runs already"), "{}", text(&again.stdout));
     let stopped = run(home.path(), &["stop"]);
