@@ -171,7 +171,8 @@ async fn watching_all_can_be_narrowed_to_a_campaign() -> Result<()> {
 async fn a_forced_stop_on_the_command_line_ends_a_turn() -> Result<()> {
     let stage = open().await?;
     let id = stage.create().await?;
-    let turn = stage.send(&id, &script(Agent::Scripted, "k", &json!([{"text": "on"}, {"hang": true}]))).await?;
+    let turn =
+        stage.send(&id, &script(Agent::Scripted, "k", &json!([{"text": "on"}, {"hang": true}]))).await?;
     stage.wait_for_text(&id, "on").await?;
     stage.cli().ok(&["session", "stop", &id, "--force"]).await?;
     assert_eq!(stage.info(&id).await?.status(), pb::SessionStatus::Stopped);
@@ -220,7 +221,8 @@ async fn a_database_of_a_newer_version_is_refused_and_left_alone() -> Result<()>
     stage.close().await?;
     let file = world.path("data/obey/daemon.db");
     ensure!(file.exists(), "{}", file.display());
-    let version = std::process::Command::new("sqlite3").arg(&file).arg("PRAGMA user_version = 4711").status()?;
+    let version =
+        std::process::Command::new("sqlite3").arg(&file).arg("PRAGMA user_version = 4711").status()?;
     ensure!(version.success(), "sqlite3 cannot change the version");
     let before = std::fs::read(&file)?;
     let refusal = e2e::cli::Cli::new(&world).run(&["serve", "--listen", "127.0.0.1:0"]).await?;
@@ -248,7 +250,8 @@ async fn real_claude_an_agent_cannot_speak_for_its_user() -> Result<()> {
         format!("sh -c 'exec setsid nohup {obey} campaign add /tmp'"),
     ];
     let command = tries.map(|attempt| format!("{attempt}; echo \"code $?\"")).join("; ");
-    let steps = json!([{"tool": "Bash", "input": {"command": format!("({command}) 2>&1")}}, {"text": "done"}]);
+    let steps =
+        json!([{"tool": "Bash", "input": {"command": format!("({command}) 2>&1")}}, {"text": "done"}]);
     let turn = stage.turn(&id, &script(Agent::Claude, "k", &steps)).await?;
     let results = of_type(&turn, pb::ActivityType::ToolResult);
     let output = results.first().map(|event| event.content.as_str()).unwrap_or_default();

@@ -93,7 +93,11 @@ impl LocalDaemonService for Obey {
         request: Request<pb::ListSessionsRequest>,
     ) -> Answer<pb::ListSessionsResponse> {
         user(&request, "look at other sessions")?;
-        answer(self.list(request.into_inner()).await)
+        let (sessions, parents) =
+            self.list(request.into_inner()).await.map_err(|error| status::grpc(&error))?;
+        let mut response = Response::new(sessions);
+        super::sessions::tell_parents(&parents, response.metadata_mut());
+        Ok(response)
     }
 
     type SendMessageStream = Messages<pb::SessionActivityEvent>;
