@@ -98,8 +98,17 @@ impl Supervisor {
         if let Some(handle) = self.actor(id) {
             return Ok(handle);
         }
-        let row = self.row(id).await?;
-        Ok(self.enliven(row, Beginning::Idle))
+        Ok(self.awaken(self.row(id).await?))
+    }
+
+    /// Serves a session that nobody serves. One that should have an agent lost its actor to a breakdown.
+    fn awaken(&self, row: SessionRow) -> SessionHandle {
+        let beginning = if row.state.status.has_agent() {
+            Beginning::Broken("an internal error broke the session; see the daemon's log".to_owned())
+        } else {
+            Beginning::Idle
+        };
+        self.enliven(row, beginning)
     }
 
     /// Asks something of a session. An actor that leaves at this very moment is replaced.
@@ -276,9 +285,8 @@ impl Supervisor {
             && error.is_panic()
         {
             tracing::error!(session = %id, %error, "the session's actor broke down");
-            let message = "an internal error broke the session; see the daemon's log".to_owned();
             if let Ok(row) = self.row(&id).await {
-                self.enliven(row, Beginning::Broken(message));
+                self.awaken(row);
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use domain::{AgentEvent, AgentInput, Error, Exit, Input, Timestamp};
+use domain::{AgentEvent, AgentInput, Error, ErrorCode, Exit, Input, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::clock;
 use crate::process::lines::{Carry, Line, LineAssembler, Oversize};
-use crate::process::{self, Batch, End, Link, Next, Position, Stream};
+use crate::process::{self, Batch, Delivery, End, Link, Next, Position, Stream};
 use crate::provider::{Codec, Decoded, InProcessAgent};
 use crate::store::SpoolMark;
 
@@ -82,6 +82,9 @@ impl ProcessAgent {
                 Stream::Input => {
                     if let Some(input) = process::Input::decode(record.payload) {
                         ingested.applied = Some(input.write_id);
+                        if input.delivery == Delivery::Undeliverable {
+                            ingested.inputs.push((at, undelivered()));
+                        }
                     }
                 }
                 Stream::Meta | Stream::Exit | Stream::Other(_) => {}
@@ -132,6 +135,29 @@ impl ProcessAgent {
     }
 }
 
+/// Understands nothing and says nothing: for the last words of an agent whose real codec broke down.
+pub(super) struct Mute {
+    pub(super) saved: String,
+}
+
+impl Codec for Mute {
+    fn open(&mut self, _wire: &mut Vec<u8>) {}
+
+    fn decode(&mut self, line: &[u8], out: &mut Decoded) {
+        let raw =
+            String::from_utf8_lossy(&line[..line.len().min(domain::limits::UNPARSED_MAX_BYTES)]).into_owned();
+        out.events.push(AgentEvent::Unparsed { raw, length: None });
+    }
+
+    fn encode(&mut self, _input: &AgentInput, _wire: &mut Vec<u8>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn save(&self) -> String {
+        self.saved.clone()
+    }
+}
+
 /// Says how an agent ended.
 pub(super) fn exit_of(end: End) -> Exit {
     match end {
@@ -149,6 +175,14 @@ pub(super) fn exit_of(end: End) -> Exit {
 
 fn lost_bytes(count: u64) -> String {
     if count == 0 { String::new() } else { format!("{count} bytes of its last output could not be kept") }
+}
+
+/// An agent that has closed its input can never be told anything again.
+fn undelivered() -> Input {
+    Input::Agent(AgentEvent::Broken {
+        code: Some(ErrorCode::DeliveryFailed),
+        message: "the agent no longer takes input, so a message did not reach it".to_owned(),
+    })
 }
 
 fn logged(line: Line<'_>) -> Input {
