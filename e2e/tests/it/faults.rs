@@ -1,7 +1,10 @@
 //! Things that break on purpose: the daemon dies while agents work. Agents must not notice, and clients must find
 //! everything that happened.
 
+mod kills;
+
 use anyhow::{Context, Result};
+use e2e::faults::random::Random;
 use e2e::processes;
 use serde_json::json;
 use wire::obey::local::v1::{ActivityType, SessionStatus};
@@ -9,6 +12,14 @@ use wire::obey::local::v1::{ActivityType, SessionStatus};
 use crate::stage::{Agent, Stage, contents, fields, scenarios, script, stage};
 
 scenarios!(an_agent_outlives_the_daemon_and_loses_no_byte, a_request_survives_the_daemon);
+
+/// The seed of a test's random moments: the one asked for, or any. Printed, so that a failure can be repeated.
+fn seed() -> u64 {
+    let asked = std::env::var("OBEY_FAULTS_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = asked.unwrap_or_else(Random::any_seed);
+    println!("OBEY_FAULTS_SEED={seed}");
+    seed
+}
 
 /// Ends the daemon as a crash would, starts it again, and connects anew.
 async fn crash(stage: &mut Stage) -> Result<()> {
