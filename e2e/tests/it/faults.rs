@@ -5,6 +5,7 @@
 mod deaths;
 mod fences;
 mod kills;
+mod output;
 mod waiting;
 
 use std::path::PathBuf;

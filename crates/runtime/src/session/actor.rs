@@ -209,8 +209,9 @@ impl Actor {
     async fn take_output(&mut self, batch: &Batch) {
         let Agent::Process(process) = &mut self.agent else { return };
         let ingested = process.ingest(batch);
-        let after = self.take_ingested(ingested).await;
-        if let Agent::Process(process) = &mut self.agent
+        let (after, is_marked) = self.take_ingested(ingested).await;
+        if is_marked
+            && let Agent::Process(process) = &mut self.agent
             && let Err(error) = process.link.discard_before(batch.after.segment)
         {
             tracing::warn!(%error, "cannot delete output that was read");
@@ -221,13 +222,13 @@ impl Actor {
     async fn take_end(&mut self, end: End, exit: Exit) {
         let Agent::Process(process) = &mut self.agent else { return };
         let ingested = process.finish(exit);
-        let after = self.take_ingested(ingested).await;
+        let (after, _) = self.take_ingested(ingested).await;
         self.release_agent(end).await;
         self.carry_out(after).await;
     }
 
-    /// Writes and shows what output meant; returns what is then to be done.
-    async fn take_ingested(&mut self, ingested: Ingested) -> Vec<After> {
+    /// Writes and shows what output meant. Returns what is then to be done, and whether the place after it is on disk.
+    async fn take_ingested(&mut self, ingested: Ingested) -> (Vec<After>, bool) {
         let mut plan = Plan::default();
         for (at, input) in ingested.inputs {
             self.decide_unrefusable(at, input, &mut plan);
@@ -235,16 +236,24 @@ impl Actor {
         for bytes in ingested.replies {
             self.send(bytes, &mut plan);
         }
-        // Without events there is nothing to lose: the same bytes would be read again.
-        if plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none() {
-            return plan.after;
+        let mut is_marked = false;
+        if let (Agent::Process(process), Some(after)) = (&mut self.agent, ingested.after) {
+            // Without events there is nothing to lose: the same bytes would be read again.
+            let nothing =
+                plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none();
+            if nothing && !process.wants_mark(after, self.services.spool_max_bytes) {
+                return (plan.after, false);
+            }
+            // A run that begins in this very step has a spool of its own.
+            if plan.write.spool.is_none() {
+                plan.write.spool = Some(process.mark(after));
+                is_marked = true;
+            }
         }
-        // A run that begins in this very step has a spool of its own.
-        plan.write.spool.get_or_insert(ingested.mark);
         plan.write.applied = plan.write.applied.max(ingested.applied);
         self.commit_at_last(&mut plan).await;
         self.show(&mut plan);
-        plan.after
+        (plan.after, is_marked)
     }
 
     /// Takes in something that happened; it cannot be refused.
