@@ -3,6 +3,7 @@
 //! same (`make faults`) are made of `e2e::faults`.
 
 mod deaths;
+mod disk;
 mod fences;
 mod kills;
 mod output;
