@@ -213,9 +213,10 @@ impl Actor {
     async fn take_output(&mut self, batch: &Batch) {
         let Agent::Process(process) = &mut self.agent else { return };
         let ingested = process.ingest(batch);
-        let mut plan = self.write_ingested(ingested).await;
+        let (mut plan, is_marked) = self.write_ingested(ingested).await;
         self.show(&mut plan);
-        if let Agent::Process(process) = &mut self.agent
+        if is_marked
+            && let Agent::Process(process) = &mut self.agent
             && let Err(error) = process.link.discard_before(batch.after.segment)
         {
             tracing::warn!(%error, "cannot delete output that was read");
@@ -226,15 +227,15 @@ impl Actor {
     async fn take_end(&mut self, end: End, exit: Exit) {
         let Agent::Process(process) = &mut self.agent else { return };
         let ingested = process.finish(exit);
-        let mut plan = self.write_ingested(ingested).await;
+        let (mut plan, _) = self.write_ingested(ingested).await;
         // Whoever learns of the end finds nothing of the agent any more.
         self.release_agent(end).await;
         self.show(&mut plan);
         self.carry_out(plan.after).await;
     }
 
-    /// Writes what output meant; returns what is then to be shown and done.
-    async fn write_ingested(&mut self, ingested: Ingested) -> Plan {
+    /// Writes what output meant. Returns what is then to be shown and done, and whether the place after it is on disk.
+    async fn write_ingested(&mut self, ingested: Ingested) -> (Plan, bool) {
         let mut plan = Plan::default();
         for (at, input) in ingested.inputs {
             self.decide_unrefusable(at, input, &mut plan);
@@ -242,15 +243,23 @@ impl Actor {
         for bytes in ingested.replies {
             self.send(bytes, &mut plan);
         }
-        // Without events there is nothing to lose: the same bytes would be read again.
-        if plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none() {
-            return plan;
+        let mut is_marked = false;
+        if let (Agent::Process(process), Some(after)) = (&mut self.agent, ingested.after) {
+            // Without events there is nothing to lose: the same bytes would be read again.
+            let nothing =
+                plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none();
+            if nothing && !process.wants_mark(after, self.services.spool_max_bytes) {
+                return (plan, false);
+            }
+            // A run that begins in this very step has a spool of its own.
+            if plan.write.spool.is_none() {
+                plan.write.spool = Some(process.mark(after));
+                is_marked = true;
+            }
         }
-        // A run that begins in this very step has a spool of its own.
-        plan.write.spool.get_or_insert(ingested.mark);
         plan.write.applied = plan.write.applied.max(ingested.applied);
         self.commit_at_last(&mut plan).await;
-        plan
+        (plan, is_marked)
     }
 
     /// Takes in something that happened; it cannot be refused.
