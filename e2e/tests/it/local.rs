@@ -113,8 +113,8 @@ async fn lists_are_narrowed_by_campaign_status_and_provider() -> Result<()> {
         list(&stage, request)
     };
     assert_eq!(by(|_| ()).await?, [first.clone(), second.clone()]);
-    assert_eq!(by(|request| request.campaign_id = "other".into()).await?, [second.clone()]);
-    assert_eq!(by(|request| request.statuses = vec![6]).await?, [third.clone()]);
+    assert_eq!(by(|request| request.campaign_id = "other".into()).await?, [&*second]);
+    assert_eq!(by(|request| request.statuses = vec![6]).await?, [&*third]);
     assert_eq!(by(|request| request.provider = 101).await?, [first.clone(), second.clone()]);
     assert!(by(|request| request.provider = 1).await?.is_empty());
     assert_eq!(by(|request| request.include_terminated = true).await?, [first.clone(), second, third]);
