@@ -18,6 +18,7 @@ use crate::campaign::Campaigns;
 use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
 use crate::limits;
+use crate::process::scan;
 use crate::provider::Providers;
 use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
@@ -222,7 +223,10 @@ impl Supervisor {
 
     /// Returns the session whose agent, or whose agent's holder, a process is.
     pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
-        self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone())
+        let known =
+            self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone());
+        // An agent may call before its shim is known here; the shim's own command line tells whom it holds.
+        known.or_else(|| scan::session_held_by(&self.inner.services.agents_dir, pid).map(SessionId::new))
     }
 
     /// Returns how many sessions have an agent.

@@ -205,6 +205,19 @@ async fn a_session_runs_turns_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
+    let bench = Bench::new().await;
+    let session = bench.create(ECHO).await.unwrap();
+    let id = session.spec.id.as_str();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", session.state.pid)).unwrap();
+    let shim = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    let agents = bench._folder.path().join("agents");
+    assert_eq!(crate::process::scan::session_held_by(&agents, shim).as_deref(), Some(id));
+    assert_eq!(crate::process::scan::session_held_by(&agents, session.state.pid), None);
+    bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+}
+
+#[tokio::test]
 async fn input_that_cannot_be_delivered_fails_the_session() {
     let bench = Bench::new().await;
     let session = bench.create("echo ready; exec 0<&-; while :; do sleep 1; done").await.unwrap();
