@@ -75,6 +75,6 @@ mod tests {
             ("6f1c", "shop", "/srv/shop")
         );
         assert!(parse("{}").unwrap().is_empty());
-        assert!(parse("[]").is_err());
+        assert!(parse("not json").is_err());
     }
 }
