@@ -20,7 +20,7 @@ use crate::processes;
 use crate::world::World;
 
 /// The campaign every crew has.
-const CAMPAIGN: &str = "faults";
+pub const CAMPAIGN: &str = "faults";
 
 /// The daemon that serves now, as its clients see it.
 #[derive(Clone)]

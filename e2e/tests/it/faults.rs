@@ -4,6 +4,7 @@
 
 mod deaths;
 mod disk;
+mod failpoints;
 mod fences;
 mod kills;
 mod output;

@@ -17,8 +17,8 @@ use tokio::time;
 use super::connection::{self, Greeting, Reach, State};
 use super::limits::LOOK_INTERVAL;
 use super::outbox::{Outbox, WriteError};
-use super::scan;
 use super::spool::Spool;
+use super::{scan, tree};
 
 /// Why an agent cannot be attached to.
 #[derive(Debug, thiserror::Error)]
@@ -213,13 +213,23 @@ impl Link {
         self.welcome.map(|welcome| welcome.shim_pid)
     }
 
-    /// Kills the shim itself, and so its agent, where its lock says that it lives. Only for a shim that is of no use any
-    /// more, because what it writes cannot be read: nobody will know how its agent ended.
-    pub fn kill_shim(&self) {
+    /// Kills what the agent left running when its shim was killed. A shim that lives is killed first: call this only
+    /// if what it writes cannot be read any more, because nobody will know how its agent ended.
+    pub async fn kill_left_behind(&self) {
         if let Ok(Some(holder)) = scan::lock_holder(&self.dir)
             && let Some(shim) = holder.pid.and_then(proc_table::find)
         {
             proc_table::signal(&shim, libc::SIGKILL);
+        }
+        let Ok(mark) = tree::mark_of(&self.dir) else { return };
+        match tree::kill_tree(self.meta.as_ref(), &mark).await {
+            Ok(0) => {}
+            Ok(left) => {
+                tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");
+            }
+            Err(error) => {
+                tracing::warn!(%error, dir = %self.dir.display(), "cannot look for an agent's processes");
+            }
         }
     }
 

@@ -54,6 +54,19 @@ pub fn session_held_by(state_dir: &Path, pid: u32) -> Option<String> {
     name.rsplit_once('.').map(|(session, _)| session.to_owned())
 }
 
+/// Every directory in `state_dir`, whether or not a shim has ever been there, sorted.
+pub fn find_all(state_dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(state_dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// Whether a living shim holds `dir`.
 pub fn is_held(dir: &Path) -> io::Result<bool> {
     lock_holder(dir).map(|holder| holder.is_some())

@@ -15,6 +15,7 @@ use super::run::Reattached;
 use super::timers::Timers;
 use super::{Services, SharedServices};
 use crate::clock;
+use crate::failpoint;
 use crate::journal::Stream;
 use crate::limits;
 use crate::process::{Batch, End, Next};
@@ -152,9 +153,11 @@ impl Actor {
         };
         match outcome {
             Ok(()) => {
+                failpoint!("command.committed");
                 let events = self.show(&mut plan);
                 // A caller that went away was still obeyed.
                 let _ = reply.send(Ok(Applied { events }));
+                failpoint!("command.answered");
                 self.carry_out(plan.after).await;
             }
             Err(error) => {
@@ -215,6 +218,7 @@ impl Actor {
         let ingested = process.ingest(batch);
         let (mut plan, is_marked) = self.write_ingested(ingested).await;
         self.show(&mut plan);
+        failpoint!("output.shown");
         if is_marked
             && let Agent::Process(process) = &mut self.agent
             && let Err(error) = process.link.discard_before(batch.after.segment)
@@ -258,7 +262,9 @@ impl Actor {
             }
         }
         plan.write.applied = plan.write.applied.max(ingested.applied);
+        failpoint!("output.translated");
         self.commit_at_last(&mut plan).await;
+        failpoint!("output.committed");
         (plan, is_marked)
     }
 
@@ -427,7 +433,9 @@ impl Actor {
     }
 
     async fn launch_run(&mut self, resume: bool) {
+        failpoint!("launch.committed");
         let outcome = self.launch(resume).await;
+        failpoint!("launch.attached");
         self.greet(outcome).await;
     }
 
@@ -443,6 +451,7 @@ impl Actor {
             }
         }
         self.commit_at_last(&mut plan).await;
+        failpoint!("greeting.committed");
         self.show(&mut plan);
         self.carry_out(plan.after).await;
     }
@@ -455,7 +464,9 @@ impl Actor {
         let codec = self.saved_codec.clone();
         match self.reattach(mark, &codec).await {
             Reattached::Held => {
+                failpoint!("recover.attached");
                 self.resend_outbox().await;
+                failpoint!("recover.resent");
                 self.take(Input::Reattached).await;
             }
             Reattached::Ungreeted { pid } => {
@@ -463,8 +474,12 @@ impl Actor {
                 self.take(Input::Reattached).await;
             }
             Reattached::NeverStarted => {
-                let resume = !self.machine.state().native_session.is_empty();
-                self.launch_run(resume).await;
+                // In a folder of its own: a shim of the former daemon may still be looking for the other.
+                let mut plan = Plan::default();
+                self.begin_run(!self.machine.state().native_session.is_empty(), &mut plan);
+                self.commit_at_last(&mut plan).await;
+                self.show(&mut plan);
+                self.carry_out(plan.after).await;
                 self.take(Input::Reattached).await;
             }
             Reattached::Revive => self.revive().await,
