@@ -1,1 +1,11 @@
-//! To be filled.
+//! What the end-to-end tests are made of: a scripted model server, and worlds in which the `obey` binary runs cut off
+//! from everything else. Drives the binary only from outside and imports none of its code.
+
+pub mod cli;
+pub mod clients;
+pub mod daemon;
+pub mod deadline;
+pub mod model_server;
+pub mod processes;
+pub mod tools;
+pub mod world;

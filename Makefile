@@ -1,0 +1,37 @@
+# Everything people do with this repository by hand. `make help` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-all bench faults lint clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build for development and show a turn of an agent (obey demo); needs no key
+	cargo run --package obey -- demo
+
+build: ## Build the release binary, target/release/obey
+	cargo build --release --package obey
+
+test: ## All tests, real agents included, then format and lints; fetches what they need
+	scripts/setup-tests
+	scripts/run-tests
+	$(MAKE) --no-print-directory lint
+
+test-all: ## All tests, the slow ones too
+	scripts/setup-tests
+	scripts/run-tests --run-ignored all
+	$(MAKE) --no-print-directory lint
+
+bench: ## Benchmarks
+	cargo bench --workspace
+
+faults: ## Only the tests that break things on purpose: kills, full disks, floods
+	scripts/setup-tests
+	scripts/run-tests --run-ignored all --no-tests pass -E 'test(/(^|::)faults::/)'
+
+lint: ## Check format and lints
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+clean: ## Remove everything that was built or fetched
+	cargo clean
+	rm -rf .cache

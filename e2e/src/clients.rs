@@ -1,0 +1,122 @@
+//! gRPC clients of the daemon for tests: connection over the Unix socket, awaiting events of a stream, reading errors.
+//! Knows the generated messages and nothing of the daemon's code.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio_stream::StreamExt;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status, Streaming};
+use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
+use wire::obey::v1::campaign_service_client::CampaignServiceClient;
+use wire::obey::v1::event_service_client::EventServiceClient;
+use wire::obey::v1::request_service_client::RequestServiceClient;
+use wire::obey::v1::turn_service_client::TurnServiceClient;
+
+use crate::deadline::within;
+
+/// One client of every service, on one connection. Make a second one to be a second person.
+#[derive(Clone)]
+pub struct Clients {
+    /// The connection, for services that have no field here.
+    pub channel: Channel,
+    pub local: LocalDaemonServiceClient<Channel>,
+    pub events: EventServiceClient<Channel>,
+    pub turns: TurnServiceClient<Channel>,
+    pub requests: RequestServiceClient<Channel>,
+    pub campaigns: CampaignServiceClient<Channel>,
+}
+
+impl Clients {
+    /// Connects to the daemon behind this socket.
+    pub async fn connect(socket: &Path) -> Result<Clients> {
+        let path = socket.to_owned();
+        // The address is never resolved; it only fills the HTTP/2 authority.
+        let endpoint = Endpoint::from_static("http://localhost");
+        let connect = tower::service_fn(move |_| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        let channel = within("a connection", endpoint.connect_with_connector(connect))
+            .await?
+            .with_context(|| format!("connecting to {}", socket.display()))?;
+        Ok(Clients {
+            local: LocalDaemonServiceClient::new(channel.clone()),
+            events: EventServiceClient::new(channel.clone()),
+            turns: TurnServiceClient::new(channel.clone()),
+            requests: RequestServiceClient::new(channel.clone()),
+            campaigns: CampaignServiceClient::new(channel.clone()),
+            channel,
+        })
+    }
+}
+
+/// Waits for the next event of the stream that fulfils the condition. Events before it are taken from the stream.
+pub async fn wait_event<T: Debug>(
+    stream: &mut Streaming<T>,
+    what: &str,
+    mut wanted: impl FnMut(&T) -> bool,
+) -> Result<T> {
+    let mut seen = Vec::new();
+    let found = within(what, async {
+        while let Some(event) = stream.next().await {
+            let event = event.with_context(|| format!("the stream failed before {what}"))?;
+            if wanted(&event) {
+                return Ok(event);
+            }
+            seen.push(event);
+        }
+        bail!("the stream ended before {what}")
+    })
+    .await
+    .flatten();
+    found.with_context(|| format!("events before that: {seen:#?}"))
+}
+
+/// Reads a stream to its end; an error of the stream is an error here.
+pub async fn collect<T: Debug>(stream: Streaming<T>) -> Result<Vec<T>> {
+    let (events, end) = collect_all(stream).await?;
+    match end {
+        None => Ok(events),
+        Some(status) => bail!("the stream failed with {status:?} after {events:#?}"),
+    }
+}
+
+/// Reads a stream to its end and returns what came, and the error it ended with, if any.
+pub async fn collect_all<T: Debug>(mut stream: Streaming<T>) -> Result<(Vec<T>, Option<Status>)> {
+    let mut events = Vec::new();
+    let end = within("the end of the stream", async {
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(event) => events.push(event),
+                Err(status) => return Some(status),
+            }
+        }
+        None
+    })
+    .await;
+    let end = end.with_context(|| format!("events so far: {events:#?}"))?;
+    Ok((events, end))
+}
+
+/// Asserts that a call was refused with this gRPC code and this OBEY code; returns the status for a closer look.
+pub fn refused<T: Debug>(result: Result<Response<T>, Status>, code: Code, obey: &str) -> Result<Status> {
+    match result {
+        Ok(response) => bail!("expected {obey}, got {:#?}", response.into_inner()),
+        Err(status) => {
+            ensure!(status.code() == code, "expected {code:?}, got {status:?}");
+            ensure!(mentions(&status, obey), "expected {obey}, got {status:?}");
+            Ok(status)
+        }
+    }
+}
+
+/// Whether a status names this word, in its message or in its details. Texts inside encoded details are plain bytes,
+/// so a test can look for a field's name without decoding them.
+pub fn mentions(status: &Status, word: &str) -> bool {
+    let details = status.details();
+    status.message().contains(word) || details.windows(word.len()).any(|window| window == word.as_bytes())
+}

@@ -1,0 +1,78 @@
+//! Where the programs lie that tests run: the `obey` binary, and what `scripts/setup-tests` fetched. Decides whether a
+//! test may be skipped; starts nothing but a build of `obey`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// The checkout these tests belong to.
+pub fn repository() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}
+
+/// The `obey` binary under test: `$OBEY_BIN`, else the one built beside the test, else built now.
+pub fn obey() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("OBEY_BIN") {
+        return Ok(path.into());
+    }
+    // A test executable lies in <target>/<profile>/deps.
+    let test = std::env::current_exe()?;
+    let profile = test.parent().and_then(Path::parent).context("the test lies in no target folder")?;
+    let binary = profile.join("obey");
+    if !binary.exists() {
+        build_obey(profile)?;
+    }
+    ensure!(binary.exists(), "{} is missing even after a build; set OBEY_BIN", binary.display());
+    Ok(binary)
+}
+
+fn build_obey(profile: &Path) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--package", "obey"]).current_dir(repository());
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.status().context("running cargo")?;
+    ensure!(status.success(), "cargo build --package obey failed");
+    Ok(())
+}
+
+/// The real Claude Code. `None` means that the test must end now: the binary is absent and that is allowed here.
+pub fn claude() -> Result<Option<PathBuf>> {
+    fetched("npm/node_modules/@anthropic-ai/claude-code-linux-x64/claude", "the real claude")
+}
+
+/// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].
+pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
+    let python = fetched("python/bin/python", "Python with grpcio")?;
+    let stubs = fetched("stubs/obey/local/v1/daemon_pb2_grpc.py", "Python stubs")?;
+    Ok(python.zip(stubs.map(|_| cache().join("stubs"))))
+}
+
+fn cache() -> PathBuf {
+    let chosen = std::env::var_os("OBEY_TEST_CACHE").map(PathBuf::from);
+    chosen.unwrap_or_else(|| repository().join(".cache/tests"))
+}
+
+fn fetched(path: &str, what: &str) -> Result<Option<PathBuf>> {
+    let path = cache().join(path);
+    if path.exists() {
+        return Ok(Some(path));
+    }
+    if std::env::var("OBEY_TEST_ALLOW_SKIP").is_ok_and(|value| value == "1") {
+        announce_skip(&format!("{what} is not at {}", path.display()));
+        return Ok(None);
+    }
+    bail!(
+        "{what} is not at {}: run scripts/setup-tests, or allow skipping with OBEY_TEST_ALLOW_SKIP=1",
+        path.display()
+    )
+}
+
+#[allow(clippy::print_stderr, reason = "a skipped test must say so where people look")]
+fn announce_skip(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}

@@ -1,0 +1,206 @@
+//! One test's world: its own home, runtime, data and configuration folders, a project under git, a model server, and
+//! the whole environment that daemon, command line and agents get. Nothing of the developer's machine leaks in, and
+//! nothing outlives it. Does not start the daemon.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::deadline::poll;
+use crate::model_server::ModelServer;
+use crate::{processes, tools};
+
+/// Programs that a world must not find by accident on the developer's PATH.
+const AGENTS: &[&str] = &["claude", "codex", "openclaw"];
+
+/// One hermetic world. Dropping it kills every process that belongs to it and removes its folders.
+pub struct World {
+    root: TempDir,
+    environment: BTreeMap<String, OsString>,
+    /// The model every agent of this world talks to.
+    pub model: ModelServer,
+}
+
+impl World {
+    /// A world without any real agent.
+    pub fn new() -> Result<World> {
+        World::with_path(None)
+    }
+
+    /// A world in which the real `claude` is first on PATH. `None`: it is absent and the test may be skipped.
+    pub fn with_claude() -> Result<Option<World>> {
+        tools::claude()?.map(|claude| World::with_path(claude.parent())).transpose()
+    }
+
+    fn with_path(agent: Option<&Path>) -> Result<World> {
+        let root = short_folder()?;
+        let model = ModelServer::start()?;
+        let mut world = World { root, environment: BTreeMap::new(), model };
+        for folder in ["home", "run", "data", "config", "tmp", "project"] {
+            fs::create_dir(world.path(folder))?;
+        }
+        restrict(&world.path("run"))?;
+        world.environment = world.base_environment(agent)?;
+        world.init_project()?;
+        Ok(world)
+    }
+
+    /// A path inside the world.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// The world's own folder; its name marks every process that belongs to the world.
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The project folder: a git repository with one commit.
+    pub fn project(&self) -> PathBuf {
+        self.path("project")
+    }
+
+    /// Where the daemon's socket must appear.
+    pub fn socket(&self) -> PathBuf {
+        self.path("run/obey/daemon.sock")
+    }
+
+    /// Sets a variable for everything started from now on.
+    pub fn set_env(&mut self, name: &str, value: impl Into<OsString>) {
+        self.environment.insert(name.to_owned(), value.into());
+    }
+
+    /// Removes a variable for everything started from now on.
+    pub fn remove_env(&mut self, name: &str) {
+        self.environment.remove(name);
+    }
+
+    /// The whole environment of this world.
+    pub fn environment(&self) -> &BTreeMap<String, OsString> {
+        &self.environment
+    }
+
+    /// A command that runs in the project with this world's environment and nothing else.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(&self.environment).current_dir(self.project());
+        command
+    }
+
+    /// Creates an empty file, such as one that a `wait_file` step waits for. Returns its path.
+    pub fn touch(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path(name);
+        fs::write(&path, "").with_context(|| format!("creating {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// The live processes of this world.
+    pub fn processes(&self) -> Vec<processes::Process> {
+        processes::of_world(self.root())
+    }
+
+    /// Waits until no process of this world is left; the error lists those that stayed.
+    pub async fn assert_no_process_left(&self) -> Result<()> {
+        let ended = poll("the end of every process", || self.processes().is_empty().then_some(())).await;
+        ended.with_context(|| format!("still there: {:#?}", self.processes()))
+    }
+
+    fn base_environment(&self, agent: Option<&Path>) -> Result<BTreeMap<String, OsString>> {
+        let path = |name: &str| self.path(name).into_os_string();
+        let text = |text: &str| OsString::from(text);
+        let pairs = [
+            ("PATH", search_path(agent)?),
+            ("HOME", path("home")),
+            ("XDG_RUNTIME_DIR", path("run")),
+            ("XDG_DATA_HOME", path("data")),
+            ("XDG_CONFIG_HOME", path("config")),
+            ("XDG_STATE_HOME", path("data")),
+            ("TMPDIR", path("tmp")),
+            ("LANG", text("C.UTF-8")),
+            ("TZ", text("UTC")),
+            ("GIT_CONFIG_NOSYSTEM", text("1")),
+            ("ANTHROPIC_BASE_URL", self.model.base_url().into()),
+            ("ANTHROPIC_API_KEY", text("dummy")),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", text("1")),
+            ("CLAUDE_CODE_MAX_RETRIES", text("0")),
+            ("DISABLE_AUTOUPDATER", text("1")),
+            // Lets claude skip permissions as root, as which tests often run in containers.
+            ("IS_SANDBOX", text("1")),
+        ];
+        Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    fn init_project(&self) -> Result<()> {
+        fs::write(self.path("project/README.md"), "A project for tests.\n")?;
+        for args in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["config", "user.name", "Test"],
+            &["config", "user.email", "test@example.invalid"],
+            &["add", "--all"],
+            &["commit", "--quiet", "--message", "Start"],
+        ] {
+            let output = self.command("git").args(args).output().context("running git")?;
+            ensure!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        processes::kill_world(self.root.path());
+    }
+}
+
+/// A Unix socket's path has at most 107 bytes, so the world lies directly in /tmp, wherever TMPDIR points.
+fn short_folder() -> Result<TempDir> {
+    let builder = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("obey");
+        builder
+    };
+    builder().tempdir_in("/tmp").or_else(|_| builder().tempdir()).context("making the world's folder")
+}
+
+fn restrict(folder: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?)
+}
+
+/// The developer's PATH without the folders that hold an agent, and with the wanted agent first.
+fn search_path(agent: Option<&Path>) -> Result<OsString> {
+    let inherited = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let clean =
+        std::env::split_paths(&inherited).filter(|dir| !AGENTS.iter().any(|name| dir.join(name).exists()));
+    Ok(std::env::join_paths(agent.map(Path::to_owned).into_iter().chain(clean))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn processes_of_a_world_are_found_wherever_they_hide_and_end_with_it() -> Result<()> {
+        let world = World::new()?;
+        assert!(world.socket().as_os_str().len() < 100, "too long for a socket: {:?}", world.socket());
+        world.assert_no_process_left().await?;
+        // A grandchild whose parent is gone, in a session of its own: what agents and shims look like.
+        let status =
+            world.command("sh").args(["-c", "setsid tail -f /dev/null >/dev/null 2>&1 &"]).status()?;
+        assert!(status.success());
+        let found = poll("the grandchild", || {
+            world.processes().into_iter().find(|process| process.command.starts_with("tail"))
+        })
+        .await?;
+        let root = world.root().to_owned();
+        drop(world);
+        assert!(!root.exists());
+        assert!(!processes::alive(found.pid), "{found:?} outlived its world");
+        Ok(())
+    }
+}

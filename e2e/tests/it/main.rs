@@ -1,0 +1,4 @@
+//! The end-to-end tests, one binary. Each module is one subject; `real_…` modules run real agents.
+
+mod claude_driver;
+mod real_claude_direct;
