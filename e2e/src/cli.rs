@@ -14,8 +14,8 @@ use crate::world::World;
 use crate::{processes, tools};
 
 /// Runs commands in one world.
-pub struct Cli<'world> {
-    world: &'world World,
+pub struct Cli {
+    world: World,
 }
 
 /// What a command left behind.
@@ -29,9 +29,9 @@ pub struct Output {
     pub stderr: String,
 }
 
-impl<'world> Cli<'world> {
-    pub fn new(world: &'world World) -> Cli<'world> {
-        Cli { world }
+impl Cli {
+    pub fn new(world: &World) -> Cli {
+        Cli { world: world.clone() }
     }
 
     /// Runs a command to its end, with nothing on its standard input.

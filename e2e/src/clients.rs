@@ -3,11 +3,13 @@
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio_stream::StreamExt;
+use tonic::metadata::KeyAndValueRef;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status, Streaming};
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
@@ -17,6 +19,10 @@ use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
 
 use crate::deadline::within;
+
+/// How long a call may take to be answered. Creating a session and a graceful stop wait for the agent, each up to
+/// their own limits, which must not be cut short here. Streams may stay open longer.
+const CALL_TIME: Duration = Duration::from_secs(90);
 
 /// One client of every service, on one connection. Make a second one to be a second person.
 #[derive(Clone)]
@@ -35,7 +41,7 @@ impl Clients {
     pub async fn connect(socket: &Path) -> Result<Clients> {
         let path = socket.to_owned();
         // The address is never resolved; it only fills the HTTP/2 authority.
-        let endpoint = Endpoint::from_static("http://localhost");
+        let endpoint = Endpoint::from_static("http://localhost").timeout(CALL_TIME);
         let connect = tower::service_fn(move |_| {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
@@ -114,9 +120,13 @@ pub fn refused<T: Debug>(result: Result<Response<T>, Status>, code: Code, obey: 
     }
 }
 
-/// Whether a status names this word, in its message or in its details. Texts inside encoded details are plain bytes,
-/// so a test can look for a field's name without decoding them.
+/// Whether a status names this word, in its message, its metadata or its details. Texts inside encoded details are
+/// plain bytes, so a test can look for a field's name without decoding them.
 pub fn mentions(status: &Status, word: &str) -> bool {
-    let details = status.details();
-    status.message().contains(word) || details.windows(word.len()).any(|window| window == word.as_bytes())
+    let contains = |bytes: &[u8]| bytes.windows(word.len()).any(|window| window == word.as_bytes());
+    let metadata = status.metadata().iter().any(|entry| match entry {
+        KeyAndValueRef::Ascii(_, value) => contains(value.as_encoded_bytes()),
+        KeyAndValueRef::Binary(_, value) => value.to_bytes().is_ok_and(|bytes| contains(&bytes)),
+    });
+    contains(status.message().as_bytes()) || contains(status.details()) || metadata
 }

@@ -21,8 +21,8 @@ use crate::{processes, tools};
 const LINES_MAX: usize = 1024;
 
 /// A running daemon. Dropping it kills the daemon itself; the world kills what the daemon started.
-pub struct Daemon<'world> {
-    world: &'world World,
+pub struct Daemon {
+    world: World,
     options: Vec<String>,
     child: Option<Child>,
     socket: PathBuf,
@@ -30,16 +30,16 @@ pub struct Daemon<'world> {
     log: Log,
 }
 
-impl<'world> Daemon<'world> {
+impl Daemon {
     /// Starts the daemon on the world's socket and a free loopback port, and waits until it serves.
-    pub async fn start(world: &'world World) -> Result<Daemon<'world>> {
+    pub async fn start(world: &World) -> Result<Daemon> {
         Daemon::start_with(world, &[]).await
     }
 
     /// As `start`, with further options for `obey serve`.
-    pub async fn start_with(world: &'world World, options: &[&str]) -> Result<Daemon<'world>> {
+    pub async fn start_with(world: &World, options: &[&str]) -> Result<Daemon> {
         let mut daemon = Daemon {
-            world,
+            world: world.clone(),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             child: None,
             socket: PathBuf::new(),

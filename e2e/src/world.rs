@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -18,12 +19,15 @@ use crate::{processes, tools};
 /// Programs that a world must not find by accident on the developer's PATH.
 const AGENTS: &[&str] = &["claude", "codex", "openclaw"];
 
-/// One hermetic world. Dropping it kills every process that belongs to it and removes its folders.
-pub struct World {
+/// One hermetic world. Clones share it; dropping the last one kills every process that belongs to it and removes its
+/// folders.
+#[derive(Clone)]
+pub struct World(Arc<Inner>);
+
+struct Inner {
     root: TempDir,
-    environment: BTreeMap<String, OsString>,
-    /// The model every agent of this world talks to.
-    pub model: ModelServer,
+    environment: Mutex<BTreeMap<String, OsString>>,
+    model: ModelServer,
 }
 
 impl World {
@@ -38,26 +42,31 @@ impl World {
     }
 
     fn with_path(agent: Option<&Path>) -> Result<World> {
-        let root = short_folder()?;
-        let model = ModelServer::start()?;
-        let mut world = World { root, environment: BTreeMap::new(), model };
+        let inner =
+            Inner { root: short_folder()?, environment: Mutex::default(), model: ModelServer::start()? };
+        let world = World(Arc::new(inner));
         for folder in ["home", "run", "data", "config", "tmp", "project"] {
             fs::create_dir(world.path(folder))?;
         }
         restrict(&world.path("run"))?;
-        world.environment = world.base_environment(agent)?;
+        *world.locked() = world.base_environment(agent)?;
         world.init_project()?;
         Ok(world)
     }
 
     /// A path inside the world.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
+        self.root().join(name)
     }
 
     /// The world's own folder; its name marks every process that belongs to the world.
     pub fn root(&self) -> &Path {
-        self.root.path()
+        self.0.root.path()
+    }
+
+    /// The model every agent of this world talks to.
+    pub fn model(&self) -> &ModelServer {
+        &self.0.model
     }
 
     /// The project folder: a git repository with one commit.
@@ -71,24 +80,19 @@ impl World {
     }
 
     /// Sets a variable for everything started from now on.
-    pub fn set_env(&mut self, name: &str, value: impl Into<OsString>) {
-        self.environment.insert(name.to_owned(), value.into());
+    pub fn set_env(&self, name: &str, value: impl Into<OsString>) {
+        self.locked().insert(name.to_owned(), value.into());
     }
 
     /// Removes a variable for everything started from now on.
-    pub fn remove_env(&mut self, name: &str) {
-        self.environment.remove(name);
-    }
-
-    /// The whole environment of this world.
-    pub fn environment(&self) -> &BTreeMap<String, OsString> {
-        &self.environment
+    pub fn remove_env(&self, name: &str) {
+        self.locked().remove(name);
     }
 
     /// A command that runs in the project with this world's environment and nothing else.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().envs(&self.environment).current_dir(self.project());
+        command.env_clear().envs(self.locked().iter()).current_dir(self.project());
         command
     }
 
@@ -110,6 +114,10 @@ impl World {
         ended.with_context(|| format!("still there: {:#?}", self.processes()))
     }
 
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, OsString>> {
+        self.0.environment.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn base_environment(&self, agent: Option<&Path>) -> Result<BTreeMap<String, OsString>> {
         let path = |name: &str| self.path(name).into_os_string();
         let text = |text: &str| OsString::from(text);
@@ -124,7 +132,7 @@ impl World {
             ("LANG", text("C.UTF-8")),
             ("TZ", text("UTC")),
             ("GIT_CONFIG_NOSYSTEM", text("1")),
-            ("ANTHROPIC_BASE_URL", self.model.base_url().into()),
+            ("ANTHROPIC_BASE_URL", self.0.model.base_url().into()),
             ("ANTHROPIC_API_KEY", text("dummy")),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", text("1")),
             ("CLAUDE_CODE_MAX_RETRIES", text("0")),
@@ -151,7 +159,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for Inner {
     fn drop(&mut self) {
         processes::kill_world(self.root.path());
     }

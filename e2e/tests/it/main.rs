@@ -1,4 +1,8 @@
 //! The end-to-end tests, one binary. Each module is one subject; `real_…` modules run real agents.
 
 mod claude_driver;
+mod faults;
+mod python_client;
 mod real_claude_direct;
+mod sessions;
+mod stage;

@@ -25,7 +25,7 @@ async fn a_text_arrives_byte_for_byte_with_usage_and_cost() -> Result<()> {
     let script = r#"bytes SCRIPT: [[{"text":"Ahoj 🐎, \"quoted\"\n\tžluťoučký kůň. End","chunks":7},
         {"usage":{"input_tokens":1200,"output_tokens":340,"cache_read_input_tokens":50}}]]"#;
     let result = claude.turn(script).await?;
-    let sent = world.model.sent_text("bytes");
+    let sent = world.model().sent_text("bytes");
     assert_eq!(sent, "Ahoj 🐎, \"quoted\"\n\tžluťoučký kůň. End");
     assert_eq!(claude.deltas("text"), sent);
     assert_eq!(claude.of_kind("assistant")[0]["message"]["content"][0]["text"], json!(sent));
@@ -35,7 +35,7 @@ async fn a_text_arrives_byte_for_byte_with_usage_and_cost() -> Result<()> {
     assert_eq!(result["usage"]["output_tokens"], 340);
     assert_eq!(result["usage"]["cache_read_input_tokens"], 50);
     assert!(result["total_cost_usd"].as_f64() > Some(0.0), "{result}");
-    let requests = world.model.requests();
+    let requests = world.model().requests();
     assert_eq!(requests.len(), 1, "nothing but the turn is asked: {requests:#?}");
     assert_eq!((requests[0].path.as_str(), requests[0].query.as_str()), ("/v1/messages", "beta=true"));
     assert_eq!(requests[0].header("x-api-key"), Some("dummy"));
@@ -93,7 +93,7 @@ async fn a_tool_waits_for_permission_and_runs_after_it() -> Result<()> {
     let result = claude.result().await?;
     assert_eq!(result["result"], "made it");
     assert!(world.project().join("made").exists());
-    let steps: Vec<usize> = world.model.requests_for("ask").iter().map(|request| request.step).collect();
+    let steps: Vec<usize> = world.model().requests_for("ask").iter().map(|request| request.step).collect();
     assert_eq!(steps, [0, 1]);
     Ok(())
 }
@@ -109,7 +109,7 @@ async fn a_denied_tool_tells_the_model_why_and_the_turn_goes_on() -> Result<()> 
     let result = claude.result().await?;
     assert_eq!(result["result"], "as you wish");
     assert_eq!(result["permission_denials"].as_array().map(Vec::len), Some(1));
-    let second = &world.model.requests_for("deny")[1];
+    let second = &world.model().requests_for("deny")[1];
     assert!(second.body.to_string().contains("not today"));
     Ok(())
 }
@@ -143,7 +143,7 @@ async fn a_question_is_asked_and_its_answer_reaches_the_model() -> Result<()> {
     let input = json!({"questions": questions, "answers": {"Which color?": "Blue"}});
     claude.answer(&ask, json!({"behavior": "allow", "updatedInput": input})).await?;
     assert_eq!(claude.result().await?["result"], "blue it is");
-    assert!(world.model.requests_for("quiz")[1].body.to_string().contains("Blue"));
+    assert!(world.model().requests_for("quiz")[1].body.to_string().contains("Blue"));
     Ok(())
 }
 
@@ -157,7 +157,7 @@ async fn an_interrupt_ends_the_turn_and_the_stream_and_the_next_turn_works() -> 
     let result = claude.result().await?;
     assert_eq!(result["subtype"], "error_during_execution");
     assert_eq!(result["terminal_reason"], "aborted_streaming");
-    world.model.wait_for_request(|request| request.outcome == Outcome::ClientGone).await?;
+    world.model().wait_for_request(|request| request.outcome == Outcome::ClientGone).await?;
     let next = claude.turn(r#"next SCRIPT: [{"text":"still here"}]"#).await?;
     assert_eq!(next["result"], "still here");
     assert_eq!(claude.finish().await?, Some(0));
@@ -169,10 +169,10 @@ async fn a_pause_holds_the_turn_until_it_is_released() -> Result<()> {
     let world = world!();
     let mut claude = Claude::start(&world, &[])?;
     claude.prompt(r#"gate SCRIPT: [[{"text":"before "},{"wait":"open"},{"text":"after"}]]"#).await?;
-    world.model.wait_until_paused("open").await?;
+    world.model().wait_until_paused("open").await?;
     claude.wait("the first text", |message| message["type"] == "assistant").await?;
     assert_eq!(claude.of_kind("result").len(), 0);
-    world.model.release("open");
+    world.model().release("open");
     claude.result().await?;
     assert_eq!(claude.deltas("text"), "before after");
     Ok(())
@@ -195,26 +195,26 @@ async fn an_api_error_ends_the_turn_with_an_error_and_the_next_turn_works() -> R
 
 #[tokio::test]
 async fn a_fault_that_happens_once_is_retried() -> Result<()> {
-    let mut world = world!();
+    let world = world!();
     world.set_env("CLAUDE_CODE_MAX_RETRIES", "2");
     let mut claude = Claude::start(&world, &[])?;
     let script = r#"busy SCRIPT: [[{"status":529,"retry_after":0,"times":1},{"text":"second try"}]]"#;
     let result = claude.turn(script).await?;
     assert_eq!(result["result"], "second try");
     assert_eq!(claude.of_kind("system/api_retry").len(), 1);
-    let outcomes: Vec<Outcome> = world.model.requests_for("busy").iter().map(|r| r.outcome).collect();
+    let outcomes: Vec<Outcome> = world.model().requests_for("busy").iter().map(|r| r.outcome).collect();
     assert_eq!(outcomes, [Outcome::Refused(529), Outcome::Finished]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_cut_stream_is_asked_for_again() -> Result<()> {
-    let mut world = world!();
+    let world = world!();
     world.set_env("CLAUDE_CODE_MAX_RETRIES", "1");
     let mut claude = Claude::start(&world, &[])?;
     let result = claude.turn(r#"cut SCRIPT: [[{"drop":true,"times":1},{"text":"whole"}]]"#).await?;
     assert_eq!(result["result"], "whole");
-    assert_eq!(world.model.requests_for("cut")[0].outcome, Outcome::Cut);
+    assert_eq!(world.model().requests_for("cut")[0].outcome, Outcome::Cut);
     Ok(())
 }
 
@@ -236,15 +236,15 @@ async fn side_requests_never_use_up_a_step() -> Result<()> {
     let mut claude = Claude::start(&world, &[])?;
     claude.turn(r#"one SCRIPT: [{"text":"first"},{"text":"must not be sent"}]"#).await?;
     claude.turn("/compact").await?;
-    assert!(world.model.requests().iter().any(|request| request.purpose == Purpose::Compaction));
+    assert!(world.model().requests().iter().any(|request| request.purpose == Purpose::Compaction));
     assert_eq!(claude.of_kind("system/compact_boundary").len(), 1);
     let result = claude.turn(r#"two SCRIPT: [{"text":"second"}]"#).await?;
     assert_eq!(result["result"], "second");
-    assert_eq!(world.model.sent_text("one"), "first");
+    assert_eq!(world.model().sent_text("one"), "first");
     // Counts tokens and asks whether a model exists.
     claude.control(json!({"subtype": "get_context_usage"})).await?;
     claude.control(json!({"subtype": "set_model", "model": "no-such-model"})).await?;
-    assert!(world.model.requests().iter().any(|request| request.path == "/v1/messages/count_tokens"));
+    assert!(world.model().requests().iter().any(|request| request.path == "/v1/messages/count_tokens"));
     let plain = claude.turn("hello").await?;
     assert_eq!(plain["result"], "You said: hello");
     Ok(())
