@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use crate::deadline::within;
+use crate::processes;
 use crate::world::World;
-use crate::{processes, tools};
 
 /// Runs commands in one world.
 pub struct Cli {
@@ -62,7 +62,7 @@ impl Cli {
     /// Starts a command and returns while it runs.
     pub async fn spawn(&self, args: &[&str]) -> Result<Running> {
         let command = format!("obey {}", args.join(" "));
-        let mut child = tokio::process::Command::from(self.world.command(tools::obey()?))
+        let mut child = tokio::process::Command::from(self.world.command(self.world.obey()?))
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -164,5 +164,37 @@ impl Running {
             Ok(Output { command: self.command, code: status.code(), stdout: self.seen, stderr })
         })
         .await?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world() -> Result<World> {
+        let script = "#!/bin/sh\necho \"args: $*\"\ncat\necho oops >&2\nexit 3\n";
+        crate::world::with_fake_obey(script)
+    }
+
+    #[tokio::test]
+    async fn output_and_code_are_captured() -> Result<()> {
+        let cli = Cli::new(&world()?);
+        let output = cli.run_with_input(&["session", "list"], "{\"a\":1}\n").await?;
+        assert_eq!(output.stdout, "args: session list\n{\"a\":1}\n");
+        assert_eq!((output.code, output.stderr.as_str()), (Some(3), "oops\n"));
+        let error = cli.ok(&["x"]).await.unwrap_err().to_string();
+        assert!(error.contains("obey x") && error.contains("oops"), "{error}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn lines_of_a_running_command_can_be_awaited() -> Result<()> {
+        let world = world()?;
+        let mut running = Cli::new(&world).spawn(&["watch"]).await?;
+        running.write("one\ntwo\n").await?;
+        assert_eq!(running.wait_for_line("two", |line| line == "two").await?, "two");
+        let output = running.finish().await?;
+        assert_eq!((output.code, output.stdout.as_str()), (Some(3), "args: watch\none\ntwo\n"));
+        Ok(())
     }
 }

@@ -130,3 +130,83 @@ pub fn mentions(status: &Status, word: &str) -> bool {
     });
     contains(status.message().as_bytes()) || contains(status.details()) || metadata
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixListener;
+    use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+    use tonic::Request;
+    use tonic::transport::Server;
+    use wire::obey::v1::event_service_server::{EventService, EventServiceServer};
+    use wire::obey::v1::{Event, ReadEventsRequest};
+
+    use super::*;
+
+    /// Streams as many events as it is asked for, then fails as the daemon would.
+    struct Numbers;
+
+    #[tonic::async_trait]
+    impl EventService for Numbers {
+        type ReadEventsStream = ReceiverStream<Result<Event, Status>>;
+
+        async fn read_events(
+            &self,
+            request: Request<ReadEventsRequest>,
+        ) -> Result<Response<Self::ReadEventsStream>, Status> {
+            let request = request.into_inner();
+            if request.session_id.is_empty() {
+                let mut status = Status::invalid_argument("session_id: is required");
+                status.metadata_mut().insert("obey-code", "OBEY-1001".parse().unwrap());
+                return Err(status);
+            }
+            let (events, stream) = tokio::sync::mpsc::channel(100);
+            for seq in 1..=request.limit {
+                events.send(Ok(Event { seq, ..Event::default() })).await.unwrap();
+            }
+            if request.follow {
+                events.send(Err(Status::internal("OBEY-2031: gone"))).await.unwrap();
+            }
+            Ok(Response::new(ReceiverStream::new(stream)))
+        }
+    }
+
+    async fn clients() -> Result<(tempfile::TempDir, Clients)> {
+        let folder = tempfile::tempdir()?;
+        let socket = folder.path().join("s");
+        let listener = UnixListenerStream::new(UnixListener::bind(&socket)?);
+        let server = Server::builder().add_service(EventServiceServer::new(Numbers));
+        tokio::spawn(server.serve_with_incoming(listener));
+        Ok((folder, Clients::connect(&socket).await?))
+    }
+
+    fn read(limit: u64, follow: bool) -> ReadEventsRequest {
+        ReadEventsRequest { session_id: "x".into(), limit, follow, ..Default::default() }
+    }
+
+    #[tokio::test]
+    async fn streams_are_awaited_and_collected() -> Result<()> {
+        let (_folder, mut clients) = clients().await?;
+        let mut stream = clients.events.read_events(read(5, false)).await?.into_inner();
+        assert_eq!(wait_event(&mut stream, "the third", |event| event.seq == 3).await?.seq, 3);
+        assert_eq!(collect(stream).await?.len(), 2);
+        let mut short = clients.events.read_events(read(2, false)).await?.into_inner();
+        let error = wait_event(&mut short, "the third", |event| event.seq == 3).await.unwrap_err();
+        assert!(format!("{error:#}").contains("ended before the third"), "{error:#}");
+        let failing = clients.events.read_events(read(2, true)).await?.into_inner();
+        let (events, end) = collect_all(failing).await?;
+        assert_eq!(events.len(), 2);
+        assert!(mentions(&end.context("no error")?, "OBEY-2031"));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_read_from_wherever_the_code_is() -> Result<()> {
+        let (_folder, mut clients) = clients().await?;
+        let result = clients.events.read_events(ReadEventsRequest::default()).await;
+        let status = refused(result, Code::InvalidArgument, "OBEY-1001")?;
+        assert!(mentions(&status, "session_id") && !mentions(&status, "OBEY-1002"));
+        let fine = clients.events.read_events(read(1, false)).await;
+        assert!(refused(fine, Code::InvalidArgument, "OBEY-1001").is_err());
+        Ok(())
+    }
+}

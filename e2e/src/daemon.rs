@@ -5,20 +5,24 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Child;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::clients::Clients;
-use crate::deadline::within;
+use crate::deadline::{within, within_time};
+use crate::processes;
 use crate::world::World;
-use crate::{processes, tools};
 
 /// Lines of standard output that may wait to be read by the test.
 const LINES_MAX: usize = 1024;
+/// How long the log of a daemon that ended may take to be read.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// A running daemon. Dropping it kills the daemon itself; the world kills what the daemon started.
 pub struct Daemon {
@@ -28,6 +32,8 @@ pub struct Daemon {
     socket: PathBuf,
     listen: Vec<SocketAddr>,
     log: Log,
+    /// What reads the daemon's output into the log.
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Daemon {
@@ -45,6 +51,7 @@ impl Daemon {
             socket: PathBuf::new(),
             listen: Vec::new(),
             log: Log::default(),
+            readers: Vec::new(),
         };
         daemon.launch().await?;
         Ok(daemon)
@@ -89,6 +96,7 @@ impl Daemon {
     pub async fn wait(&mut self) -> Result<ExitStatus> {
         let Some(mut child) = self.child.take() else { bail!("the daemon does not run") };
         let status = within("the daemon's end", child.wait()).await;
+        self.drain().await;
         status.with_context(|| self.log_for_people())?.context("waiting for the daemon")
     }
 
@@ -113,7 +121,7 @@ impl Daemon {
     }
 
     async fn launch(&mut self) -> Result<()> {
-        let mut child = tokio::process::Command::from(self.world.command(tools::obey()?))
+        let mut child = tokio::process::Command::from(self.world.command(self.world.obey()?))
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(&self.options)
             .stdin(Stdio::null())
@@ -123,8 +131,8 @@ impl Daemon {
             .spawn()
             .context("starting obey serve")?;
         let (lines, mut said) = mpsc::channel(LINES_MAX);
-        self.log.capture(child.stderr.take(), None);
-        self.log.capture(child.stdout.take(), Some(lines));
+        self.readers.extend(child.stderr.take().map(|stderr| self.log.read(stderr, None)));
+        self.readers.extend(child.stdout.take().map(|stdout| self.log.read(stdout, Some(lines))));
         self.child = Some(child);
         let ready = within("the daemon's ready line", async {
             while let Some(line) = said.recv().await {
@@ -135,8 +143,11 @@ impl Daemon {
             bail!("the daemon ended before it served")
         })
         .await
-        .flatten()
-        .with_context(|| self.log_for_people())?;
+        .flatten();
+        if ready.is_err() {
+            self.drain().await;
+        }
+        let ready = ready.with_context(|| self.log_for_people())?;
         self.read_ready(&ready).with_context(|| format!("reading the ready line {ready:?}"))
     }
 
@@ -157,6 +168,13 @@ impl Daemon {
         Ok(())
     }
 
+    /// Lets the log catch up with a daemon that ended. Bounded, because whoever inherited its output may live on.
+    async fn drain(&mut self) {
+        for reader in self.readers.drain(..) {
+            let _ = within_time("the end of the log", DRAIN_TIME, reader).await;
+        }
+    }
+
     fn log_for_people(&self) -> String {
         format!("the daemon's log:\n{}", self.log())
     }
@@ -172,12 +190,11 @@ impl Log {
     }
 
     /// Reads lines until the writer ends; passes them on too where somebody listens.
-    fn capture(
+    fn read(
         &self,
-        from: Option<impl AsyncRead + Unpin + Send + 'static>,
+        from: impl AsyncRead + Unpin + Send + 'static,
         to: Option<mpsc::Sender<String>>,
-    ) {
-        let Some(from) = from else { return };
+    ) -> JoinHandle<()> {
         let log = self.clone();
         tokio::spawn(async move {
             let mut lines = BufReader::new(from).lines();
@@ -192,6 +209,50 @@ impl Log {
                     let _ = to.try_send(line);
                 }
             }
-        });
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+    use crate::world::with_fake_obey;
+
+    const SERVING: &str = "#!/bin/sh
+echo \"got $*\" >&2
+echo \"ready socket=$XDG_RUNTIME_DIR/obey/daemon.sock listen=127.0.0.1:4242,[::1]:4243\"
+exec tail -f /dev/null
+";
+
+    #[tokio::test]
+    async fn a_daemon_is_started_killed_and_started_again() -> Result<()> {
+        let world = with_fake_obey(SERVING)?;
+        let mut daemon = Daemon::start_with(&world, &["--log-level", "debug"]).await?;
+        assert_eq!(daemon.socket(), world.socket());
+        assert_eq!(daemon.listen(), ["127.0.0.1:4242".parse()?, "[::1]:4243".parse()?]);
+        let first = daemon.pid();
+        assert_eq!(daemon.kill9().await?.signal(), Some(9));
+        daemon.assert_no_descendants().await?;
+        daemon.restart().await?;
+        assert_ne!(daemon.pid(), first);
+        assert_eq!(daemon.terminate().await?.signal(), Some(15));
+        daemon.assert_no_descendants().await?;
+        assert!(
+            daemon.log().contains("got serve --listen 127.0.0.1:0 --log-level debug"),
+            "{}",
+            daemon.log()
+        );
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_does_not_start_shows_its_log() -> Result<()> {
+        let world = with_fake_obey("#!/bin/sh\necho 'no disk' >&2\nexit 1\n")?;
+        let Err(error) = Daemon::start(&world).await else { bail!("it started") };
+        let error = format!("{error:#}");
+        assert!(error.contains("no disk") && error.contains("ended before it served"), "{error}");
+        Ok(())
     }
 }

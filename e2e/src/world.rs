@@ -27,6 +27,8 @@ pub struct World(Arc<Inner>);
 struct Inner {
     root: TempDir,
     environment: Mutex<BTreeMap<String, OsString>>,
+    /// Instead of the binary under test.
+    obey: Mutex<Option<PathBuf>>,
     model: ModelServer,
 }
 
@@ -42,8 +44,12 @@ impl World {
     }
 
     fn with_path(agent: Option<&Path>) -> Result<World> {
-        let inner =
-            Inner { root: short_folder()?, environment: Mutex::default(), model: ModelServer::start()? };
+        let inner = Inner {
+            root: short_folder()?,
+            environment: Mutex::default(),
+            obey: Mutex::default(),
+            model: ModelServer::start()?,
+        };
         let world = World(Arc::new(inner));
         for folder in ["home", "run", "data", "config", "tmp", "project"] {
             fs::create_dir(world.path(folder))?;
@@ -87,6 +93,17 @@ impl World {
     /// Removes a variable for everything started from now on.
     pub fn remove_env(&self, name: &str) {
         self.locked().remove(name);
+    }
+
+    /// The `obey` that is started from now on: the binary under test, unless another one was chosen.
+    pub fn obey(&self) -> Result<PathBuf> {
+        let chosen = self.0.obey.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        chosen.map_or_else(tools::obey, Ok)
+    }
+
+    /// Chooses another `obey`, such as an older release.
+    pub fn use_obey(&self, binary: impl Into<PathBuf>) {
+        *self.0.obey.lock().unwrap_or_else(PoisonError::into_inner) = Some(binary.into());
     }
 
     /// A command that runs in the project with this world's environment and nothing else.
@@ -186,6 +203,18 @@ fn search_path(agent: Option<&Path>) -> Result<OsString> {
     let clean =
         std::env::split_paths(&inherited).filter(|dir| !AGENTS.iter().any(|name| dir.join(name).exists()));
     Ok(std::env::join_paths(agent.map(Path::to_owned).into_iter().chain(clean))?)
+}
+
+/// A world whose `obey` is a shell script, to test the harness itself.
+#[cfg(test)]
+pub(crate) fn with_fake_obey(script: &str) -> Result<World> {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new()?;
+    let program = world.path("fake-obey");
+    fs::write(&program, script)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    world.use_obey(program);
+    Ok(world)
 }
 
 #[cfg(test)]

@@ -79,6 +79,6 @@ pub enum Command {
     Restart {
         provider_config: BTreeMap<String, String>,
     },
-    /// Records what a program outside the daemon reports.
+    /// Records what a program outside the daemon reports: activity and notices, nothing that would move the session.
     Report(crate::event::EventKind),
 }

@@ -115,6 +115,7 @@ registry! {
     BudgetExceeded = 2013, Exhausted, false, "Token budget exceeded";
     SessionTimeout = 2014, Deadline, false, "Session timeout reached";
     RequestNotFound = 2015, NotFound, false, "Request not found";
+    EventsExpired = 2016, NotFound, false, "Events no longer kept";
     AlreadyStopped = 2020, State, false, "Session already stopped";
     StopTimedOut = 2021, Deadline, false, "Graceful stop timed out";
     ProviderNotReady = 2030, Unavailable, false, "Provider adapter not initialized";

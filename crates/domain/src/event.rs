@@ -1,5 +1,5 @@
 //! What happens in a session. These types are the journal's stored format: fields are only ever added, with a
-//! default, and a kind is never renamed. The golden test beside this file holds that promise.
+//! default, and a kind is never renamed. `tests/journal_format.rs` holds that promise.
 
 use std::collections::BTreeMap;
 

@@ -16,8 +16,12 @@ pub const CONFIG_VALUE_MAX_BYTES: usize = 256 * 1024;
 /// runaway, and the ones beyond are denied.
 pub const REQUESTS_PENDING_MAX: usize = 256;
 
-/// Settled requests a session remembers, so that a late answer learns who settled it.
-pub const REQUESTS_SETTLED_KEPT: usize = 256;
+/// Settled requests a session remembers, so that a late answer learns who settled it. They are part of the state that
+/// is written with every change; the journal has all of them.
+pub const REQUESTS_SETTLED_KEPT: usize = 64;
+
+/// Largest tool input remembered with a settled request; for the same reason.
+pub const SETTLED_INPUT_MAX_BYTES: usize = 1024;
 
 /// Session grants; each is checked on every request.
 pub const GRANTS_MAX: usize = 1_000;
@@ -43,3 +47,6 @@ pub const UNPARSED_MAX_BYTES: usize = 64 * 1024;
 
 /// Last lines of standard error that are quoted when an agent dies.
 pub const STDERR_TAIL_LINES: usize = 8;
+
+/// Longest of them; the rest of the line is in the journal.
+pub const STDERR_LINE_MAX_CHARS: usize = 500;

@@ -11,7 +11,7 @@ mod tests;
 use std::time::Duration;
 
 use crate::agent::{AgentEvent, AgentInput, Exit};
-use crate::command::{Command, StopHow};
+use crate::command::Command;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::session::{SessionSpec, Status};
@@ -82,7 +82,6 @@ pub enum Timer {
 /// How a stop that is under way should end.
 #[derive(Clone, Debug, PartialEq)]
 struct Stopping {
-    how: StopHow,
     then: AfterStop,
     /// The agent was asked to leave already.
     asked: bool,
@@ -194,7 +193,10 @@ impl Step<'_> {
             Command::Prompt { text, attachments, when_busy, by } => {
                 self.prompt(text, attachments, when_busy, by)
             }
-            Command::CancelTurn => self.cancel_turn(),
+            Command::CancelTurn => {
+                self.cancel_turn();
+                Ok(())
+            }
             Command::Decide { request, decision, message, updated_input, by } => {
                 self.decide(request, decision, message, updated_input, by)
             }
@@ -202,9 +204,8 @@ impl Step<'_> {
             Command::ReturnTool { request, ok, output, by } => self.return_tool(request, ok, output, by),
             Command::RegisterTools { source, tools } => {
                 self.record(EventKind::ToolsRegistered { source, tools });
-                let all = self.state().tools.values().flatten().cloned().collect();
                 if self.has_live_agent() {
-                    self.tell(AgentInput::Tools(all));
+                    self.tell_tools();
                 }
                 Ok(())
             }
@@ -223,11 +224,27 @@ impl Step<'_> {
             }
             Command::Stop { how } => self.stop(how),
             Command::Restart { provider_config } => self.restart(provider_config),
-            Command::Report(kind) => {
-                self.record(kind);
-                Ok(())
-            }
+            Command::Report(kind) => self.report(kind),
         }
+    }
+
+    fn tell_tools(&mut self) {
+        let all = self.state().tools.values().flatten().cloned().collect();
+        self.tell(AgentInput::Tools(all));
+    }
+
+    /// Records what comes from outside. Whatever moves a session follows from these rules and from nothing else.
+    fn report(&mut self, kind: EventKind) -> Result<(), Error> {
+        let speaks_only = matches!(
+            kind,
+            EventKind::ActivityReported { .. } | EventKind::Notice { .. } | EventKind::SessionCreated { .. }
+        );
+        if !speaks_only {
+            return Err(Error::invalid("report", format_args!("{} cannot be reported", kind.name())));
+        }
+        self.record(kind);
+        self.check_budget();
+        Ok(())
     }
 
     /// Returns whether an agent is there that can be told something.

@@ -1,6 +1,8 @@
 //! Who may do what without asking: modes, decisions and session grants.
 //! Knows nothing of clients; it only says whether a call is allowed already.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -81,17 +83,19 @@ pub struct Grant {
 impl Grant {
     /// Returns the grant that follows from allowing this call for the whole session.
     pub fn of(tool: &str, input: &Value) -> Self {
-        Self { tool: tool.to_owned(), command: command_of(input).map(str::to_owned) }
+        Self { tool: tool.to_owned(), command: command_of(input).map(Cow::into_owned) }
     }
 
     /// Returns whether the grant covers a call.
     pub fn covers(&self, tool: &str, input: &Value) -> bool {
-        self.tool == tool && self.command.as_deref() == command_of(input)
+        self.tool == tool && self.command.as_deref() == command_of(input).as_deref()
     }
 }
 
-fn command_of(input: &Value) -> Option<&str> {
-    input.get("command").and_then(Value::as_str)
+/// Returns the command a call would run; one given as a list of arguments counts as its JSON.
+fn command_of(input: &Value) -> Option<Cow<'_, str>> {
+    let command = input.get("command").or_else(|| input.get("cmd"))?;
+    Some(command.as_str().map_or_else(|| Cow::Owned(command.to_string()), Cow::Borrowed))
 }
 
 #[cfg(test)]
@@ -107,6 +111,16 @@ mod tests {
         assert!(!grant.covers("Bash", &json!({"command": "git log; rm -rf ."})));
         assert!(!grant.covers("Bash", &json!({})));
         assert!(!grant.covers("Shell", &json!({"command": "git log"})));
+    }
+
+    #[test]
+    fn a_grant_for_a_list_of_arguments_covers_that_list_only() {
+        let grant = Grant::of("shell", &json!({"command": ["git", "log"]}));
+        assert!(grant.covers("shell", &json!({"command": ["git", "log"]})));
+        assert!(!grant.covers("shell", &json!({"command": ["rm", "-rf", "."]})));
+        let grant = Grant::of("exec_command", &json!({"cmd": "git log"}));
+        assert!(grant.covers("exec_command", &json!({"cmd": "git log", "yield_ms": 5})));
+        assert!(!grant.covers("exec_command", &json!({"cmd": "rm -rf ."})));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{CallId, RequestId};
+use crate::limits;
 use crate::permission::Decision;
 use crate::time::Timestamp;
 
@@ -60,6 +61,20 @@ pub enum Ask {
         tool: String,
         input: Value,
     },
+}
+
+impl Ask {
+    /// Drops a tool input that is too large to be carried along; the journal has it.
+    pub(crate) fn forget_large_input(&mut self) {
+        match self {
+            Self::Permission(PermissionAsk { input, .. }) | Self::ClientTool { input, .. } => {
+                if input.to_string().len() > limits::SETTLED_INPUT_MAX_BYTES {
+                    *input = Value::Null;
+                }
+            }
+            Self::Question { .. } => {}
+        }
+    }
 }
 
 /// A request that waits.

@@ -47,7 +47,7 @@ impl ProviderKind {
     }
 }
 
-/// The eight states of a session.
+/// The states of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {

@@ -45,7 +45,17 @@ pub struct State {
     pub tools: BTreeMap<String, Vec<ClientTool>>,
     pub todos: Vec<Todo>,
     pub input_holder: Option<String>,
+    /// What changed since the agent was launched and before it was ready, so that it does not know yet.
+    pub untold: Untold,
     pub stderr_tail: VecDeque<String>,
+}
+
+/// Settings an agent has to be told once it is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Untold {
+    pub mode: bool,
+    pub tools: bool,
 }
 
 impl State {
@@ -72,7 +82,10 @@ impl State {
                 self.evolve_requests(at, kind)
             }
             EventKind::Renamed { name } => self.name.clone_from(name),
-            EventKind::ModeChanged { mode } => self.mode = *mode,
+            EventKind::ModeChanged { mode } => {
+                self.mode = *mode;
+                self.untold.mode = self.status == Status::Starting;
+            }
             EventKind::ModelChanged { model } => self.model.clone_from(model),
             EventKind::TodosChanged { todos } => self.todos.clone_from(todos),
             EventKind::UsageReported { usage, .. } => self.usage.add(usage),
@@ -84,6 +97,7 @@ impl State {
             }
             EventKind::ToolsRegistered { source, tools } => {
                 self.tools.insert(source.clone(), tools.clone());
+                self.untold.tools = self.status == Status::Starting;
             }
             EventKind::InputHolderChanged { holder } => self.input_holder.clone_from(holder),
             EventKind::TextDelta { .. }
@@ -116,13 +130,14 @@ impl State {
                 if let Some(turn) = &mut self.turn {
                     turn.untold = None;
                 }
+                self.untold = Untold::default();
             }
             EventKind::AgentExited { .. } => self.pid = 0,
             EventKind::AgentLogged { line } => {
-                if self.stderr_tail.len() == limits::STDERR_TAIL_LINES {
+                while self.stderr_tail.len() >= limits::STDERR_TAIL_LINES {
                     self.stderr_tail.pop_front();
                 }
-                self.stderr_tail.push_back(line.chars().take(500).collect());
+                self.stderr_tail.push_back(line.chars().take(limits::STDERR_LINE_MAX_CHARS).collect());
             }
             EventKind::Restarted { count } => {
                 self.restart_count = *count;
@@ -138,6 +153,7 @@ impl State {
             self.ended_at = None;
             self.error.clear();
             self.error_code = None;
+            self.untold = Untold::default();
         }
         if to.is_terminal() {
             self.ended_at = Some(at);
@@ -197,8 +213,9 @@ impl State {
                 if let Some(grant) = grant {
                     self.grants.push(grant.clone());
                 }
-                let Some(pending) = self.requests.remove(request) else { return };
-                if self.settled.len() == limits::REQUESTS_SETTLED_KEPT {
+                let Some(mut pending) = self.requests.remove(request) else { return };
+                pending.ask.forget_large_input();
+                while self.settled.len() >= limits::REQUESTS_SETTLED_KEPT {
                     self.settled.pop_front();
                 }
                 self.settled.push_back(Settled {

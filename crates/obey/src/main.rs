@@ -1,2 +1,59 @@
-//! To be filled.
-fn main() {}
+//! The `obey` program. Looks at its first word before anything else: a shim and a scripted agent must start without
+//! threads, an async runtime or a command-line parser. Everything else is the command line.
+
+mod answers;
+mod app;
+mod args;
+mod asking;
+mod autostart;
+mod client;
+mod commands;
+mod config;
+mod console;
+mod conversation;
+mod daemon;
+mod events;
+mod exit;
+mod failure;
+mod feed;
+mod format;
+mod input;
+mod json;
+mod limits;
+mod names;
+mod nearest;
+mod output;
+mod paths;
+mod render;
+mod resolve;
+mod serve;
+mod table;
+mod vars;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+
+fn main() {
+    let mut args = std::env::args_os();
+    let program = args.next().unwrap_or_else(|| "obey".into());
+    let rest: Vec<OsString> = args.collect();
+    let code = match rest.first().and_then(|word| word.to_str()) {
+        Some("shim") => shim_entry(rest.into_iter().skip(1)),
+        Some("scripted-agent") => scripted_entry(),
+        _ => app::run(std::iter::once(program).chain(rest)),
+    };
+    std::process::exit(code);
+}
+
+/// Becomes the process that holds one agent. It forks, so no thread may exist yet.
+fn shim_entry(args: impl Iterator<Item = OsString>) -> i32 {
+    shim::enter(args)
+}
+
+/// Becomes the built-in agent.
+fn scripted_entry() -> i32 {
+    providers::scripted::run_agent(std::io::stdin(), std::io::stdout())
+}

@@ -1,1 +1,35 @@
-//! To be filled.
+//! The agents obey can run. Each provider says how its agent starts and translates the agent's wire to the words of
+//! `domain` and back; nothing here keeps sessions or knows a protocol we serve.
+
+pub mod claude_code;
+pub mod scripted;
+
+mod base64;
+mod config;
+mod limits;
+mod near;
+mod program;
+mod text;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use runtime::provider::Providers;
+
+/// What the daemon's configuration says about agents. Never filled from a request: a client that could name the
+/// program could run any program.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The daemon's own executable; the scripted agent is a mode of it.
+    pub obey_exe: PathBuf,
+    /// Claude Code's program; absent: `claude` on the agent's `PATH`.
+    pub claude_binary: Option<PathBuf>,
+}
+
+/// Returns every provider of this build.
+pub fn all(options: &Options) -> Providers {
+    Providers::new(vec![
+        Arc::new(claude_code::ClaudeCode::new(options.claude_binary.clone())),
+        Arc::new(scripted::Scripted::new(options.obey_exe.clone())),
+    ])
+}

@@ -6,16 +6,15 @@ mod allowed;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{Error, ErrorCode};
 
-use crate::process::{Batch, End, HoldLimits, Holder, Link, Next, ProcessPlan, Stream, Target, scan};
-use crate::session::{Services, SharedServices};
+use crate::process::{Batch, End, HoldLimits, Holder, Link, Next, ProcessPlan, Stream, Target};
+use crate::session::SharedServices;
 use crate::{campaign, environment, ids, limits};
 
-/// What the folders of commands start with, among those of agents.
+/// What the folders of commands start with, among those of agents; no session's does.
 const DIR_PREFIX: &str = "exec_";
 
 /// A command to run.
@@ -165,29 +164,13 @@ impl Drop for Running {
     }
 }
 
-async fn end_and_remove(mut link: Link, dir: PathBuf) {
+/// Kills whatever a shim holds, lets the shim leave and removes the folder.
+pub(crate) async fn end_and_remove(mut link: Link, dir: PathBuf) {
     let _ = link.signal(Target::Tree, libc::SIGKILL);
     while let Next::Records(_) = link.next().await {}
     let _ = link.ack_exit();
     link.close().await;
     remove(&dir);
-}
-
-/// Ends commands that a former daemon left running: whoever waited for them is gone.
-pub(crate) async fn end_left_behind(services: &Arc<Services>) {
-    let Ok(dirs) = scan::find_held(&services.agents_dir) else { return };
-    for held in dirs {
-        let name = held.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if !name.starts_with(DIR_PREFIX) {
-            continue;
-        }
-        match Link::attach(&held.dir, crate::process::Position::START, services.epoch).await {
-            Ok(link) => end_and_remove(link, held.dir).await,
-            Err(error) => {
-                tracing::warn!(%error, dir = %held.dir.display(), "cannot end a command left behind")
-            }
-        }
-    }
 }
 
 fn remove(dir: &Path) {

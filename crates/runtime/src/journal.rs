@@ -9,7 +9,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use domain::{Error, Event, EventKind, SessionId};
+use domain::{Error, ErrorCode, Event, EventKind, SessionId};
 use tokio::sync::broadcast;
 
 use crate::limits;
@@ -136,10 +136,14 @@ impl Cursor {
             Some(events) => events,
             None => self.read_store().await?,
         };
-        if let Some(newest) = events.last() {
-            self.seq = newest.seq;
+        match (events.first(), events.last()) {
+            (Some(first), Some(newest)) if first.seq == self.seq + 1 => {
+                self.seq = newest.seq;
+                Ok(events)
+            }
+            // A gap is never passed over in silence.
+            (first, _) => Err(expired(self.seq, first.map(|event| event.seq))),
         }
-        Ok(events)
     }
 
     async fn read_store(&self) -> Result<Vec<Arc<Event>>, Error> {
@@ -151,4 +155,12 @@ impl Cursor {
             })
             .await
     }
+}
+
+fn expired(after: u64, oldest: Option<u64>) -> Error {
+    let oldest = oldest.map_or_else(|| "none are left".to_owned(), |seq| format!("the oldest kept is {seq}"));
+    Error::new(
+        ErrorCode::EventsExpired,
+        format!("events after {after} are no longer kept ({oldest}); see the retention settings"),
+    )
 }

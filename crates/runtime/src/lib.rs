@@ -10,6 +10,7 @@ pub mod journal;
 pub mod limits;
 pub mod process;
 pub mod provider;
+pub mod retention;
 pub mod session;
 pub mod store;
 pub mod supervisor;

@@ -9,6 +9,7 @@ pub mod lines;
 mod link;
 mod outbox;
 pub mod scan;
+mod spool;
 pub mod tree;
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub use handle::{Applied, SessionHandle, Snapshot};
 
 pub(crate) use actor::{Actor, Beginning};
 pub(crate) use handle::Message;
+pub(crate) use run::run_dir;
 
 use std::path::PathBuf;
 use std::sync::Arc;

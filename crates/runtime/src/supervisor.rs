@@ -19,6 +19,7 @@ use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
 use crate::limits;
 use crate::provider::Providers;
+use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
@@ -160,6 +161,11 @@ impl Supervisor {
         self.command(id, Command::SetMode { mode }).await.map(|_| ())
     }
 
+    /// Removes what is older than it needs to be, and what nobody needs.
+    pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
+        retention::collect(&self.inner.services, retention).await
+    }
+
     /// Runs one allowed command in a campaign's folder.
     pub async fn execute(&self, execution: Execution) -> Result<Running, Error> {
         execution.start(&self.inner.services).await
@@ -195,6 +201,11 @@ impl Supervisor {
         if tokio::time::timeout(within, all).await.is_err() {
             tracing::warn!("some sessions did not let go in time");
         }
+    }
+
+    /// Returns the session whose agent, or whose agent's holder, a process is.
+    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
+        self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone())
     }
 
     /// Returns how many sessions have an agent.

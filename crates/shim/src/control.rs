@@ -202,7 +202,11 @@ impl Connection {
                 Ok(n) => drop(self.out.drain(..n)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.is_closed = true,
+                // It does not listen any more, but its last words (an acknowledgement) may still be unread.
+                Err(_) => {
+                    self.out.clear();
+                    self.wake = None;
+                }
             }
         }
     }

@@ -50,13 +50,16 @@ pub(crate) struct Hold {
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
-    /// Reaped; its descendants are being killed and its pipes drained, until the deadline.
+    /// Reaped; its descendants are being killed and its pipes drained, until the deadline, when the exit record
+    /// is written regardless.
     Ending {
         exit: Exit,
         deadline_ns: u64,
     },
     /// The exit record is on disk.
-    Exited,
+    Exited {
+        since_ns: u64,
+    },
 }
 
 /// A record that waits for the disk.
@@ -158,10 +161,15 @@ impl Hold {
             self.check_home(now);
         }
         self.finish_if_ended(now);
-        if self.is_abandoned && matches!(self.phase, Phase::Exited) {
-            return Flow::Break(());
+        match self.phase {
+            // A daemon that is there but never acknowledges does not keep the shim for ever either.
+            Phase::Exited { since_ns }
+                if self.is_abandoned || now >= since_ns.saturating_add(self.linger_ns) =>
+            {
+                Flow::Break(())
+            }
+            _ => Flow::Continue(()),
         }
-        Flow::Continue(())
     }
 
     fn next_deadline_ns(&mut self, now: u64) -> u64 {
@@ -175,11 +183,11 @@ impl Hold {
             consider(Some(self.daemon_seen_ns.saturating_add(self.linger_ns)));
         }
         match self.phase {
-            Phase::Ending { deadline_ns, .. } if now < deadline_ns => consider(Some(deadline_ns)),
-            Phase::Ending { .. } => consider(Some(self.retry_at_ns)),
+            Phase::Ending { deadline_ns, .. } => consider(Some(deadline_ns)),
             // Consumed segments disappear without an event.
             Phase::Running if self.spool.is_over_cap() => consider(Some(now + ns(STALL_RETRY))),
-            Phase::Running | Phase::Exited => {}
+            Phase::Exited { since_ns } => consider(Some(since_ns.saturating_add(self.linger_ns))),
+            Phase::Running => {}
         }
         next
     }
@@ -230,7 +238,7 @@ impl Hold {
                 Phase::Running => !self.spool.is_over_cap(),
                 // What is left in the pipes is bounded, and it is the last.
                 Phase::Ending { .. } => true,
-                Phase::Exited => false,
+                Phase::Exited { .. } => false,
             };
         let takes_input = self.stalled.is_none() && matches!(self.phase, Phase::Running);
         let gives_input = takes_input && !self.input.is_empty();
@@ -255,13 +263,14 @@ impl Hold {
             match i32::from_ne_bytes([record[0], record[1], record[2], record[3]]) {
                 libc::SIGCHLD => self.reap(now),
                 libc::SIGUSR1 => {
+                    self.check_home(now);
                     // If it fails the old listener still serves whoever holds its name.
                     if let Ok(listener) = self.home.bind() {
                         self.control.rebind(listener);
                     }
                 }
                 // The machine is going down. The agent ends first, so that its end is recorded.
-                libc::SIGTERM if matches!(self.phase, Phase::Exited) => return Flow::Break(()),
+                libc::SIGTERM if matches!(self.phase, Phase::Exited { .. }) => return Flow::Break(()),
                 libc::SIGTERM => self.signal(libc::SIGTERM, Target::Group, now),
                 _ => {}
             }
@@ -277,7 +286,7 @@ impl Hold {
                 Command::Input { write_id, bytes } => self.take_input(write_id, Work::Write(bytes), now),
                 Command::CloseStdin { write_id } => self.take_input(write_id, Work::Close, now),
                 Command::Signal { signo, target } => self.signal(signo, target, now),
-                Command::AckExit if matches!(self.phase, Phase::Exited) => return Flow::Break(()),
+                Command::AckExit if matches!(self.phase, Phase::Exited { .. }) => return Flow::Break(()),
                 Command::AckExit => {}
             }
         }
@@ -291,7 +300,7 @@ impl Hold {
             agent_pid: self.agent.pid as u32,
             last_write_id: self.input.last_id(),
             head: self.spool.head(),
-            exited: matches!(self.phase, Phase::Exited),
+            exited: matches!(self.phase, Phase::Exited { .. }),
         }
     }
 
@@ -306,9 +315,7 @@ impl Hold {
             Target::Group if runs => sys::kill(-self.agent.pid, signo),
             Target::Agent | Target::Group => {}
             Target::Tree if signo == libc::SIGKILL => self.kill_tree(now),
-            Target::Tree => {
-                signal_tree(signo);
-            }
+            Target::Tree => signal_tree(signo),
         }
     }
 

@@ -2,7 +2,7 @@
 //! The shim works inside it (current directory), because a socket path may not be longer than 107 bytes.
 //! Must not know spool records or frames.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixListener;
@@ -22,10 +22,16 @@ const RESERVE_NAME: &str = "reserve";
 /// The directory, entered.
 pub(crate) struct Home {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    identity: Identity,
     /// Held by being open; released by the kernel however the shim ends.
-    _lock: Option<File>,
+    lock: Option<(File, Identity)>,
+}
+
+/// Device and inode: what a name must lead to for it to be the same file.
+type Identity = (u64, u64);
+
+fn identity(found: &Metadata) -> Identity {
+    (found.dev(), found.ino())
 }
 
 impl Home {
@@ -39,7 +45,7 @@ impl Home {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         sys::change_dir_to(&handle)?;
-        Ok(Home { path, device: found.dev(), inode: found.ino(), _lock: None })
+        Ok(Home { path, identity: identity(&found), lock: None })
     }
 
     /// Takes the lock for the rest of this process's life.
@@ -64,7 +70,8 @@ impl Home {
         // For people, and for a daemon that must ask for a new socket. Believed only while the lock is held.
         file.set_len(0)?;
         writeln!(file, "{}", process::id())?;
-        self._lock = Some(file);
+        let locked = identity(&file.metadata()?);
+        self.lock = Some((file, locked));
         Ok(())
     }
 
@@ -103,12 +110,15 @@ impl Home {
         Ok(listener)
     }
 
-    /// Whether the directory is still the one that was entered. Errors other than "gone" prove nothing.
+    /// Whether the directory and the lock are still those that were taken: without them nobody can know of this
+    /// shim. Errors other than "gone" prove nothing.
     pub(crate) fn is_there(&self) -> bool {
-        match fs::symlink_metadata(&self.path) {
-            Ok(found) => found.dev() == self.device && found.ino() == self.inode,
+        let leads_to = |path: &Path, wanted: Identity| match fs::symlink_metadata(path) {
+            Ok(found) => identity(&found) == wanted,
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
-        }
+        };
+        leads_to(&self.path, self.identity)
+            && self.lock.as_ref().is_none_or(|(_, locked)| leads_to(&self.path.join(LOCK_NAME), *locked))
     }
 
     /// Removes what only a living shim needs.

@@ -16,6 +16,8 @@ pub mod proc_table;
 pub mod record;
 pub mod spool;
 mod sys;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 

@@ -36,8 +36,10 @@ pub const RESERVE_BYTES: u64 = 64 << 10;
 /// Of the freed reserve, how much a stalled record may take; the rest stays for the exit record.
 pub const RESERVE_RECORD_BYTES_MAX: usize = 32 << 10;
 
-/// The agent's stdout pipe: what it may print while the shim waits for a disk flush.
-pub const STDOUT_PIPE_BYTES: i32 = 1 << 20;
+/// The agent's stdout pipe, as large as one read. More gains nothing measurable, and costs: one user's pipes may
+/// hold 64 MiB together, beyond which the kernel gives every new pipe of that user two pages. At 1 MiB each that
+/// would be 57 agents.
+pub const STDOUT_PIPE_BYTES: i32 = READ_BYTES_MAX as i32;
 
 /// A control frame: a prompt with attached images fits, a damaged length does not.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;

@@ -61,6 +61,43 @@ pub fn descendants<'a>(all: &'a [Process], roots: &[i32]) -> Vec<&'a Process> {
     found
 }
 
+/// The living descendants of `root`, found by walking down from it where the kernel offers that, because a
+/// machine may run very many other processes.
+///
+/// May miss one that moves or whose sibling is reaped at that moment. But none found means that there is none,
+/// if the asker is `root` itself and adopts its orphans.
+pub fn below(root: i32) -> io::Result<Vec<Process>> {
+    loop {
+        let Some(first) = children(root) else {
+            let all = list()?;
+            return Ok(descendants(&all, &[root]).into_iter().cloned().collect());
+        };
+        let mut found = Vec::new();
+        let mut seen = HashSet::from([root]);
+        let mut open = first.clone();
+        while let Some(pid) = open.pop() {
+            if seen.insert(pid) {
+                open.extend(children(pid).into_iter().flatten());
+                found.extend(find(pid).filter(|process| !process.is_zombie));
+            }
+        }
+        // Whoever ended during the walk has left its children to the root, after the root was passed.
+        if !found.is_empty() || children(root).is_some_and(|last| last == first) {
+            return Ok(found);
+        }
+    }
+}
+
+/// The children of all threads of `pid`; `None` if it is gone or the kernel does not list them.
+fn children(pid: i32) -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let text = std::fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+        found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<i32>().ok()));
+    }
+    Some(found)
+}
+
 /// Signals `process` unless its number now belongs to another one. Returns whether it was signalled.
 pub fn signal(process: &Process, signo: i32) -> bool {
     // The handle is opened first: if the start time still matches afterwards, the handle is the right one.

@@ -5,7 +5,7 @@
 mod reader;
 mod writer;
 
-pub use reader::{Batch, Entry, Reader, Record, Step};
+pub use reader::{Batch, Entry, Reader, Record, Step, read_meta};
 pub(crate) use writer::Writer;
 
 /// A place between two records.

@@ -3,7 +3,9 @@
 
 pub mod limits;
 pub mod obey;
+pub mod peer;
 pub mod pump;
+pub mod server;
 pub mod status;
 
 pub use tonic::service::Routes;

@@ -223,7 +223,8 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
             Block::Tool { name: text()?, input, id: map.get("id").and_then(Value::as_str).map(str::to_owned) }
         }
         "question" => {
-            Block::Tool { name: "AskUserQuestion".into(), input: question(&text()?, map), id: None }
+            let input = question(value).ok_or("question must be an object with a text")?;
+            Block::Tool { name: "AskUserQuestion".into(), input, id: None }
         }
         "todo" => Block::Tool { name: "TodoWrite".into(), input: todo(value)?, id: None },
         "hang" => Block::Hang,
@@ -242,16 +243,16 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
 }
 
 /// The tool input by which an agent asks its user; options are given as plain labels.
-fn question(text: &str, map: &Map<String, Value>) -> Value {
-    let labels = map.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
+fn question(asked: &Value) -> Option<Value> {
+    let labels = asked["options"].as_array().cloned().unwrap_or_default();
     let options: Vec<Value> =
         labels.iter().map(|label| json!({"label": label, "description": label})).collect();
-    json!({"questions": [{
-        "question": text,
-        "header": map.get("header").and_then(Value::as_str).unwrap_or("Question"),
+    Some(json!({"questions": [{
+        "question": asked["text"].as_str()?,
+        "header": asked["header"].as_str().unwrap_or("Question"),
         "options": options,
-        "multiSelect": map.get("multi_select").and_then(Value::as_bool).unwrap_or(false),
-    }]})
+        "multiSelect": asked["multi_select"].as_bool().unwrap_or(false),
+    }]}))
 }
 
 /// The tool input by which an agent publishes its plan; items are given as plain texts, all of them pending.

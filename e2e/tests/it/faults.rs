@@ -23,7 +23,7 @@ async fn an_agent_outlives_the_daemon_and_loses_no_byte(agent: Agent) -> Result<
     let id = stage.create().await?;
     let gate = stage.world.path("gate");
     let steps = json!([[{"text": "before the crash, "}, {"wait_file": gate}, {"text": "after the crash 🐎", "chunks": 9}]]);
-    let turn = stage.send(&id, &script("crash", &steps)).await?;
+    let turn = stage.send(&id, &script(agent, "crash", &steps)).await?;
     stage.wait_for_text(&id, "before the crash").await?;
     let pid = stage.info(&id).await?.pid;
     stage.daemon.kill9().await?;
@@ -43,7 +43,7 @@ async fn an_agent_outlives_the_daemon_and_loses_no_byte(agent: Agent) -> Result<
     assert_eq!(text, "before the crash, after the crash 🐎");
     let info = stage.info(&id).await?;
     assert_eq!((info.status(), info.pid), (SessionStatus::Running, pid));
-    let next = stage.turn(&id, &script("next", &json!([{"text": "all is well"}]))).await?;
+    let next = stage.turn(&id, &script(agent, "next", &json!([{"text": "all is well"}]))).await?;
     assert_eq!(contents(&next, ActivityType::Completion), "all is well");
     stage.close().await
 }
@@ -52,7 +52,7 @@ async fn a_request_survives_the_daemon(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let id = stage.create().await?;
     let step = json!({"tool": "Bash", "input": {"command": "touch made"}, "ask": true, "result": "ok"});
-    let turn = stage.send(&id, &script("ask", &json!([step, {"text": "made it"}]))).await?;
+    let turn = stage.send(&id, &script(agent, "ask", &json!([step, {"text": "made it"}]))).await?;
     let request = stage.wait_for_request(&id).await?;
     crash(&mut stage).await?;
     drop(turn);

@@ -134,8 +134,7 @@ async fn parallel_calls_have_ids_of_their_own() -> Result<()> {
 async fn a_question_is_asked_and_its_answer_reaches_the_model() -> Result<()> {
     let world = world!();
     let mut claude = Claude::start(&world, &[])?;
-    let script =
-        r#"quiz SCRIPT: [{"question":"Which color?","options":["Red","Blue"]},{"text":"blue it is"}]"#;
+    let script = r#"quiz SCRIPT: [{"question":{"text":"Which color?","options":["Red","Blue"]}},{"text":"blue it is"}]"#;
     claude.prompt(script).await?;
     let ask = claude.asks().await?;
     assert_eq!(ask["request"]["tool_name"], "AskUserQuestion");

@@ -230,9 +230,17 @@ impl Stage {
     }
 }
 
-/// A prompt with a script, named by its key.
-pub(crate) fn script(key: &str, steps: &Value) -> String {
-    format!("{key} SCRIPT: {steps}")
+/// A prompt with a script, named by its key. A list inside the list is one reply of a model; the scripted agent has no
+/// model and takes its steps one by one.
+pub(crate) fn script(agent: Agent, key: &str, steps: &Value) -> String {
+    let flat = |steps: &Value| -> Vec<Value> {
+        let steps = steps.as_array().into_iter().flatten();
+        steps.flat_map(|step| step.as_array().cloned().unwrap_or_else(|| vec![step.clone()])).collect()
+    };
+    match agent {
+        Agent::Scripted => format!("{key} SCRIPT: {}", Value::Array(flat(steps))),
+        Agent::Claude => format!("{key} SCRIPT: {steps}"),
+    }
 }
 
 /// The fields of a journal event.

@@ -141,8 +141,10 @@ def create(stub, campaign):
 
 def turn(stub, session):
     steps = (
-        [{"thinking": "hm"}, {"tool": "Bash", "input": {"command": "echo hi"}, "result": "hi"}],
-        [{"text": "Žluťoučký kůň 🐍"}, {"usage": {"input_tokens": 100, "output_tokens": 20}}],
+        {"thinking": "hm"},
+        {"tool": "Bash", "input": {"command": "echo hi"}, "result": "hi"},
+        {"text": "Žluťoučký kůň 🐍"},
+        {"usage": {"input_tokens": 100, "output_tokens": 20}},
     )
     message = pb.SendMessageRequest(session_id=session, message=script("turn", *steps))
     events = list(stub.SendMessage(message, timeout=WAIT))

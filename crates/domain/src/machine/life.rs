@@ -33,22 +33,44 @@ impl Step<'_> {
     }
 
     pub(super) fn launched(&mut self, pid: u32) {
-        self.record(EventKind::AgentStarted { pid });
+        if self.state().status.has_agent() {
+            self.record(EventKind::AgentStarted { pid });
+        } else {
+            // Nobody waits for it any more, and nothing may live on that nobody owns.
+            self.effects.push(Effect::Terminate(StopStep::Kill));
+        }
     }
 
     pub(super) fn launch_failed(&mut self, error: Error) {
-        self.disarm(Timer::Start);
-        self.fail(error);
+        match self.state().status {
+            Status::Starting | Status::Running | Status::Working => {
+                self.disarm_all();
+                self.fail(error);
+            }
+            // What was to be stopped never came to be.
+            Status::Stopping => {
+                self.disarm_all();
+                self.finish_stop();
+            }
+            Status::Created | Status::Stopped | Status::Failed => {}
+        }
     }
 
     pub(super) fn agent_ready(&mut self, native_session: String, model: String, version: String) {
         self.disarm(Timer::Start);
-        let untold = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
+        let prompt = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
+        let untold = self.state().untold;
         self.record(EventKind::AgentReady { native_session, model, version });
         if self.state().status != Status::Starting {
             return;
         }
-        match untold {
+        if untold.mode {
+            self.tell(AgentInput::SetMode(self.state().mode));
+        }
+        if untold.tools {
+            self.tell_tools();
+        }
+        match prompt {
             Some(prompt) => {
                 self.change_status(Status::Working, "the agent is ready and has a prompt");
                 self.tell(AgentInput::Prompt { text: prompt.text, attachments: prompt.attachments });
@@ -70,8 +92,13 @@ impl Step<'_> {
                 return Ok(());
             }
             Status::Stopping => {
+                if let Some(stopping) = &mut self.machine.stopping
+                    && stopping.then == AfterStop::Restart
+                {
+                    stopping.then = AfterStop::Stopped;
+                }
                 // A second, harder stop overtakes a graceful one.
-                if how == StopHow::Now && self.machine.stopping.as_ref().is_some_and(|stop| !stop.asked) {
+                if how == StopHow::Now && self.asked_to_leave() == Some(false) {
                     self.disarm(Timer::Grace);
                     self.ask_to_leave();
                 }
@@ -84,8 +111,10 @@ impl Step<'_> {
     }
 
     fn begin_stop(&mut self, how: StopHow, then: AfterStop, message: &str) {
-        let waits_for_turn = how == StopHow::Graceful && self.state().turn.is_some();
-        self.machine.stopping = Some(Stopping { how, then, asked: false });
+        // A prompt the agent never heard of is no work that could be waited for.
+        let at_work = self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none());
+        let waits_for_turn = how == StopHow::Graceful && at_work;
+        self.machine.stopping = Some(Stopping { then, asked: false });
         self.disarm(Timer::Start);
         self.disarm(Timer::Deadline);
         self.change_status(Status::Stopping, message);
@@ -103,6 +132,11 @@ impl Step<'_> {
         }
         self.effects.push(Effect::Terminate(StopStep::Ask));
         self.arm(Timer::Ask, limits::ASK_WAIT);
+    }
+
+    /// Returns whether the agent was asked to leave already; nothing where no stop is under way.
+    pub(super) fn asked_to_leave(&self) -> Option<bool> {
+        self.machine.stopping.as_ref().map(|stopping| stopping.asked)
     }
 
     pub(super) fn restart(&mut self, provider_config: BTreeMap<String, String>) -> Result<(), Error> {
@@ -131,31 +165,19 @@ impl Step<'_> {
         if !status.has_agent() {
             return;
         }
-        for timer in [Timer::Start, Timer::Deadline, Timer::Grace, Timer::Ask, Timer::Term, Timer::Interrupt]
-        {
-            self.disarm(timer);
-        }
+        self.disarm_all();
         self.record(EventKind::AgentExited {
             exit_code: exit.code,
             signal: exit.signal,
             message: exit.message.clone(),
         });
-        match (status, self.machine.stopping.take()) {
-            (Status::Stopping, stopping) => {
-                self.close_turn(EndReason::Interrupted, "the session was stopped");
-                match stopping.map(|stopping| stopping.then) {
-                    Some(AfterStop::Failed(error)) => self.fail(error),
-                    Some(AfterStop::Restart) => {
-                        self.change_status(Status::Stopped, "stopped to be restarted");
-                        self.launch_again();
-                    }
-                    Some(AfterStop::Stopped) | None => self.change_status(Status::Stopped, "stopped"),
-                }
-            }
-            (Status::Running, _) if exit.is_clean() => {
+        match status {
+            Status::Stopping => self.finish_stop(),
+            Status::Running if exit.is_clean() => {
+                self.withdraw_all("the agent left");
                 self.change_status(Status::Stopped, "the agent left by itself");
             }
-            (Status::Starting, _) => {
+            Status::Starting => {
                 let error =
                     Error::new(ErrorCode::CreateFailed, self.exit_text("the agent ended at start", exit));
                 self.fail(error);
@@ -165,6 +187,29 @@ impl Step<'_> {
                     Error::new(ErrorCode::ProviderCrashed, self.exit_text("the agent's process ended", exit));
                 self.fail(error);
             }
+        }
+    }
+
+    /// Does what the stop was for, now that the agent is gone.
+    fn finish_stop(&mut self) {
+        match self.machine.stopping.take().map(|stopping| stopping.then) {
+            Some(AfterStop::Failed(error)) => self.fail(error),
+            Some(AfterStop::Restart) => {
+                self.close_turn(EndReason::Interrupted, "the session was restarted");
+                self.change_status(Status::Stopped, "stopped to be restarted");
+                self.launch_again();
+            }
+            Some(AfterStop::Stopped) | None => {
+                self.close_turn(EndReason::Interrupted, "the session was stopped");
+                self.change_status(Status::Stopped, "stopped");
+            }
+        }
+    }
+
+    fn disarm_all(&mut self) {
+        for timer in [Timer::Start, Timer::Deadline, Timer::Grace, Timer::Ask, Timer::Term, Timer::Interrupt]
+        {
+            self.disarm(timer);
         }
     }
 
@@ -199,13 +244,13 @@ impl Step<'_> {
             Timer::Deadline => self.deadline_reached(),
             Timer::Grace => self.grace_ran_out(),
             Timer::Ask => {
-                if self.state().status == Status::Stopping {
+                if self.asked_to_leave() == Some(true) {
                     self.effects.push(Effect::Terminate(StopStep::Term));
                     self.arm(Timer::Term, limits::TERM_WAIT);
                 }
             }
             Timer::Term => {
-                if self.state().status == Status::Stopping {
+                if self.asked_to_leave() == Some(true) {
                     self.effects.push(Effect::Terminate(StopStep::Kill));
                 }
             }
@@ -242,7 +287,8 @@ impl Step<'_> {
     }
 
     fn grace_ran_out(&mut self) {
-        if self.state().status != Status::Stopping {
+        // The turn may have ended just before the timer was heard.
+        if self.asked_to_leave() != Some(false) {
             return;
         }
         self.machine.grace_ran_out = true;
@@ -270,10 +316,27 @@ impl Step<'_> {
         }
     }
 
+    /// The agent cannot go on. A stop that is under way remains what it was and gets there faster.
+    pub(super) fn agent_broke(&mut self, message: String) {
+        match self.state().status {
+            Status::Starting => self.end_by_force(Error::new(ErrorCode::CreateFailed, message)),
+            Status::Stopping => {
+                if let Some(stopping) = &mut self.machine.stopping {
+                    stopping.asked = true;
+                }
+                self.record(EventKind::Notice { level: Level::Warning, code: None, message });
+                self.effects.push(Effect::Terminate(StopStep::Kill));
+            }
+            Status::Running | Status::Working => {
+                self.end_by_force(Error::new(ErrorCode::ProviderCrashed, message));
+            }
+            Status::Created | Status::Stopped | Status::Failed => {}
+        }
+    }
+
     /// Kills the agent; its exit then fails the session with `error`.
-    pub(super) fn end_by_force(&mut self, error: Error) {
-        self.machine.stopping =
-            Some(Stopping { how: StopHow::Now, then: AfterStop::Failed(error), asked: true });
+    fn end_by_force(&mut self, error: Error) {
+        self.machine.stopping = Some(Stopping { then: AfterStop::Failed(error), asked: true });
         self.change_status(Status::Stopping, "ending the agent by force");
         self.effects.push(Effect::Terminate(StopStep::Kill));
     }
@@ -304,12 +367,15 @@ impl Step<'_> {
 
     pub(super) fn revived(&mut self) {
         match self.state().status {
-            Status::Stopping => self.change_status(Status::Stopped, "the daemon ended during the stop"),
-            Status::Starting | Status::Working => {
+            Status::Stopping => {
+                self.close_turn(EndReason::Interrupted, "the session was stopped");
+                self.change_status(Status::Stopped, "the daemon ended during the stop");
+            }
+            Status::Starting | Status::Running | Status::Working => {
                 self.close_turn(EndReason::Interrupted, "the daemon ended while the turn was running");
                 self.change_status(Status::Running, "taken up again after the daemon's restart");
             }
-            Status::Created | Status::Running | Status::Stopped | Status::Failed => {}
+            Status::Created | Status::Stopped | Status::Failed => {}
         }
         self.rearm_deadline();
     }

@@ -59,13 +59,19 @@ impl Step<'_> {
         by: String,
     ) -> Result<(), Error> {
         let Some(pending) = self.waiting(request)? else { return Ok(()) };
-        if decision.allows() && matches!(pending.ask, Ask::Question { .. }) {
-            return Err(Error::invalid(
-                "decision",
-                "a question is answered, not allowed; deny it to skip it",
-            ));
+        let refusal = match &pending.ask {
+            Ask::Question { .. } => Some("a question is answered, not allowed; deny it to skip it"),
+            Ask::ClientTool { .. } => Some("a tool call is returned, not allowed; deny it to refuse it"),
+            Ask::Permission(_) => None,
+        };
+        if let Some(refusal) = refusal.filter(|_| decision.allows()) {
+            return Err(Error::invalid("decision", refusal));
         }
         self.settle_permission(request, pending.native, pending.ask, decision, message, updated_input, by);
+        if decision == Decision::DenyAndStop {
+            // Agents differ in what a denial does to their turn; an interrupt ends it in all of them.
+            self.cancel_turn();
+        }
         Ok(())
     }
 
@@ -84,7 +90,9 @@ impl Step<'_> {
             Ask::Permission(permission)
                 if decision == Decision::AllowSession && self.state().grants.len() < limits::GRANTS_MAX =>
             {
-                Some(Grant::of(&permission.tool, &permission.input))
+                // What was allowed is the call as it was changed, not as it was asked for.
+                let input = updated_input.as_ref().unwrap_or(&permission.input);
+                Some(Grant::of(&permission.tool, input))
             }
             _ => None,
         };

@@ -1,1 +1,11 @@
-//! The rules, tested as scripts and by property.
+//! The rules, tested as scripts and by property. A script is a list of inputs, one a line; the expected text has one
+//! line of effects for each. `script` holds the language, the other files the rules it speaks of.
+
+mod budgets;
+mod properties;
+mod recovery;
+mod requests;
+mod script;
+mod starting;
+mod stopping;
+mod turns;

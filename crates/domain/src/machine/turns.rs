@@ -1,6 +1,6 @@
 //! Prompts, turns and what streams out of an agent while it works.
 
-use super::{Input, Step, Timer};
+use super::{Step, Timer};
 use crate::agent::{AgentEvent, AgentInput};
 use crate::command::WhenBusy;
 use crate::error::{Error, ErrorCode};
@@ -9,7 +9,7 @@ use crate::id::TurnId;
 use crate::limits;
 use crate::permission::Mode;
 use crate::session::{Launch, Status};
-use crate::turn::{EndReason, Interrupt, Origin};
+use crate::turn::{EndReason, Interrupt, Origin, Turn};
 
 impl Step<'_> {
     pub(super) fn prompt(
@@ -27,14 +27,7 @@ impl Step<'_> {
                 self.tell(AgentInput::Prompt { text, attachments });
                 Ok(())
             }
-            Status::Working if when_busy == WhenBusy::Steer => {
-                let Some(turn) = self.state().turn.as_ref().map(|turn| turn.id) else {
-                    return Err(self.wrong_state("a prompt needs a RUNNING one"));
-                };
-                self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
-                self.tell(AgentInput::Steer { text });
-                Ok(())
-            }
+            Status::Working if when_busy == WhenBusy::Steer => self.steer(text, &attachments, by),
             Status::Created => {
                 self.open_turn(Origin::Client, text, attachments, by);
                 self.launch("starting the agent for its first prompt");
@@ -51,10 +44,26 @@ impl Step<'_> {
         }
     }
 
+    /// Adds a message to the running turn.
+    fn steer(&mut self, text: String, attachments: &[Attachment], by: String) -> Result<(), Error> {
+        let Some(turn) = self.interruptible_turn().map(|turn| turn.id) else {
+            return Err(self.wrong_state("but its turn is being ended; send the message when it is RUNNING"));
+        };
+        if !attachments.is_empty() {
+            return Err(Error::invalid("attachments", "cannot be added to a running turn; wait for its end"));
+        }
+        self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
+        self.tell(AgentInput::Steer { text });
+        Ok(())
+    }
+
     /// What refuses a prompt whatever the status is.
     fn check_prompt(&self, text: &str) -> Result<(), Error> {
         if self.state().error_code == Some(ErrorCode::SessionTimeout) {
-            return Err(Error::new(ErrorCode::SessionTimeout, self.state().error.clone()));
+            return Err(Error::new(
+                ErrorCode::SessionTimeout,
+                format!("session {} has reached its timeout; restart it to go on", self.machine.spec.id),
+            ));
         }
         let (spent, budget) = (self.state().usage, self.machine.spec.max_tokens);
         if spent.exceeds(budget) {
@@ -77,18 +86,21 @@ impl Step<'_> {
         self.record(EventKind::TurnStarted { turn, origin, prompt, attachments, by });
     }
 
-    pub(super) fn cancel_turn(&mut self) -> Result<(), Error> {
-        let Some(turn) = &self.state().turn else { return Ok(()) };
-        if turn.interrupted.is_some() {
-            return Ok(());
-        }
-        if turn.untold.is_some() {
+    pub(super) fn cancel_turn(&mut self) {
+        match self.interruptible_turn() {
+            None => {}
             // The agent never heard of it, so there is nobody to interrupt.
-            self.close_turn_as(EndReason::Cancelled, "", "cancelled before the agent was ready");
-            return Ok(());
+            Some(turn) if turn.untold.is_some() => {
+                self.close_turn(EndReason::Cancelled, "cancelled before the agent was ready");
+            }
+            Some(_) => self.interrupt(Interrupt::Cancelled),
         }
-        self.interrupt(Interrupt::Cancelled);
-        Ok(())
+    }
+
+    /// Returns the open turn unless it is on its way out already, by itself or with the agent.
+    fn interruptible_turn(&self) -> Option<&Turn> {
+        let leaving = self.state().status == Status::Stopping && self.asked_to_leave() != Some(false);
+        self.state().turn.as_ref().filter(|turn| turn.interrupted.is_none() && !leaving)
     }
 
     fn interrupt(&mut self, reason: Interrupt) {
@@ -122,6 +134,7 @@ impl Step<'_> {
         if self.state().status != Status::Running {
             return Err(self.wrong_state("compaction needs a RUNNING one"));
         }
+        self.check_prompt("/compact")?;
         self.open_turn(Origin::Client, "/compact".to_owned(), Vec::new(), String::new());
         self.change_status(Status::Working, "compacting");
         self.tell(AgentInput::Compact);
@@ -144,15 +157,12 @@ impl Step<'_> {
                 self.record(EventKind::UsageReported { usage, context_tokens, context_window });
                 self.check_budget();
             }
-            AgentEvent::Broken { message } => {
-                self.end_by_force(Error::new(ErrorCode::ProviderCrashed, message));
-            }
-            AgentEvent::ToolFinished { call, ok, output } => {
-                let tool = self.state().turn.as_ref().and_then(|turn| turn.calls.get(&call)).cloned();
-                self.record(EventKind::ToolFinished { call, tool: tool.unwrap_or_default(), ok, output });
-            }
+            AgentEvent::Broken { message } => self.agent_broke(message),
+            AgentEvent::ToolStarted { .. } | AgentEvent::ToolFinished { .. } => self.agent_called(event),
             AgentEvent::Mode(mode) => {
-                if self.state().mode != mode {
+                // Autonomy is ours to decide: an agent neither takes it nor, by naming its own mode, gives it up.
+                let autonomy = [mode, self.state().mode].contains(&Mode::Autonomous);
+                if self.state().mode != mode && !autonomy {
                     self.record(EventKind::ModeChanged { mode });
                 }
             }
@@ -165,6 +175,24 @@ impl Step<'_> {
         }
     }
 
+    /// Takes in the start or the end of a call. A call lives within one turn, starts once and finishes once; whatever
+    /// does not fit is kept beside the journal's calls instead of among them.
+    fn agent_called(&mut self, event: AgentEvent) {
+        let (AgentEvent::ToolStarted { call, .. } | AgentEvent::ToolFinished { call, .. }) = &event else {
+            return;
+        };
+        let turn = self.state().turn.as_ref();
+        let started = turn.and_then(|turn| turn.calls.get(call)).cloned();
+        let record = match (event, started) {
+            (event @ AgentEvent::ToolStarted { .. }, None) if turn.is_some() => plain_record(event),
+            (AgentEvent::ToolFinished { call, ok, output }, Some(tool)) => {
+                EventKind::ToolFinished { call, tool, ok, output }
+            }
+            (other, _) => out_of_place(&other),
+        };
+        self.record(record);
+    }
+
     fn agent_began_turn(&mut self) {
         if self.state().turn.is_none() && self.state().status == Status::Running {
             self.open_turn(Origin::Agent, String::new(), Vec::new(), String::new());
@@ -173,7 +201,8 @@ impl Step<'_> {
     }
 
     fn agent_ended_turn(&mut self, reason: EndReason, text: String, error: String) {
-        let Some(turn) = &self.state().turn else { return };
+        // The agent cannot end what it has not heard of yet; it speaks of something older.
+        let Some(turn) = self.state().turn.as_ref().filter(|turn| turn.untold.is_none()) else { return };
         let reason = match (turn.interrupted, reason) {
             (Some(Interrupt::Cancelled), EndReason::Failed | EndReason::Cancelled) => EndReason::Cancelled,
             (Some(Interrupt::BudgetExceeded), EndReason::Failed | EndReason::Cancelled) => {
@@ -185,7 +214,7 @@ impl Step<'_> {
         self.close_turn_as(reason, &text, &error);
         match self.state().status {
             Status::Working => self.change_status(Status::Running, "the turn ended"),
-            Status::Stopping if self.machine.stopping.as_ref().is_some_and(|stop| !stop.asked) => {
+            Status::Stopping if self.asked_to_leave() == Some(false) => {
                 self.disarm(Timer::Grace);
                 self.ask_to_leave();
             }
@@ -193,22 +222,25 @@ impl Step<'_> {
         }
     }
 
-    fn check_budget(&mut self) {
+    pub(super) fn check_budget(&mut self) {
         let budget = self.machine.spec.max_tokens;
         if !self.state().usage.exceeds(budget) {
             return;
         }
-        let Some(turn) = &self.state().turn else { return };
-        if turn.interrupted.is_some() {
-            return;
-        }
+        let Some(turn) = self.interruptible_turn() else { return };
+        let untold = turn.untold.is_some();
         let spent = self.state().usage.budgeted_tokens();
+        let message = format!("the session has used {spent} of its {budget} tokens; the turn is ended");
         self.record(EventKind::Notice {
             level: Level::Error,
             code: Some(ErrorCode::BudgetExceeded),
-            message: format!("the session has used {spent} of its {budget} tokens; the turn is ended"),
+            message: message.clone(),
         });
-        self.interrupt(Interrupt::BudgetExceeded);
+        if untold {
+            self.close_turn(EndReason::BudgetExceeded, &message);
+        } else {
+            self.interrupt(Interrupt::BudgetExceeded);
+        }
     }
 
     /// Ends what is open in the turn and the turn itself; does nothing without one.
@@ -256,6 +288,18 @@ fn plain_record(event: AgentEvent) -> EventKind {
         AgentEvent::Logged(line) => EventKind::AgentLogged { line },
         AgentEvent::Unparsed { raw, length } => EventKind::Unparsed { raw, length },
         // The rest has rules of its own and never comes here; kept visible instead of lost.
-        other => EventKind::Unparsed { raw: format!("{:?}", Input::Agent(other)), length: None },
+        other => out_of_place(&other),
     }
+}
+
+/// What was understood but fits nowhere, such as the result of a call that ended with its turn.
+fn out_of_place(event: &AgentEvent) -> EventKind {
+    let mut raw = format!("{event:?}");
+    let length = raw.len();
+    let mut kept = length.min(limits::UNPARSED_MAX_BYTES);
+    while !raw.is_char_boundary(kept) {
+        kept -= 1;
+    }
+    raw.truncate(kept);
+    EventKind::Unparsed { raw, length: (kept < length).then_some(length as u64) }
 }

@@ -65,7 +65,7 @@ enum Over {
 pub(super) async fn greet(dir: &Path, epoch: u64) -> io::Result<Greeting> {
     time::timeout(ATTACH_TIMEOUT, greet_patiently(dir, epoch))
         .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        .map_err(|_| io::ErrorKind::TimedOut.into())
 }
 
 /// Keeps the connection for as long as the shim lives and obeys us and the link wants it.
@@ -105,41 +105,41 @@ async fn stay(
             Over::Broken => {}
         }
         match greet_patiently(dir, epoch).await {
-            Ok(Greeting::Welcomed(again, welcome)) => {
+            Greeting::Welcomed(again, welcome) => {
                 connection = again;
                 outbox.rewind(welcome.last_write_id);
                 state.send_modify(|state| state.head = state.head.max(welcome.head));
             }
-            Ok(Greeting::Refused(refusal)) => return Some(Reach::Refused(refusal)),
-            Ok(Greeting::Gone) => return Some(Reach::Gone),
-            Err(error) => {
-                // The directory itself cannot be read any more; neither can the spool.
-                tracing::warn!(dir = %dir.display(), %error, "the shim cannot be reached");
-                return Some(Reach::Gone);
-            }
+            Greeting::Refused(refusal) => return Some(Reach::Refused(refusal)),
+            Greeting::Gone => return Some(Reach::Gone),
         }
     }
 }
 
-async fn greet_patiently(dir: &Path, epoch: u64) -> io::Result<Greeting> {
+async fn greet_patiently(dir: &Path, epoch: u64) -> Greeting {
     let mut pause = CONNECT_RETRY;
     let mut asked = false;
     loop {
-        match connect(dir).await {
-            Ok(stream) => match Connection::open(stream, epoch).await {
-                Ok(greeting) => return Ok(greeting),
-                Err(error) => tracing::debug!(dir = %dir.display(), %error, "the shim did not welcome us"),
-            },
-            Err(error) => tracing::debug!(dir = %dir.display(), %error, "the shim's socket does not answer"),
+        let greeted = match connect(dir).await {
+            Ok(stream) => Connection::open(stream, epoch).await,
+            Err(error) => Err(error),
+        };
+        match greeted {
+            Ok(greeting) => return greeting,
+            Err(error) => tracing::debug!(dir = %dir.display(), %error, "the shim did not answer"),
         }
-        let holder = scan::lock_holder(dir)?;
-        let Some(holder) = holder else { return Ok(Greeting::Gone) };
-        if pause > CONNECT_RETRY && !asked {
-            // The socket's name may have been deleted under a living shim; it binds a new one when asked.
-            asked = true;
-            if let Some(shim) = holder.pid.and_then(proc_table::find) {
-                proc_table::signal(&shim, libc::SIGUSR1);
+        match scan::lock_holder(dir) {
+            Ok(None) => return Greeting::Gone,
+            Ok(Some(holder)) if pause > CONNECT_RETRY && !asked => {
+                // The socket's name may have been deleted under a living shim; it binds a new one when asked.
+                asked = true;
+                if let Some(shim) = holder.pid.and_then(proc_table::find) {
+                    proc_table::signal(&shim, libc::SIGUSR1);
+                }
             }
+            Ok(Some(_)) => {}
+            // Not being able to look (out of descriptors) does not mean that the shim is gone.
+            Err(error) => tracing::warn!(dir = %dir.display(), %error, "the shim's lock cannot be looked at"),
         }
         time::sleep(pause).await;
         pause = (pause * 2).min(CONNECT_RETRY_MAX);

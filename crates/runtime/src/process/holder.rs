@@ -140,7 +140,8 @@ async fn run_shim(
 ) -> io::Result<String> {
     let mut command = Command::new(shim_exe);
     command.arg("shim").arg("--dir").arg(std::path::absolute(dir)?).arg("--cwd").arg(&plan.cwd);
-    command.arg("--linger-secs").arg(limits.linger.as_secs().to_string());
+    // Never zero: between its start and our connection the shim has no daemon.
+    command.arg("--linger-secs").arg(limits.linger.as_secs().max(1).to_string());
     command.arg("--spool-max").arg(limits.spool_bytes_max.to_string());
     command.arg("--").arg(&plan.program).args(&plan.args);
     command.env_clear().envs(plan.env.iter().map(|(name, value)| (name, value)));

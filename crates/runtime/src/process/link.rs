@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shim::Position;
 use shim::frame::{Refusal, Target, ToShim, Welcome};
 use shim::record::{Exit, Fault, Input, Meta, Stream};
-use shim::spool::{Batch, Reader, Step, segment_name, segment_number};
+use shim::spool::{Batch, Reader, Step, read_meta, segment_name, segment_number};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time;
@@ -18,6 +18,7 @@ use super::connection::{self, Greeting, Reach, State};
 use super::limits::LOOK_INTERVAL;
 use super::outbox::{Outbox, WriteError};
 use super::scan;
+use super::spool::Spool;
 
 /// Why an agent cannot be attached to.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +42,7 @@ pub enum Next {
     Corrupt { at: Position, fault: Fault },
     /// Another daemon has taken over; this one must not touch the agent any more.
     Refused(Refusal),
-    /// The spool's files cannot be read. Asking again tries again.
+    /// The spool's files cannot be read. Asking again tries again, after a pause.
     Unreadable(io::Error),
 }
 
@@ -57,7 +58,7 @@ pub enum End {
 /// The daemon's hold on one agent.
 pub struct Link {
     dir: PathBuf,
-    reader: Reader,
+    spool: Spool,
     welcome: Option<Welcome>,
     meta: Option<Meta>,
     exit: Option<Exit>,
@@ -104,6 +105,7 @@ impl Link {
     /// `epoch` must not be lower than that of any daemon before; an equal one takes over.
     pub async fn attach(dir: &Path, from: Position, epoch: u64) -> Result<Link, AttachError> {
         let dir = std::path::absolute(dir)?;
+        std::fs::metadata(&dir)?;
         let greeting = match scan::is_held(&dir)? {
             true => connection::greet(&dir, epoch).await?,
             false => Greeting::Gone,
@@ -126,33 +128,31 @@ impl Link {
             }
         };
         let last_write_id = welcome.map_or(0, |welcome| welcome.last_write_id);
-        let meta = read_meta(&dir, from);
-        let reader = Reader::new(&dir, from);
-        Ok(Link { dir, reader, welcome, meta, exit: None, last_write_id, controls, state, keeper })
+        // Only a hint, refreshed by the records themselves; an unreadable spool shows when it is read.
+        let meta = read_meta(&dir, from.segment).unwrap_or_default();
+        let spool = Spool::new(Reader::new(&dir, from));
+        Ok(Link { dir, spool, welcome, meta, exit: None, last_write_id, controls, state, keeper })
     }
 
-    /// Waits for what comes next. Cancel-safe: what was not returned is read again.
+    /// Waits for what comes next. Cancel-safe: what was not returned is returned by the next call.
     pub async fn next(&mut self) -> Next {
         loop {
             // Taken before reading: what is announced later wakes us again.
-            let state = *self.state.borrow_and_update();
+            let newest = *self.state.borrow_and_update();
+            let (state, step) = self.spool.step(newest).await;
+            let at = self.spool.position();
             let is_gone = state.reach == Reach::Gone;
-            match self.reader.step() {
+            match step {
                 Ok(Step::Records(batch)) => {
                     self.observe(&batch);
                     return Next::Records(batch);
                 }
                 Ok(Step::Corrupt { at, fault }) => return Next::Corrupt { at, fault },
                 // The shim says that whole records are here.
-                Ok(Step::Torn(fault)) if state.head > self.reader.position() => {
-                    return Next::Corrupt { at: self.reader.position(), fault };
+                Ok(Step::Torn(fault)) if state.head > at => return Next::Corrupt { at, fault },
+                Ok(Step::Dry | Step::Torn(_)) if is_gone || self.exit.is_some() => {
+                    return Next::Ended(self.end());
                 }
-                Ok(Step::Torn(fault)) if is_gone => match self.reader.verdict(fault) {
-                    Ok(Step::Corrupt { at, fault }) => return Next::Corrupt { at, fault },
-                    Ok(_) => return Next::Ended(self.end()),
-                    Err(error) => return Next::Unreadable(error),
-                },
-                Ok(Step::Dry) if is_gone || self.exit.is_some() => return Next::Ended(self.end()),
                 Ok(Step::Dry) if self.welcome.is_some_and(|welcome| welcome.exited) => {
                     // Attached behind the exit record: it was committed, but not acknowledged.
                     if let End::Exited(exit) = self.end() {
@@ -165,8 +165,13 @@ impl Link {
             if let Reach::Refused(refusal) = state.reach {
                 return Next::Refused(refusal);
             }
-            // A closed channel, like the time running out, only means to look again.
-            let _ = time::timeout(LOOK_INTERVAL, self.state.changed()).await;
+            if state == newest {
+                // The time running out only means to look again.
+                if let Ok(Err(_)) = time::timeout(LOOK_INTERVAL, self.state.changed()).await {
+                    // Nobody announces anything any more (the runtime is being shut down): do not spin.
+                    time::sleep(LOOK_INTERVAL).await;
+                }
+            }
         }
     }
 
@@ -217,12 +222,12 @@ impl Link {
 
     /// The place before the next record.
     pub fn position(&self) -> Position {
-        self.reader.position()
+        self.spool.position()
     }
 
     /// Deletes the segments before `segment`. Call it only when what they held is committed.
     pub fn discard_before(&self, segment: u32) -> io::Result<()> {
-        discard_before(&self.dir, segment.min(self.reader.position().segment))
+        discard_before(&self.dir, segment.min(self.spool.position().segment))
     }
 
     /// Lets go of the agent once what is urgent has been sent (an acknowledgement, a signal). Dropping the link
@@ -254,7 +259,7 @@ impl Link {
     /// How it ended: the exit record, even if it lies before the place this link was attached at.
     fn end(&mut self) -> End {
         if self.exit.is_none() {
-            self.exit = find_exit(&self.dir, self.reader.position());
+            self.exit = find_exit(&self.dir, self.spool.position());
         }
         self.exit.map_or(End::ShimLost, End::Exited)
     }
@@ -265,16 +270,6 @@ impl Drop for Link {
         // The keeper sends what is urgent and ends by itself.
         self.controls.outbox.finish();
     }
-}
-
-/// Who the agent is, from the first record of the segment at `from`. Only a hint until it is read in order.
-fn read_meta(dir: &Path, from: Position) -> Option<Meta> {
-    let mut reader = Reader::new(dir, Position { segment: from.segment, offset: 0 });
-    let Ok(Step::Records(batch)) = reader.step() else { return None };
-    batch
-        .records()
-        .find(|record| record.stream == Stream::Meta)
-        .and_then(|record| Meta::decode(record.payload))
 }
 
 /// The exit record before `end`, which can only be in the last segment.

@@ -1,5 +1,14 @@
 //! Tests of agent processes with real ones. The test binary is its own shim: see `reexec`.
 
 mod basics;
+mod crashes;
+mod damage;
+mod disk;
+mod endings;
+mod fencing;
+mod large;
+mod lines;
+mod reconnect;
 pub(crate) mod reexec;
+mod sending;
 pub(crate) mod support;

@@ -64,9 +64,12 @@ fn members<'a>(all: &'a [Process], meta: &Meta, mark: &Mark) -> Vec<&'a Process>
                 || bears(process, mark)
         })
         .collect();
+    // Whoever asks is not part of it, even if it was started from inside an agent.
+    let own = std::process::id() as i32;
     let numbers: Vec<i32> = roots.iter().map(|process| process.pid).collect();
     let mut found = proc_table::descendants(all, &numbers);
     found.extend(roots.into_iter().filter(|process| !process.is_zombie));
+    found.retain(|process| process.pid != own);
     found
 }
 

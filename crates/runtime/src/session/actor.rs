@@ -2,6 +2,7 @@
 //! decided, and only then shows and does it. The only code that changes a session.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use domain::event::Level;
 use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
@@ -44,6 +45,8 @@ pub(crate) struct Actor {
     stream: Arc<Stream>,
     mailbox: mpsc::Receiver<Message>,
     snapshot: watch::Sender<Arc<Snapshot>>,
+    /// Told to handles, so that a calling process can be known for an agent's.
+    pub(super) holder_pid: Arc<AtomicU32>,
 }
 
 /// What must be put back when a command could not be written.
@@ -66,7 +69,9 @@ impl Actor {
         let stream = services.journal.stream(&id, row.key, row.last_seq);
         let machine = Machine::restore(row.spec, row.state);
         let (snapshot, watcher) = watch::channel(Arc::new(snapshot_of(&machine, row.last_seq)));
+        let holder_pid = Arc::new(AtomicU32::new(0));
         let actor = Self {
+            holder_pid: Arc::clone(&holder_pid),
             services: Arc::clone(services),
             machine,
             agent: Agent::None,
@@ -81,7 +86,7 @@ impl Actor {
             snapshot,
         };
         let task = tokio::spawn(actor.live(beginning, row.spool));
-        (SessionHandle { id, mailbox: sender, stream, snapshot: watcher }, task)
+        (SessionHandle { id, mailbox: sender, stream, snapshot: watcher, holder_pid }, task)
     }
 
     async fn live(mut self, beginning: Beginning, mark: SpoolMark) {

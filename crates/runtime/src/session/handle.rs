@@ -1,6 +1,7 @@
 //! All that a surface ever holds of a session.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::{Command, Error, ErrorCode, Event, SessionId, SessionSpec, State, Status, StopHow};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -41,9 +42,17 @@ pub struct SessionHandle {
     pub(crate) mailbox: mpsc::Sender<Message>,
     pub(crate) stream: Arc<Stream>,
     pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// The process that holds the agent; 0: none.
+    pub(crate) holder_pid: Arc<AtomicU32>,
 }
 
 impl SessionHandle {
+    /// Returns whether a process is this session's agent or holds it.
+    pub fn is_process(&self, pid: u32) -> bool {
+        pid != 0
+            && (self.holder_pid.load(Ordering::Relaxed) == pid || self.snapshot.borrow().state.pid == pid)
+    }
+
     pub fn id(&self) -> &SessionId {
         &self.id
     }

@@ -1,6 +1,7 @@
 //! Beginning and ending runs of an agent: launching it, finding it again after the daemon's death, ending it.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use domain::{AgentEvent, Error, ErrorCode, Exit, Input, SessionId, StopStep};
 use tokio::sync::mpsc;
@@ -60,6 +61,7 @@ impl Actor {
             .await
             .map_err(|error| spawn_error(&program, &error))?;
         let pid = link.agent_pid().unwrap_or(0);
+        self.holder_pid.store(link.shim_pid().unwrap_or(0), Ordering::Relaxed);
         self.agent = Agent::Process(Box::new(ProcessAgent::new(link, launch.codec, dir)));
         Ok(pid)
     }
@@ -93,6 +95,7 @@ impl Actor {
             Ok(Ok(link)) => {
                 let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry);
                 let pid = agent.link.agent_pid().unwrap_or(0);
+                self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
                 self.agent = Agent::Process(Box::new(agent));
                 if greeted { Reattached::Held } else { Reattached::Ungreeted { pid } }
             }
@@ -138,6 +141,7 @@ impl Actor {
     pub(super) async fn release_agent(&mut self, end: End) {
         let Agent::Process(process) = std::mem::replace(&mut self.agent, Agent::None) else { return };
         let ProcessAgent { link, dir, .. } = *process;
+        self.holder_pid.store(0, Ordering::Relaxed);
         match end {
             // Unreachable means gone, and then there is nobody to tell.
             End::Exited(_) => {

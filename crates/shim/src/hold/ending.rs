@@ -24,15 +24,13 @@ impl Killing {
     }
 }
 
-/// Signals every living descendant of this process; returns how many there were.
-pub(super) fn signal_tree(signo: i32) -> usize {
-    // /proc missing means that the tree cannot be seen at all; the agent itself is then killed by its number.
-    let Ok(all) = proc_table::list() else { return 0 };
-    let tree = proc_table::descendants(&all, &[process::id() as i32]);
-    for process in &tree {
+/// Signals every living descendant of this process once.
+pub(super) fn signal_tree(signo: i32) {
+    // Without /proc the tree cannot be seen; the agent itself can still be signalled alone.
+    let Ok(all) = proc_table::list() else { return };
+    for process in proc_table::descendants(&all, &[process::id() as i32]) {
         proc_table::signal(process, signo);
     }
-    tree.len()
 }
 
 impl Hold {
@@ -52,7 +50,11 @@ impl Hold {
         };
         let resists = now.saturating_sub(killing.since_ns) >= ns(KILL_QUICK_MAX);
         killing.next_pass_ns = now + ns(if resists { KILL_PASS_SLOW_INTERVAL } else { KILL_PASS_INTERVAL });
-        if signal_tree(libc::SIGKILL) == 0 {
+        let left = proc_table::below(process::id() as i32).unwrap_or_default();
+        for process in &left {
+            proc_table::signal(process, libc::SIGKILL);
+        }
+        if left.is_empty() {
             self.killing = None;
         }
     }
@@ -60,6 +62,9 @@ impl Hold {
     /// Reaps whoever has ended: the agent, and the orphans it left to us.
     pub(super) fn reap(&mut self, now: u64) {
         while let Some(ended) = sys::reap() {
+            if let Some(killing) = &mut self.killing {
+                killing.next_pass_ns = now;
+            }
             if ended.pid == self.agent.pid && matches!(self.phase, Phase::Running) {
                 let exit = Exit { code: ended.code, signal: ended.signal, lost_bytes: 0 };
                 self.phase = Phase::Ending { exit, deadline_ns: now + ns(DRAIN_MAX) };
@@ -72,8 +77,9 @@ impl Hold {
     pub(super) fn finish_if_ended(&mut self, now: u64) {
         let Phase::Ending { mut exit, deadline_ns } = self.phase else { return };
         let is_drained = self.agent.stdout.is_none() && self.agent.stderr.is_none() && self.stalled.is_none();
+        let is_complete = is_drained && self.killing.is_none();
         let is_late = now >= deadline_ns;
-        if !(is_drained && self.killing.is_none() || is_late && now >= self.retry_at_ns) {
+        if !is_complete && !is_late {
             return;
         }
         while self.stalled.is_none() {
@@ -86,18 +92,17 @@ impl Hold {
         if is_late {
             self.drain_at_once(now);
             exit.lost_bytes += self.give_up_output(now);
-            self.phase = Phase::Ending { exit, deadline_ns };
         }
         self.home.free_reserve();
         match self.spool.append(Stream::Exit, &exit.encode(), now) {
             Ok(()) => {
                 // A failed flush leaves the record in the file for every reader but a power cut.
                 let _ = self.spool.sync();
-                self.phase = Phase::Exited;
+                self.phase = Phase::Exited { since_ns: now };
                 self.agent.stdin = None;
             }
             Err(_) => {
-                self.retry_at_ns = now + ns(STALL_RETRY);
+                self.phase = Phase::Ending { exit, deadline_ns: now + ns(STALL_RETRY) };
                 self.check_home(now);
             }
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Position, segment_name, segment_number};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEGMENT_BYTES_MAX};
-use crate::record::{Fault, HEADER_LEN, Parsed, Stream, parse};
+use crate::record::{Fault, HEADER_LEN, Meta, Parsed, Stream, parse};
 
 /// Some records, their bytes, and the place after them.
 #[derive(Debug)]
@@ -179,10 +179,12 @@ impl Reader {
         bytes.truncate(got);
         let (entries, used, stop) = self.collect(&bytes);
         if entries.is_empty() {
-            return Ok(Step::Torn(match stop {
-                Parsed::Bad(fault) => fault,
-                Parsed::Whole(_) | Parsed::Partial => Fault::CutShort,
-            }));
+            return Ok(match stop {
+                // Whole, so nothing more will come that could mend it.
+                Parsed::Bad(fault @ Fault::Sequence { .. }) => Step::Corrupt { at: self.at, fault },
+                Parsed::Bad(fault) => Step::Torn(fault),
+                Parsed::Whole(_) | Parsed::Partial => Step::Torn(Fault::CutShort),
+            });
         }
         self.next_seq = entries.last().map(|entry| entry.seq + 1);
         self.at.offset += used as u64;
@@ -217,6 +219,21 @@ impl Reader {
         (entries, used, Parsed::Partial)
     }
 }
+
+/// Who wrote a segment: its first record, without reading more. `None` if there is none that can be read.
+pub fn read_meta(dir: &Path, segment: u32) -> io::Result<Option<Meta>> {
+    let mut bytes = [0; META_READ_BYTES];
+    let got = read_at_most(&File::open(dir.join(segment_name(segment)))?, &mut bytes, 0)?;
+    Ok(match parse(&bytes[..got]) {
+        Parsed::Whole(header) if header.stream == Stream::Meta => {
+            Meta::decode(&bytes[HEADER_LEN..HEADER_LEN + header.len as usize])
+        }
+        _ => None,
+    })
+}
+
+/// Room for a meta record with much appended to it.
+const META_READ_BYTES: usize = 512;
 
 /// Fills `bytes` as far as the file goes.
 fn read_at_most(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -25,6 +25,8 @@ pub(crate) struct Writer {
     full: VecDeque<(u32, u64)>,
     full_bytes: u64,
     dirty_since_ns: Option<u64>,
+    /// The current segment's name is not yet on stable storage.
+    is_name_dirty: bool,
 }
 
 impl Writer {
@@ -41,6 +43,7 @@ impl Writer {
             full: VecDeque::new(),
             full_bytes: 0,
             dirty_since_ns: None,
+            is_name_dirty: true,
         })
     }
 
@@ -72,12 +75,18 @@ impl Writer {
         self.dirty_since_ns
     }
 
-    /// Flushes the current segment.
+    /// Flushes the current segment, and its name the first time.
     ///
     /// After a failed flush the kernel may have dropped the pages and will report success next time, so the
     /// segment is closed and not trusted with more.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.dirty_since_ns = None;
+        if std::mem::take(&mut self.is_name_dirty)
+            && let Ok(dir) = File::open(".")
+        {
+            // Not every file system can flush a directory; most flush a new name with its file.
+            let _ = dir.sync_all();
+        }
         let flushed = self.file.sync_data();
         if flushed.is_err() && self.head.offset > 0 {
             self.switch_segment()?;
@@ -109,6 +118,7 @@ impl Writer {
     fn switch_segment(&mut self) -> io::Result<()> {
         let next = self.head.segment + 1;
         self.file = create_segment(next)?;
+        self.is_name_dirty = true;
         self.full.push_back((self.head.segment, self.head.offset));
         self.full_bytes += self.head.offset;
         self.head = Position { segment: next, offset: 0 };
@@ -143,15 +153,10 @@ impl Writer {
 
 /// Creates a segment; `AlreadyExists` means that an earlier agent's spool is still here.
 fn create_segment(segment: u32) -> io::Result<File> {
-    let file = OpenOptions::new()
+    OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
-        .open(segment_name(segment))?;
-    // The name must survive a power cut as well as the bytes. Not every file system can flush a directory.
-    if let Ok(dir) = File::open(".") {
-        let _ = dir.sync_all();
-    }
-    Ok(file)
+        .open(segment_name(segment))
 }

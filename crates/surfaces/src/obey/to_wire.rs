@@ -149,6 +149,8 @@ pub(super) struct TurnActivity {
     text: String,
     tokens_input: u64,
     tokens_output: u64,
+    /// The session is being stopped: a turn that is cut by that has no answer.
+    stopping: bool,
     failure: Option<Error>,
 }
 
@@ -209,6 +211,7 @@ impl TurnActivity {
     ) -> Flow {
         match reason {
             EndReason::Completed | EndReason::LimitReached | EndReason::Refused => {}
+            EndReason::Cancelled if self.stopping => return Flow::More,
             // The session's own end follows and says why.
             EndReason::Interrupted => {
                 if !error.is_empty() {
@@ -237,6 +240,7 @@ impl TurnActivity {
     /// A session that ends takes the stream with it.
     fn take_status(&mut self, kind: &EventKind) -> Flow {
         let EventKind::StatusChanged { to, message, code, .. } = kind else { return Flow::More };
+        self.stopping |= *to == Status::Stopping;
         if !to.is_terminal() {
             return Flow::More;
         }

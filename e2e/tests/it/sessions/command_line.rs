@@ -28,7 +28,7 @@ async fn a_session_lives_its_life_on_the_command_line(agent: Agent) -> Result<()
     assert!(list.stdout.contains("worker"), "{list:?}");
     let info = cli.json(&["session", "info", &id]).await?;
     assert!(info.to_string().contains(&id), "{info}");
-    let prompt = script("hello", &json!([{"text": "Hello from the agent."}]));
+    let prompt = script(agent, "hello", &json!([{"text": "Hello from the agent."}]));
     let sent = cli.ok(&["session", "send", "worker", &prompt]).await?;
     assert!(sent.stdout.contains("Hello from the agent."), "{sent:?}");
     let log = cli.ok(&["session", "log", &id, "--json"]).await?;
@@ -48,14 +48,15 @@ async fn a_request_is_approved_on_the_command_line(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let cli = stage.cli();
     let step = json!({"tool": "Bash", "input": {"command": "touch made"}, "ask": true, "result": "ok"});
-    let id = create(&stage, &["--message", &script("ask", &json!([step, {"text": "made it"}]))]).await?;
+    let id =
+        create(&stage, &["--message", &script(agent, "ask", &json!([step, {"text": "made it"}]))]).await?;
     stage.wait_for_request(&id).await?;
     let waiting = cli.ok(&["session", "requests", &id]).await?;
     assert!(waiting.stdout.contains("Bash"), "{waiting:?}");
     cli.ok(&["session", "approve", &id]).await?;
     stage.wait_for_text(&id, "made it").await?;
     stage.wait_for(&id, "turn_ended", |_| true).await?;
-    let prompt = script("deny", &json!([step, {"text": "fine"}]));
+    let prompt = script(agent, "deny", &json!([step, {"text": "fine"}]));
     let sent = cli.spawn(&["session", "send", &id, &prompt]).await?;
     stage.wait_for(&id, "request_opened", |event| event["request"] != "req_1").await?;
     cli.ok(&["session", "deny", &id, "--message", "no"]).await?;
@@ -69,7 +70,8 @@ async fn a_watch_ends_with_its_session(agent: Agent) -> Result<()> {
     let cli = stage.cli();
     let id = create(&stage, &[]).await?;
     let mut watch = cli.spawn(&["session", "watch", &id, "--json"]).await?;
-    cli.ok(&["session", "send", &id, &script("hi", &json!([{"text": "seen by the watcher"}]))]).await?;
+    cli.ok(&["session", "send", &id, &script(agent, "hi", &json!([{"text": "seen by the watcher"}]))])
+        .await?;
     watch.wait_for_line("the turn", |line| line.contains("turn_ended")).await?;
     cli.ok(&["session", "stop", &id, "--force"]).await?;
     let output = watch.finish().await.context("the watch must end")?;

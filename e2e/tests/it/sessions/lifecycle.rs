@@ -29,7 +29,9 @@ async fn stuck(
     stage: &Stage,
     id: &str,
 ) -> Result<tonic::Streaming<wire::obey::local::v1::SessionActivityEvent>> {
-    let turn = stage.send(id, &script("stuck", &json!([[{"text": "half a "}, {"hang": true}]]))).await?;
+    let turn = stage
+        .send(id, &script(stage.agent, "stuck", &json!([[{"text": "half a "}, {"hang": true}]])))
+        .await?;
     stage.wait_for_text(id, "half a").await?;
     Ok(turn)
 }
@@ -46,7 +48,7 @@ async fn an_interrupt_ends_the_turn_and_the_next_one_works(agent: Agent) -> Resu
         stage.world.model().wait_for_request(|request| request.outcome == Outcome::ClientGone).await?;
     }
     assert_eq!(stage.info(&id).await?.status(), SessionStatus::Running);
-    let next = stage.turn(&id, &script("next", &json!([{"text": "still here"}]))).await?;
+    let next = stage.turn(&id, &script(agent, "next", &json!([{"text": "still here"}]))).await?;
     assert_eq!(contents(&next, ActivityType::Completion), "still here");
     stage.close().await
 }
@@ -55,7 +57,7 @@ async fn an_interrupt_without_a_turn_changes_nothing(agent: Agent) -> Result<()>
     let stage = stage!(agent);
     let id = stage.create().await?;
     assert!(!stage.cancel(&id).await?);
-    let next = stage.turn(&id, &script("next", &json!([{"text": "fine"}]))).await?;
+    let next = stage.turn(&id, &script(agent, "next", &json!([{"text": "fine"}]))).await?;
     assert_eq!(contents(&next, ActivityType::Completion), "fine");
     stage.close().await
 }
@@ -65,7 +67,7 @@ async fn a_graceful_stop_lets_the_turn_end(agent: Agent) -> Result<()> {
     let id = stage.create().await?;
     let gate = stage.world.path("gate");
     let steps = json!([[{"text": "before "}, {"wait_file": gate}, {"text": "after"}]]);
-    let turn = stage.send(&id, &script("long", &steps)).await?;
+    let turn = stage.send(&id, &script(agent, "long", &steps)).await?;
     stage.wait_for_text(&id, "before").await?;
     let (stopped, events) = tokio::join!(stage.stop(&id, true), async {
         stage.wait_for_status(&id, "STOPPING").await?;
@@ -118,13 +120,13 @@ async fn a_stopped_session_stays_stopped(agent: Agent) -> Result<()> {
 async fn a_restart_keeps_the_id_and_counts(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    stage.turn(&id, &script("one", &json!([{"text": "remember me"}]))).await?;
+    stage.turn(&id, &script(agent, "one", &json!([{"text": "remember me"}]))).await?;
     stage.stop(&id, true).await?;
     let restarted = stage.restart(&id).await?;
     assert_eq!((restarted.id.as_str(), restarted.restart_count), (id.as_str(), 1));
     assert_eq!(restarted.status(), SessionStatus::Running);
     assert!(restarted.ended_at.is_none(), "{restarted:?}");
-    let events = stage.turn(&id, &script("two", &json!([{"text": "back"}]))).await?;
+    let events = stage.turn(&id, &script(agent, "two", &json!([{"text": "back"}]))).await?;
     assert_eq!(contents(&events, ActivityType::Completion), "back");
     if agent == Agent::Claude {
         let history = stage.world.model().requests_for("two")[0].body["messages"].to_string();
@@ -141,7 +143,7 @@ async fn a_crash_fails_the_turn_and_the_session(agent: Agent) -> Result<()> {
     let id = stage.create().await?;
     let turn = match agent {
         Agent::Scripted => {
-            stage.send(&id, &script("crash", &json!([{"text": "half a "}, {"crash": 3}]))).await?
+            stage.send(&id, &script(agent, "crash", &json!([{"text": "half a "}, {"crash": 3}]))).await?
         }
         Agent::Claude => {
             let turn = stuck(&stage, &id).await?;
@@ -160,7 +162,7 @@ async fn a_crash_fails_the_turn_and_the_session(agent: Agent) -> Result<()> {
     assert!(info.ended_at.is_some());
     let restarted = stage.restart(&id).await?;
     assert_eq!((restarted.restart_count, restarted.status()), (1, SessionStatus::Running));
-    let events = stage.turn(&id, &script("after", &json!([{"text": "alive"}]))).await?;
+    let events = stage.turn(&id, &script(agent, "after", &json!([{"text": "alive"}]))).await?;
     assert_eq!(contents(&events, ActivityType::Completion), "alive");
     stage.close().await
 }
@@ -178,7 +180,7 @@ async fn watchers_see_every_change_and_end_with_the_session(agent: Agent) -> Res
     );
     let watch = WatchSessionRequest { session_id: id.clone() };
     let one = stage.clients.local.clone().watch_session(watch).await?.into_inner();
-    stage.turn(&id, &script("one", &json!([{"text": "hi"}]))).await?;
+    stage.turn(&id, &script(agent, "one", &json!([{"text": "hi"}]))).await?;
     stage.stop(&id, true).await?;
     let seen = collect(one).await.context("the watch must end with the session")?;
     let last = seen.last().context("nothing was seen")?;

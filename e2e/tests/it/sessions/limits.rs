@@ -18,7 +18,11 @@ async fn a_used_up_budget_refuses_the_next_prompt(agent: Agent) -> Result<()> {
     assert_eq!(session.max_tokens, 1000);
     let id = session.id;
     let spend = |key: &str, input: u64| {
-        script(key, &json!([[{"text": "ok"}, {"usage": {"input_tokens": input, "output_tokens": 10}}]]))
+        script(
+            agent,
+            key,
+            &json!([[{"text": "ok"}, {"usage": {"input_tokens": input, "output_tokens": 10}}]]),
+        )
     };
     stage.turn(&id, &spend("one", 500)).await?;
     // The turn that crosses the line may end either way; what it used is counted.
@@ -36,10 +40,10 @@ async fn a_timeout_fails_the_session(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut request = stage.new_session();
     // Long enough for a real agent to start on a busy machine; the session then only waits for it.
-    let seconds = if agent == Agent::Claude { 8 } else { 2 };
+    let seconds = if agent == Agent::Claude { 20 } else { 2 };
     request.timeout = Some(prost_types::Duration { seconds, nanos: 0 });
     let id = stage.create_as(request).await?.id;
-    let turn = stage.send(&id, &script("stuck", &json!([[{"text": "half"}, {"hang": true}]]))).await?;
+    let turn = stage.send(&id, &script(agent, "stuck", &json!([[{"text": "half"}, {"hang": true}]]))).await?;
     let (events, end) = collect_all(turn).await?;
     let end = end.with_context(|| format!("the stream ended as if all was well: {events:#?}"))?;
     assert_eq!(end.code(), Code::DeadlineExceeded, "{end:?}");

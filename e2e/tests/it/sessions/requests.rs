@@ -23,8 +23,8 @@ scenarios!(
 );
 
 /// A turn that asks once and then says something.
-fn asking(key: &str, then: &str) -> String {
-    script(key, &json!([asking_step("touch made && echo done"), {"text": then}]))
+fn asking(agent: Agent, key: &str, then: &str) -> String {
+    script(agent, key, &json!([asking_step("touch made && echo done"), {"text": then}]))
 }
 
 fn asking_step(command: &str) -> Value {
@@ -52,7 +52,7 @@ async fn decide(
 async fn an_approval_from_another_client_lets_the_turn_go_on(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    let turn = stage.send(&id, &asking("approve", "made it")).await?;
+    let turn = stage.send(&id, &asking(agent, "approve", "made it")).await?;
     let request = stage.wait_for_request(&id).await?;
     assert_eq!((request.kind(), request.tool_name.as_str()), (RequestKind::Permission, "Bash"));
     assert_eq!(request.session_id, id);
@@ -74,7 +74,7 @@ async fn an_approval_from_another_client_lets_the_turn_go_on(agent: Agent) -> Re
 async fn a_denial_with_a_message_reaches_the_agent(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    let turn = stage.send(&id, &asking("deny", "as you wish")).await?;
+    let turn = stage.send(&id, &asking(agent, "deny", "as you wish")).await?;
     let request = stage.wait_for_request(&id).await?;
     decide(&stage, &request, Decision::Deny, "not on a Sunday").await?;
     let events = collect(turn).await?;
@@ -89,13 +89,13 @@ async fn a_denial_with_a_message_reaches_the_agent(agent: Agent) -> Result<()> {
 async fn deny_and_stop_ends_the_turn(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    let turn = stage.send(&id, &asking("deny", "must not be said")).await?;
+    let turn = stage.send(&id, &asking(agent, "deny", "must not be said")).await?;
     let request = stage.wait_for_request(&id).await?;
     decide(&stage, &request, Decision::DenyAndStop, "enough").await?;
     let events = collect(turn).await?;
     assert!(!contents(&events, ActivityType::Completion).contains("must not be said"), "{events:#?}");
     stage.wait_for(&id, "turn_ended", |_| true).await?;
-    let next = stage.turn(&id, &script("next", &json!([{"text": "still here"}]))).await?;
+    let next = stage.turn(&id, &script(agent, "next", &json!([{"text": "still here"}]))).await?;
     assert_eq!(contents(&next, ActivityType::Completion), "still here");
     stage.close().await
 }
@@ -103,8 +103,9 @@ async fn deny_and_stop_ends_the_turn(agent: Agent) -> Result<()> {
 async fn a_question_is_answered(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    let steps = json!([{"question": "Which color?", "options": ["Red", "Blue"]}, {"text": "blue it is"}]);
-    let turn = stage.send(&id, &script("quiz", &steps)).await?;
+    let steps =
+        json!([{"question": {"text": "Which color?", "options": ["Red", "Blue"]}}, {"text": "blue it is"}]);
+    let turn = stage.send(&id, &script(agent, "quiz", &steps)).await?;
     let request = stage.wait_for_request(&id).await?;
     assert_eq!(request.kind(), RequestKind::Question);
     assert_eq!(request.questions.len(), 1, "{request:?}");
@@ -121,7 +122,8 @@ async fn a_question_is_answered(agent: Agent) -> Result<()> {
     assert!(answered.settled_by_this_answer);
     assert_eq!(answered.request.context("no request")?.settled_by, "Ada");
     let events = collect(turn).await?;
-    assert_eq!(contents(&events, ActivityType::Completion), "blue it is");
+    // The scripted agent repeats the answer first.
+    assert!(contents(&events, ActivityType::Completion).ends_with("blue it is"), "{events:#?}");
     if agent == Agent::Claude {
         let second = &stage.world.model().requests_for("quiz")[1];
         assert!(second.body.to_string().contains("Blue"), "the model never heard the answer");
@@ -132,7 +134,7 @@ async fn a_question_is_answered(agent: Agent) -> Result<()> {
 async fn only_the_first_answer_counts(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    let turn = stage.send(&id, &asking("once", "done")).await?;
+    let turn = stage.send(&id, &asking(agent, "once", "done")).await?;
     let request = stage.wait_for_request(&id).await?;
     let first = decide(&stage, &request, Decision::AllowOnce, "").await?;
     let second = decide(&stage, &request, Decision::Deny, "too late").await?;
@@ -158,7 +160,7 @@ async fn an_approval_for_the_session_is_remembered(agent: Agent) -> Result<()> {
     let id = stage.create().await?;
     let command = "touch again";
     let steps = json!([asking_step(command), asking_step(command), {"text": "twice"}]);
-    let turn = stage.send(&id, &script("grant", &steps)).await?;
+    let turn = stage.send(&id, &script(agent, "grant", &steps)).await?;
     let request = stage.wait_for_request(&id).await?;
     decide(&stage, &request, Decision::AllowSession, "").await?;
     // Nobody answers a second time: a turn that asked again would never end.
@@ -171,7 +173,7 @@ async fn an_approval_for_the_session_is_remembered(agent: Agent) -> Result<()> {
 async fn an_interrupt_withdraws_what_was_asked(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    let turn = stage.send(&id, &asking("withdraw", "must not be said")).await?;
+    let turn = stage.send(&id, &asking(agent, "withdraw", "must not be said")).await?;
     let request = stage.wait_for_request(&id).await?;
     assert!(stage.cancel(&id).await?);
     let events = collect(turn).await?;
@@ -188,7 +190,7 @@ async fn an_autonomous_session_does_not_wait(agent: Agent) -> Result<()> {
     let mut request = stage.new_session();
     request.provider_config.insert("permission_mode".into(), "autonomous".into());
     let id = stage.create_as(request).await?.id;
-    let events = stage.turn(&id, &asking("free", "made it")).await?;
+    let events = stage.turn(&id, &asking(agent, "free", "made it")).await?;
     assert!(of_type(&events, ActivityType::ToolResult).iter().all(|result| result.tool_success));
     assert_eq!(contents(&events, ActivityType::Completion), "made it");
     assert!(stage.requests(&id, false).await?.is_empty());

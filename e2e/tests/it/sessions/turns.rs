@@ -46,6 +46,7 @@ async fn a_turn_streams_thinking_calls_results_and_the_exact_answer(agent: Agent
     let stage = stage!(agent);
     let id = stage.create().await?;
     let prompt = script(
+        agent,
         "full",
         &json!([
             [
@@ -82,7 +83,7 @@ async fn text_reaches_the_journal_byte_for_byte(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
     let text = "Příliš žluťoučký kůň 🐎\n\tdef f(x):\n\t\treturn \"x\\n\"\n\nconst Ω = 1;".repeat(20);
-    let events = stage.turn(&id, &script("bytes", &json!([{"text": text, "chunks": 37}]))).await?;
+    let events = stage.turn(&id, &script(agent, "bytes", &json!([{"text": text, "chunks": 37}]))).await?;
     assert_eq!(contents(&events, ActivityType::Completion), text);
     let journal = stage.journal(&id).await?;
     let deltas: String = journal
@@ -101,7 +102,7 @@ async fn turns_follow_each_other_in_one_conversation(agent: Agent) -> Result<()>
     let stage = stage!(agent);
     let id = stage.create().await?;
     for (key, text) in [("one", "first"), ("two", "second"), ("three", "third")] {
-        let events = stage.turn(&id, &script(key, &json!([{"text": text}]))).await?;
+        let events = stage.turn(&id, &script(agent, key, &json!([{"text": text}]))).await?;
         assert_eq!(contents(&events, ActivityType::Completion), text);
     }
     if agent == Agent::Claude {
@@ -119,7 +120,7 @@ async fn usage_adds_up_over_turns(agent: Agent) -> Result<()> {
     let id = stage.create().await?;
     for (key, input, output) in [("one", 1000, 200), ("two", 3000, 400)] {
         let steps = json!([[{"text": "ok"}, {"usage": {"input_tokens": input, "output_tokens": output}}]]);
-        let events = stage.turn(&id, &script(key, &steps)).await?;
+        let events = stage.turn(&id, &script(agent, key, &steps)).await?;
         let last = events.last().context("an empty stream")?;
         assert_eq!((last.tokens_input, last.tokens_output), (input, output), "{last:?}");
     }
@@ -137,7 +138,7 @@ async fn usage_adds_up_over_turns(agent: Agent) -> Result<()> {
 async fn an_initial_message_is_the_first_turn(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut request = stage.new_session();
-    request.initial_message = script("first", &json!([{"text": "on it"}]));
+    request.initial_message = script(agent, "first", &json!([{"text": "on it"}]));
     let session = stage.create_as(request).await?;
     let ended = stage.wait_for(&session.id, "turn_ended", |_| true).await?;
     assert_eq!(ended["reason"], "completed", "{ended}");
@@ -150,7 +151,7 @@ async fn a_prompt_during_a_turn_is_refused(agent: Agent) -> Result<()> {
     let id = stage.create().await?;
     let gate = stage.world.path("gate");
     let steps = json!([[{"text": "before "}, {"wait_file": gate}, {"text": "after"}]]);
-    let turn = stage.send(&id, &script("long", &steps)).await?;
+    let turn = stage.send(&id, &script(agent, "long", &steps)).await?;
     stage.wait_for_text(&id, "before").await?;
     assert_eq!(stage.info(&id).await?.status(), SessionStatus::Working);
     let second = stage.send(&id, "me too").await;
@@ -165,7 +166,7 @@ async fn a_prompt_during_a_turn_is_refused(agent: Agent) -> Result<()> {
 async fn the_journal_is_numbered_from_one_without_gaps(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
-    stage.turn(&id, &script("one", &json!([{"text": "a", "chunks": 1}]))).await?;
+    stage.turn(&id, &script(agent, "one", &json!([{"text": "a", "chunks": 1}]))).await?;
     stage.stop(&id, true).await?;
     let journal = stage.journal(&id).await?;
     let numbers: Vec<u64> = journal.iter().map(|event| event.seq).collect();

@@ -1,5 +1,5 @@
-//! Makes the test binary able to be a shim, as the `obey` binary is: `<test binary> shim …`.
-//! Runs before main, while there is a single thread, as `shim::enter` demands.
+//! Makes the test binary able to be a shim, as the `obey` binary is: `<test binary> shim …`; and a daemon that
+//! can be killed: `<test binary> ingest …`. Runs before main, while there is a single thread, as `shim::enter` demands.
 #![allow(unsafe_code)]
 
 use std::path::PathBuf;
@@ -11,8 +11,14 @@ pub(crate) fn shim_exe() -> PathBuf {
 
 extern "C" fn enter_if_asked() {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == "shim") {
-        std::process::exit(shim::enter(words));
+    match words.next() {
+        Some(word) if word == "shim" => std::process::exit(shim::enter(words)),
+        Some(word) if word == "ingest" => {
+            let words: Vec<String> = words.map(|word| word.into_string().unwrap()).collect();
+            super::crashes::ingest(&words);
+            std::process::exit(0);
+        }
+        _ => {}
     }
 }
 

@@ -2,21 +2,91 @@
 
 use std::ffi::OsString;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use shim::proc_table;
+use shim::spool::{Reader, Step};
 
 use super::reexec::shim_exe;
 use crate::process::scan::is_held;
 use crate::process::{
-    Delivery, End, Exit, HoldLimits, Holder, Input, Link, Next, ProcessPlan, SpawnError, Stream,
+    Batch, Delivery, End, Exit, HoldLimits, Holder, Input, Link, Next, Position, ProcessPlan, SpawnError,
+    Stream, Target,
 };
 
 /// Everything a test waits for happens within this time or the test fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A directory for one agent. Whatever still runs in it ends with the test.
+pub(crate) struct Session {
+    root: tempfile::TempDir,
+}
+
+impl Session {
+    pub(crate) fn new() -> Session {
+        Session { root: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.root.path().join("s")
+    }
+
+    pub(crate) async fn spawn(&self, plan: &ProcessPlan) -> Link {
+        spawn(&self.dir(), plan).await.unwrap()
+    }
+
+    pub(crate) async fn attach(&self, from: Position, epoch: u64) -> Link {
+        within(Link::attach(&self.dir(), from, epoch)).await.unwrap()
+    }
+
+    /// The place after the last record in the spool.
+    pub(crate) fn head(&self) -> Position {
+        let mut reader = Reader::new(&self.dir(), Position::START);
+        while let Step::Records(_) = reader.step().unwrap() {}
+        reader.position()
+    }
+
+    /// Acknowledges the agent's end and waits for the shim to leave.
+    pub(crate) async fn acknowledge(&self, link: Link) {
+        link.ack_exit().unwrap();
+        link.close().await;
+        gone(&self.dir()).await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let pid =
+            std::fs::read_to_string(self.dir().join("lock")).ok().and_then(|text| text.trim().parse().ok());
+        if is_held(&self.dir()).unwrap_or(false)
+            && let Some(shim) = pid.and_then(proc_table::find)
+        {
+            // What has left the agent's session would survive its shim.
+            while let Ok(left) = proc_table::below(shim.pid)
+                && left.iter().any(|process| proc_table::signal(process, libc::SIGKILL))
+            {}
+            proc_table::signal(&shim, libc::SIGKILL);
+        }
+    }
+}
+
 /// A plan to run `script` in a shell.
 pub(crate) fn shell(script: &str) -> ProcessPlan {
     command("sh", &["-c", script])
+}
+
+/// A plan to run `script` in Python, unbuffered.
+pub(crate) fn python(script: &str) -> ProcessPlan {
+    // The interpreter itself: what is called `python3` may be a script that starts it.
+    let asked =
+        std::process::Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let path = String::from_utf8(asked.unwrap().stdout).unwrap();
+    command(path.trim(), &["-u", "-c", script])
 }
 
 pub(crate) fn command(program: &str, args: &[&str]) -> ProcessPlan {
@@ -37,6 +107,47 @@ pub(crate) async fn within<T>(waiting: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, waiting).await.expect("nothing happened in time")
 }
 
+/// Ends an agent and waits for its shim to leave.
+pub(crate) async fn end(dir: &Path, mut link: Link) {
+    link.signal(Target::Tree, libc::SIGKILL).unwrap();
+    assert_eq!(Seen::default().until_end(&mut link).await, killed(libc::SIGKILL));
+    link.ack_exit().unwrap();
+    link.close().await;
+    gone(dir).await;
+}
+
+/// Waits until no shim holds `dir`.
+pub(crate) async fn gone(dir: &Path) {
+    until(|| !is_held(dir).unwrap()).await;
+}
+
+/// Waits for something that has no event of its own.
+pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
+    within(async {
+        while !happened() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// Waits until `pid` no longer runs. Zombies do not: who reaps them is not our affair.
+pub(crate) async fn dead(pid: i32) {
+    until(|| proc_table::find(pid).is_none_or(|process| process.is_zombie)).await;
+}
+
+pub(crate) fn is_alive(pid: i32) -> bool {
+    proc_table::find(pid).is_some_and(|process| !process.is_zombie)
+}
+
+/// The memory that a process shares with nobody, in KiB. `None` where the kernel does not tell.
+pub(crate) fn private_kib(pid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let fields = text.lines().filter_map(|line| line.strip_prefix("Private_"));
+    let sizes = fields.filter_map(|field| field.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+    Some(sizes.sum())
+}
+
 /// What an agent did until some point.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -48,7 +159,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn add(&mut self, batch: &crate::process::Batch) {
+    pub(crate) fn add(&mut self, batch: &Batch) {
         for record in batch.records() {
             match record.stream {
                 Stream::Out => self.out.extend_from_slice(record.payload),
@@ -90,23 +201,29 @@ impl Seen {
         })
         .await
     }
+
+    pub(crate) fn out_text(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    pub(crate) fn err_text(&self) -> String {
+        String::from_utf8_lossy(&self.err).into_owned()
+    }
+
+    /// The number an agent printed first.
+    pub(crate) fn number(&self) -> i32 {
+        self.out_text().lines().next().unwrap().trim().parse().unwrap()
+    }
+
+    pub(crate) fn has_line(&self) -> bool {
+        self.out.contains(&b'\n')
+    }
 }
 
 pub(crate) fn exited(code: i32) -> End {
     End::Exited(Exit { code, signal: 0, lost_bytes: 0 })
 }
 
-/// Waits until no shim holds `dir`.
-pub(crate) async fn gone(dir: &Path) {
-    until(|| !is_held(dir).unwrap()).await;
-}
-
-/// Waits for something that has no event of its own.
-pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
-    within(async {
-        while !happened() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    })
-    .await;
+pub(crate) fn killed(signal: i32) -> End {
+    End::Exited(Exit { code: -1, signal, lost_bytes: 0 })
 }

@@ -1,0 +1,303 @@
+//! What holds for every sequence of inputs, however senseless. The sequences are scripts, so that a failure reads
+//! like a test and can be kept as one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::script::{Play, input, is_comeback};
+use crate::event::EventKind;
+use crate::id::{CallId, RequestId, TurnId};
+use crate::machine::{Effect, Input, StopStep, Timer};
+use crate::session::Status;
+use crate::state::State;
+use crate::time::Timestamp;
+
+/// Everything a session can be confronted with. Few names, so that they meet again.
+const LINES: &[&str] = &[
+    "start",
+    "prompt hi",
+    "steer more",
+    "steer_with a.txt more",
+    "cancel",
+    "compact",
+    "decide 1 allow_once by anna",
+    "decide 2 allow_session by anna",
+    "decide 2 deny by ben",
+    "decide 3 deny_and_stop by ben",
+    r#"decide 1 allow_session {"command":"ls"} by ben"#,
+    "answer 1 q1=yes by anna",
+    "answer 2 q9=yes by anna",
+    "return 1 ok x by editor",
+    "return 3 failed x by editor",
+    "tools editor open save",
+    "mode autonomous",
+    "mode supervised",
+    "mode plan",
+    "model opus",
+    "rename scout",
+    "hold anna",
+    "release",
+    "stop graceful",
+    "stop now",
+    "restart",
+    "restart effort=high",
+    "report activity 30",
+    "report mode autonomous",
+    "launched 42",
+    "launch_failed nothing there",
+    "exit 0",
+    "exit 1 bad",
+    "exit signal 9",
+    "timer start",
+    "timer deadline",
+    "timer grace",
+    "timer ask",
+    "timer term",
+    "timer interrupt",
+    "reattached",
+    "revived",
+    "after 20",
+    "agent ready",
+    "agent ready other opus",
+    "agent turn",
+    "agent text x",
+    "agent thinking x",
+    "agent tool c1 Bash",
+    "agent tool c2 Read",
+    "agent progress c1 x",
+    "agent result c1 ok x",
+    "agent result c2 failed x",
+    "agent done",
+    "agent fails aborted",
+    r#"agent ask n1 Bash {"command":"ls"}"#,
+    "agent ask n2 Edit",
+    "agent question n3 q1",
+    "agent client_tool n4 open",
+    "agent withdraw n1",
+    "agent withdraw n3",
+    "agent mode autonomous",
+    "agent mode plan",
+    "agent mode supervised",
+    "agent plan on",
+    "agent model opus",
+    "agent usage 30 10",
+    "agent usage 1 0",
+    "agent todo x",
+    "agent compacted x",
+    "agent worker w1",
+    "agent log x",
+    "agent unparsed x",
+    "agent broken x",
+];
+
+/// The usual way of things, so that deep states are reached often.
+const WAYS: &[&[&str]] = &[
+    &[],
+    &["start", "launched 42", "agent ready"],
+    &["start", "launched 42", "agent ready", "prompt hi", "agent tool c1 Bash", "agent ask n1 Bash"],
+    &["prompt hi", "launched 42"],
+    &["start", "launched 42", "agent ready", "prompt hi", "stop graceful"],
+    &["start", "launched 42", "agent ready", "stop now", "exit 0"],
+];
+
+fn scripts() -> impl Strategy<Value = Vec<&'static str>> {
+    let specs = proptest::sample::select(vec![
+        "spec",
+        "spec launch=on_prompt",
+        "spec timeout=60",
+        "spec max_tokens=100",
+        "spec launch=on_prompt timeout=60 max_tokens=100 mode=autonomous",
+    ]);
+    let ways = proptest::sample::select(WAYS);
+    let steps = proptest::collection::vec(proptest::sample::select(LINES), 1..40);
+    (specs, ways, steps).prop_map(|(spec, way, steps)| [&[spec], way, &steps].concat())
+}
+
+/// A witness of a session: knows only what was recorded and wanted, and judges it.
+#[derive(Default)]
+struct Witness {
+    /// The journal, replayed.
+    state: State,
+    status: Status,
+    turns: u64,
+    turn: Option<TurnId>,
+    calls: BTreeSet<CallId>,
+    requests_opened: u64,
+    requests: BTreeSet<RequestId>,
+    settled: BTreeSet<RequestId>,
+    armed: BTreeMap<&'static str, ()>,
+    killed: bool,
+}
+
+impl Witness {
+    fn sees(&mut self, at: Timestamp, effects: &[Effect]) {
+        let mut before = None;
+        for effect in effects {
+            match effect {
+                Effect::Record(kind) => {
+                    self.hears(kind, before);
+                    self.state.evolve(at, kind);
+                    before = Some(kind);
+                }
+                Effect::Arm(timer, _) => drop(self.armed.insert(name(*timer), ())),
+                Effect::Disarm(timer) => drop(self.armed.remove(name(*timer))),
+                Effect::Terminate(StopStep::Kill) => self.killed = true,
+                Effect::Launch { .. } => self.killed = false,
+                Effect::Tell(_) | Effect::Terminate(StopStep::Ask | StopStep::Term) => {}
+            }
+        }
+    }
+
+    fn hears(&mut self, kind: &EventKind, before: Option<&EventKind>) {
+        match kind {
+            EventKind::StatusChanged { from, to, .. } => {
+                assert_eq!(*from, self.status, "a status change starts where the last one ended");
+                assert!(is_legal(*from, *to), "{from:?} → {to:?} is no legal change");
+                let asked_for =
+                    matches!(before, Some(EventKind::Restarted { .. } | EventKind::TurnStarted { .. }));
+                assert!(!from.is_terminal() || asked_for, "{from:?} was left without being asked to");
+                self.status = *to;
+            }
+            EventKind::TurnStarted { turn, .. } => {
+                assert_eq!(self.turn, None, "a second turn was opened");
+                assert_eq!(turn.0, self.turns + 1, "turns are counted without gaps");
+                self.turns = turn.0;
+                self.turn = Some(*turn);
+            }
+            EventKind::TurnEnded { turn, .. } => {
+                assert_eq!(self.turn.take(), Some(*turn), "a turn ended that was not open");
+                assert!(self.calls.is_empty(), "calls outlived their turn: {:?}", self.calls);
+                assert!(self.requests.is_empty(), "requests outlived their turn: {:?}", self.requests);
+            }
+            EventKind::ToolStarted { call, .. } => {
+                assert!(self.turn.is_some(), "call {call} started outside of a turn");
+                assert!(self.calls.insert(call.clone()), "call {call} started twice");
+            }
+            EventKind::ToolFinished { call, .. } => {
+                assert!(self.calls.remove(call), "call {call} finished twice, or never started");
+            }
+            EventKind::RequestOpened { request, .. } => {
+                assert_eq!(request.0, self.requests_opened + 1, "requests are counted without gaps");
+                self.requests_opened = request.0;
+                self.requests.insert(*request);
+            }
+            EventKind::RequestSettled { request, .. } => {
+                assert!(self.requests.remove(request), "{request} was settled, but did not wait");
+                assert!(self.settled.insert(*request), "{request} was settled twice");
+            }
+            _ => {}
+        }
+    }
+
+    /// What holds between inputs.
+    fn judges(&self, play: &Play) {
+        let state = play.machine.state();
+        assert_eq!(&self.state, state, "the journal, replayed, gives another state");
+        assert_eq!(self.status, state.status);
+        let has_turn = match state.status {
+            Status::Working => Some(true),
+            Status::Created | Status::Running | Status::Stopped | Status::Failed => Some(false),
+            Status::Starting | Status::Stopping => None,
+        };
+        assert_eq!(has_turn.unwrap_or(self.turn.is_some()), self.turn.is_some(), "in {:?}", state.status);
+        if !state.status.has_agent() {
+            assert!(self.requests.is_empty(), "nobody is left to hear an answer");
+            assert_eq!(state.pid, 0, "a session without an agent names a process");
+            assert!(self.armed.is_empty(), "timers run in {:?}: {:?}", state.status, self.armed);
+        }
+        self.judges_waits(play);
+    }
+
+    /// Whatever the session waits for, something ends the wait.
+    fn judges_waits(&self, play: &Play) {
+        let state = play.machine.state();
+        let armed = |timer: Timer| self.armed.contains_key(name(timer));
+        match state.status {
+            Status::Starting => assert!(armed(Timer::Start), "nothing bounds the start"),
+            Status::Working if state.turn.as_ref().is_some_and(|turn| turn.interrupted.is_some()) => {
+                assert!(armed(Timer::Interrupt), "nothing bounds the interrupt");
+            }
+            Status::Stopping => {
+                let bounded = armed(Timer::Grace) || armed(Timer::Ask) || armed(Timer::Term) || self.killed;
+                assert!(bounded, "nothing bounds the stop");
+            }
+            _ => {}
+        }
+        if matches!(state.status, Status::Starting | Status::Running | Status::Working) {
+            assert_eq!(armed(Timer::Deadline), play.machine.spec().timeout.is_some());
+        }
+    }
+}
+
+fn name(timer: Timer) -> &'static str {
+    match timer {
+        Timer::Start => "start",
+        Timer::Deadline => "deadline",
+        Timer::Grace => "grace",
+        Timer::Ask => "ask",
+        Timer::Term => "term",
+        Timer::Interrupt => "interrupt",
+    }
+}
+
+fn is_legal(from: Status, to: Status) -> bool {
+    use Status::{Created, Failed, Running, Starting, Stopped, Stopping, Working};
+    match from {
+        Created => matches!(to, Starting | Stopped),
+        Starting => matches!(to, Running | Working | Stopping | Failed),
+        Running => matches!(to, Working | Stopping | Stopped | Failed),
+        Working => matches!(to, Running | Stopping | Failed),
+        Stopping => matches!(to, Stopped | Failed),
+        Stopped | Failed => to == Starting,
+    }
+}
+
+fn play(script: &[&str]) {
+    let mut play = Play::new();
+    let mut witness = Witness::default();
+    for line in script {
+        if line.starts_with("spec") {
+            play.line(line);
+            witness.state = play.machine.state().clone();
+            continue;
+        }
+        if line.starts_with("after") {
+            play.line(line);
+            continue;
+        }
+        match input(line) {
+            // A fired timer runs no more; the timers of a daemon end with it.
+            Input::Timer(timer) => drop(witness.armed.remove(name(timer))),
+            input if is_comeback(&input) => {
+                witness.armed.clear();
+                witness.killed = false;
+            }
+            _ => {}
+        }
+        let before = play.machine.clone();
+        match play.line(line) {
+            Some(Ok(effects)) => witness.sees(play.now, &effects),
+            Some(Err(_)) => assert_eq!(play.machine, before, "a refused input changed something"),
+            None => {}
+        }
+        witness.judges(&play);
+    }
+    let kept = serde_json::to_string(play.machine.state()).unwrap();
+    assert_eq!(&serde_json::from_str::<State>(&kept).unwrap(), play.machine.state());
+}
+
+/// `PROPTEST_CASES` asks for more than an ordinary run. A failure is kept as a script, not as a seed.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.max(2_000), failure_persistence: None, ..default }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_sequence_of_inputs_keeps_the_rules(script in scripts()) {
+        play(&script);
+    }
+}

@@ -1,0 +1,250 @@
+//! Reads the inputs of a script.
+
+use serde_json::{Value, json};
+
+use std::collections::BTreeMap;
+
+use crate::agent::{AgentEvent, Exit};
+use crate::command::{Command, StopHow, WhenBusy};
+use crate::error::{Error, ErrorCode};
+use crate::event::{AgentCommand, Attachment, ClientTool, EventKind, Level, Todo, TodoStatus};
+use crate::id::{CallId, RequestId};
+use crate::machine::{Input, Timer};
+use crate::permission::{Decision, Mode};
+use crate::request::{Ask, PermissionAsk, Question};
+use crate::turn::EndReason;
+use crate::usage::Usage;
+
+pub(super) fn split(text: &str) -> (&str, &str) {
+    text.split_once(' ').map_or((text, ""), |(word, rest)| (word, rest.trim_start()))
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is not a number"))
+}
+
+pub(in crate::machine::tests) fn input(line: &str) -> Input {
+    let (word, rest) = split(line);
+    match word {
+        "agent" => Input::Agent(agent_event(rest)),
+        "launched" => Input::Launched { pid: u32::try_from(number(rest)).expect("a pid") },
+        "launch_failed" => Input::LaunchFailed(Error::new(ErrorCode::ProviderNotReady, rest)),
+        "exit" => Input::AgentExited(exit(rest)),
+        "timer" => Input::Timer(timer(rest)),
+        "reattached" => Input::Reattached,
+        "revived" => Input::Revived,
+        _ => Input::Command(command(line)),
+    }
+}
+
+fn exit(text: &str) -> Exit {
+    let (word, rest) = split(text);
+    if word == "signal" {
+        return Exit { signal: rest.parse().ok(), ..Exit::default() };
+    }
+    Exit { code: word.parse().ok(), signal: None, message: rest.to_owned() }
+}
+
+fn timer(name: &str) -> Timer {
+    *TIMERS.iter().find(|timer| timer_name(**timer) == name).expect("a timer")
+}
+
+pub(super) const TIMERS: [Timer; 6] =
+    [Timer::Start, Timer::Deadline, Timer::Grace, Timer::Ask, Timer::Term, Timer::Interrupt];
+
+pub(super) fn timer_name(timer: Timer) -> &'static str {
+    match timer {
+        Timer::Start => "start",
+        Timer::Deadline => "deadline",
+        Timer::Grace => "grace",
+        Timer::Ask => "ask",
+        Timer::Term => "term",
+        Timer::Interrupt => "interrupt",
+    }
+}
+
+fn command(line: &str) -> Command {
+    let (word, rest) = split(line);
+    let (rest, by) = rest.rsplit_once(" by ").map_or((rest, ""), |(rest, by)| (rest, by));
+    let by = by.to_owned();
+    let (first, more) = split(rest);
+    match word {
+        "start" => Command::Start,
+        "prompt" => prompt(rest, &[], WhenBusy::Refuse, by),
+        "steer" => prompt(rest, &[], WhenBusy::Steer, by),
+        "steer_with" => prompt(more, &[first], WhenBusy::Steer, by),
+        "prompt_of" => prompt(&"x".repeat(number(rest) as usize), &[], WhenBusy::Refuse, by),
+        "cancel" => Command::CancelTurn,
+        "decide" => decide(first, more, by),
+        "answer" => {
+            let pairs = more.split_whitespace().map(|pair| pair.split_once('=').expect("KEY=ANSWER"));
+            let answers = pairs.map(|(key, answer)| (key.to_owned(), answer.to_owned())).collect();
+            Command::Answer { request: RequestId(number(first)), answers, by }
+        }
+        "return" => {
+            let (outcome, output) = split(more);
+            let request = RequestId(number(first));
+            Command::ReturnTool { request, ok: outcome == "ok", output: output.to_owned(), by }
+        }
+        "tools" => Command::RegisterTools {
+            source: first.to_owned(),
+            tools: more.split_whitespace().map(client_tool).collect(),
+        },
+        "mode" => Command::SetMode { mode: Mode::parse(rest).expect("a mode") },
+        "model" => Command::SetModel { model: rest.to_owned() },
+        "rename" => Command::Rename { name: rest.to_owned() },
+        "compact" => Command::Compact,
+        "hold" => Command::HoldInput { holder: Some(rest.to_owned()) },
+        "release" => Command::HoldInput { holder: None },
+        "stop" if rest == "graceful" => Command::Stop { how: StopHow::Graceful },
+        "stop" if rest == "now" => Command::Stop { how: StopHow::Now },
+        "restart" => Command::Restart {
+            provider_config: rest
+                .split_whitespace()
+                .map(|pair| pair.split_once('=').expect("KEY=VALUE"))
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+        },
+        "report" => Command::Report(reported(first, more)),
+        _ => panic!("no input is written {line:?}"),
+    }
+}
+
+fn prompt(text: &str, attachments: &[&str], when_busy: WhenBusy, by: String) -> Command {
+    let attachments = attachments
+        .iter()
+        .map(|name| Attachment {
+            name: (*name).to_owned(),
+            media_type: "text/plain".to_owned(),
+            content: String::new(),
+        })
+        .collect();
+    Command::Prompt { text: text.to_owned(), attachments, when_busy, by }
+}
+
+fn decide(request: &str, rest: &str, by: String) -> Command {
+    let (decision, input) = split(rest);
+    let decision = match decision {
+        "allow_once" => Decision::AllowOnce,
+        "allow_session" => Decision::AllowSession,
+        "deny" => Decision::Deny,
+        "deny_and_stop" => Decision::DenyAndStop,
+        other => panic!("no decision is called {other}"),
+    };
+    Command::Decide {
+        request: RequestId(number(request)),
+        decision,
+        message: String::new(),
+        updated_input: (!input.is_empty()).then(|| json_of(input)),
+        by,
+    }
+}
+
+fn client_tool(name: &str) -> ClientTool {
+    ClientTool {
+        name: name.to_owned(),
+        description: String::new(),
+        input_schema: json!({}),
+        exclusive: false,
+        timeout_ms: None,
+    }
+}
+
+fn reported(what: &str, rest: &str) -> EventKind {
+    match what {
+        "activity" => EventKind::ActivityReported {
+            activity: "tool_call".to_owned(),
+            agent_name: String::new(),
+            content: String::new(),
+            tool: String::new(),
+            call: String::new(),
+            ok: true,
+            tokens_input: number(rest),
+            tokens_output: 0,
+            extra: BTreeMap::new(),
+        },
+        "mode" => EventKind::ModeChanged { mode: Mode::parse(rest).expect("a mode") },
+        _ => panic!("no report is called {what}"),
+    }
+}
+
+fn json_of(text: &str) -> Value {
+    if text.is_empty() { json!({}) } else { serde_json::from_str(text).expect("JSON") }
+}
+
+fn agent_event(line: &str) -> AgentEvent {
+    let (word, rest) = split(line);
+    let (first, more) = split(rest);
+    let text = rest.to_owned();
+    match word {
+        "ready" => AgentEvent::Ready {
+            native_session: if first.is_empty() { "native".to_owned() } else { first.to_owned() },
+            model: more.to_owned(),
+            version: String::new(),
+        },
+        "turn" => AgentEvent::TurnStarted,
+        "text" => AgentEvent::Text { text, parent: None },
+        "thinking" => AgentEvent::Thinking { text, parent: None },
+        "tool" => {
+            let (tool, input) = split(more);
+            let (tool, input, title) = (tool.to_owned(), json_of(input), String::new());
+            AgentEvent::ToolStarted { call: CallId::new(first), tool, input, title, parent: None }
+        }
+        "progress" => AgentEvent::ToolProgress { call: CallId::new(first), output: more.to_owned() },
+        "result" => {
+            let (outcome, output) = split(more);
+            let output = output.to_owned();
+            AgentEvent::ToolFinished { call: CallId::new(first), ok: outcome == "ok", output }
+        }
+        "done" => ended(EndReason::Completed, rest, ""),
+        "fails" => ended(EndReason::Failed, "", rest),
+        "refuses" => ended(EndReason::Refused, "", rest),
+        "ask" | "question" | "client_tool" => asked(word, first, more),
+        "withdraw" => AgentEvent::Withdrew { native: text },
+        "todo" => AgentEvent::Todos(vec![Todo { id: "1".to_owned(), text, status: TodoStatus::Pending }]),
+        "mode" => AgentEvent::Mode(Mode::parse(rest).expect("a mode")),
+        "plan" => AgentEvent::PlanMode(rest == "on"),
+        "model" => AgentEvent::Model(text),
+        "commands" => AgentEvent::Commands(vec![AgentCommand { name: text, description: String::new() }]),
+        "usage" => AgentEvent::Usage {
+            usage: Usage { input_tokens: number(first), output_tokens: number(more), ..Usage::default() },
+            context_tokens: None,
+            context_window: None,
+        },
+        "compacted" => AgentEvent::Compacted { tokens_before: None, tokens_after: None, summary: text },
+        "worker" => AgentEvent::WorkerStarted { worker: text, call: None, title: String::new() },
+        "worker_says" => AgentEvent::WorkerProgressed { worker: first.to_owned(), summary: more.to_owned() },
+        "worker_done" => AgentEvent::WorkerFinished { worker: text, ok: true, summary: String::new() },
+        "notice" => AgentEvent::Notice { level: Level::Warning, message: text },
+        "log" => AgentEvent::Logged(text),
+        "unparsed" => AgentEvent::Unparsed { raw: text, length: None },
+        "broken" => AgentEvent::Broken { message: text },
+        _ => panic!("no agent says {line:?}"),
+    }
+}
+
+fn ended(reason: EndReason, text: &str, error: &str) -> AgentEvent {
+    AgentEvent::TurnEnded { reason, text: text.to_owned(), error: error.to_owned() }
+}
+
+fn asked(kind: &str, native: &str, rest: &str) -> AgentEvent {
+    let (tool, input) = split(rest);
+    let ask = match kind {
+        "ask" => Ask::Permission(PermissionAsk {
+            call: None,
+            tool: tool.to_owned(),
+            input: json_of(input),
+            title: String::new(),
+            parent: None,
+        }),
+        "question" => Ask::Question {
+            questions: rest
+                .split_whitespace()
+                .map(|id| Question { id: id.to_owned(), text: format!("{id}?"), ..Question::default() })
+                .collect(),
+            call: None,
+        },
+        _ => Ask::ClientTool { call: CallId::new(native), tool: tool.to_owned(), input: json_of(input) },
+    };
+    AgentEvent::Asked { native: native.to_owned(), ask }
+}

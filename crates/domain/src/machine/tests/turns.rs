@@ -1,0 +1,372 @@
+//! Turns: prompts, what streams out of them, steering, cancelling, and turns the agent begins by itself.
+
+use super::script::{after, check};
+
+#[test]
+fn a_prompt_opens_a_turn_and_its_end_makes_the_session_idle() {
+    check(
+        r#"given running
+           prompt fix it by anna
+           agent turn
+           agent thinking hm
+           agent tool c1 Bash {"command":"ls"}
+           agent progress c1 a
+           agent result c1 ok a b
+           agent text fixed
+           agent done fixed
+           prompt more"#,
+        r#"turn 1 by anna "fix it"; RUNNING→WORKING; tell prompt "fix it"
+           nothing
+           thinking "hm"
+           call c1 Bash
+           tool_progress {"call":"c1","output":"a"}
+           call c1 Bash ok "a b"
+           text "fixed"
+           disarm interrupt; turn 1 completed "fixed"; WORKING→RUNNING
+           turn 2 "more"; RUNNING→WORKING; tell prompt "more""#,
+    );
+}
+
+#[test]
+fn a_prompt_needs_an_idle_session() {
+    for status in ["starting", "working", "stopping", "grace", "stopped", "failed"] {
+        let name = after(&format!("given {status}")).state().status.name();
+        check(
+            &format!("given {status}\nprompt hi"),
+            &format!("refused OBEY-2011: session sess_1 is {name}, a prompt needs a RUNNING one"),
+        );
+    }
+}
+
+#[test]
+fn a_prompt_has_a_size() {
+    check(
+        "given running\nprompt_of 8388609",
+        "refused OBEY-1001: message: is 8388609 bytes long; the limit is 8388608",
+    );
+}
+
+#[test]
+fn a_turn_that_fails_leaves_the_session_idle() {
+    check(
+        "given working
+         agent fails API error 529
+         prompt again
+         agent refuses not that",
+        r#"disarm interrupt; turn 1 failed error "API error 529"; WORKING→RUNNING
+           turn 2 "again"; RUNNING→WORKING; tell prompt "again"
+           disarm interrupt; turn 2 refused error "not that"; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
+fn a_message_can_be_added_to_the_running_turn() {
+    check(
+        "given working
+         steer not that file by anna
+         agent done",
+        r#"added by anna "not that file"; tell steer "not that file"
+           disarm interrupt; turn 1 completed; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
+fn nothing_is_added_to_a_turn_that_is_being_ended() {
+    check(
+        "given working
+         cancel
+         steer wait",
+        "interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+         refused OBEY-2011: session sess_1 is WORKING, but its turn is being ended; send the message when it is RUNNING",
+    );
+}
+
+#[test]
+fn a_file_cannot_be_added_to_a_running_turn() {
+    check(
+        "given working\nsteer_with a.txt look",
+        "refused OBEY-1001: attachments: cannot be added to a running turn; wait for its end",
+    );
+}
+
+#[test]
+fn a_message_for_the_running_turn_opens_one_where_none_is() {
+    check("given running\nsteer hi", r#"turn 1 "hi"; RUNNING→WORKING; tell prompt "hi""#);
+}
+
+#[test]
+fn a_turn_can_be_cancelled_once() {
+    check(
+        "given working
+         cancel
+         cancel
+         agent fails aborted",
+        r#"interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+           nothing
+           disarm interrupt; turn 1 cancelled error "aborted"; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
+fn a_turn_that_ended_well_before_it_heard_of_the_cancel_did_end_well() {
+    check(
+        "given working\ncancel\nagent done all of it",
+        r#"interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+           disarm interrupt; turn 1 completed "all of it"; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
+fn a_cancel_without_a_turn_changes_nothing() {
+    for status in ["created", "starting", "running", "stopping", "stopped", "failed"] {
+        check(&format!("given {status}\ncancel"), "nothing");
+    }
+}
+
+#[test]
+fn a_turn_that_is_waited_for_can_be_cancelled() {
+    check(
+        "given grace
+         cancel
+         agent fails aborted",
+        r#"interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+           disarm interrupt; turn 1 cancelled error "aborted"; disarm grace; ask to leave; arm ask 1.8s"#,
+    );
+}
+
+#[test]
+fn an_agent_that_leaves_already_is_not_interrupted() {
+    check(
+        "given working\nstop now\ncancel",
+        "disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s
+         nothing",
+    );
+    check("given grace\nreattached\ncancel", "kill\nnothing");
+}
+
+#[test]
+fn a_turn_can_be_cancelled_before_the_agent_is_ready() {
+    check(
+        "spec launch=on_prompt
+         prompt hi
+         cancel
+         agent ready
+         prompt ho",
+        r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           turn 1 cancelled error "cancelled before the agent was ready"
+           disarm start; agent ready; STARTING→RUNNING
+           turn 2 "ho"; RUNNING→WORKING; tell prompt "ho""#,
+    );
+}
+
+#[test]
+fn a_turn_is_not_ended_before_its_agent_heard_of_it() {
+    check(
+        "spec launch=on_prompt
+         given stopped
+         prompt hi
+         agent done of another time
+         agent ready",
+        r#"turn 1 "hi"; STOPPED→STARTING; launch and resume; arm start 60s
+           nothing
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi""#,
+    );
+}
+
+#[test]
+fn an_agent_that_does_not_heed_a_cancel_is_killed() {
+    check(
+        "given working
+         cancel
+         timer interrupt
+         exit signal 9",
+        r#"interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+           WORKING→STOPPING; kill
+           disarm all; agent killed 9
+           ; turn 1 interrupted error "OBEY-2031: the agent did not end its turn within 10 s of being interrupted"
+           ; error OBEY-2031 "the agent did not end its turn within 10 s of being interrupted"
+           ; STOPPING→FAILED "OBEY-2031: the agent did not end its turn within 10 s of being interrupted""#,
+    );
+}
+
+#[test]
+fn the_interrupt_timer_means_nothing_without_an_interrupted_turn() {
+    check("given running\ntimer interrupt", "nothing");
+    check("given working\ntimer interrupt", "nothing");
+}
+
+#[test]
+fn what_is_open_in_a_turn_ends_with_it() {
+    check(
+        "given working
+         agent tool c1 Bash
+         agent tool c2 Read
+         agent ask n1 Bash
+         agent result c2 ok text
+         agent done",
+        r#"call c1 Bash
+           call c2 Read
+           request 1 permission Bash
+           call c2 Read ok "text"
+           disarm interrupt; request 1 withdrawn by agent
+           ; call c1 Bash failed "not finished when the turn ended"; turn 1 completed; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
+fn a_call_starts_once_and_finishes_once() {
+    check(
+        "given working
+         agent tool c1 Bash
+         agent tool c1 Bash
+         agent result c1 ok a
+         agent result c1 ok a
+         agent result c2 ok never started
+         agent tool c1 Bash",
+        r#"call c1 Bash
+           unparsed {"raw":"ToolStarted { call: c1, tool: \"Bash\", input: Object {}, title: \"\", parent: None }"}
+           call c1 Bash ok "a"
+           unparsed {"raw":"ToolFinished { call: c1, ok: true, output: \"a\" }"}
+           unparsed {"raw":"ToolFinished { call: c2, ok: true, output: \"never started\" }"}
+           call c1 Bash"#,
+    );
+}
+
+#[test]
+fn a_call_lives_within_a_turn() {
+    check(
+        "given working
+         agent tool c1 Bash
+         agent done
+         agent result c1 ok late
+         agent tool c2 Bash",
+        r#"call c1 Bash
+           disarm interrupt; call c1 Bash failed "not finished when the turn ended"; turn 1 completed
+           ; WORKING→RUNNING
+           unparsed {"raw":"ToolFinished { call: c1, ok: true, output: \"late\" }"}
+           unparsed {"raw":"ToolStarted { call: c2, tool: \"Bash\", input: Object {}, title: \"\", parent: None }"}"#,
+    );
+}
+
+#[test]
+fn what_fits_nowhere_is_kept_in_part() {
+    let output = "ä".repeat(crate::limits::UNPARSED_MAX_BYTES);
+    let mut session = after("given running");
+    let finished = crate::AgentEvent::ToolFinished { call: crate::CallId::new("c1"), ok: true, output };
+    let effects = session.apply(crate::Timestamp(0), crate::Input::Agent(finished)).unwrap();
+    let [crate::Effect::Record(crate::EventKind::Unparsed { raw, length })] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(raw.len() <= crate::limits::UNPARSED_MAX_BYTES);
+    assert!(length.unwrap() > raw.len() as u64);
+}
+
+#[test]
+fn an_agent_may_begin_a_turn_by_itself() {
+    check(
+        "given running
+         agent turn
+         agent turn
+         agent text the build is done
+         agent done",
+        r#"turn 1 ""; RUNNING→WORKING
+           nothing
+           text "the build is done"
+           disarm interrupt; turn 1 completed; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
+fn a_turn_of_the_agent_keeps_prompts_out_like_any_other() {
+    check(
+        "given running\nagent turn\nprompt hi",
+        r#"turn 1 ""; RUNNING→WORKING
+           refused OBEY-2011: session sess_1 is WORKING, a prompt needs a RUNNING one"#,
+    );
+}
+
+#[test]
+fn an_agent_that_is_stopping_begins_no_turns() {
+    check("given stopping\nagent turn\nagent done", "nothing\nnothing");
+}
+
+#[test]
+fn the_end_of_a_turn_that_nobody_knows_changes_nothing() {
+    check("given running\nagent done", "nothing");
+}
+
+#[test]
+fn compaction_is_a_turn() {
+    check(
+        "given running
+         compact
+         agent compacted short
+         agent done",
+        r#"turn 1 "/compact"; RUNNING→WORKING; tell compact
+           compacted {"summary":"short"}
+           disarm interrupt; turn 1 completed; WORKING→RUNNING"#,
+    );
+    check(
+        "given working\ncompact",
+        "refused OBEY-2011: session sess_1 is WORKING, compaction needs a RUNNING one",
+    );
+}
+
+#[test]
+fn what_an_agent_reports_is_recorded_as_it_is() {
+    check(
+        "given working
+         agent todo write tests
+         agent plan on
+         agent model opus
+         agent model opus
+         agent commands review
+         agent worker w1
+         agent worker_says w1 halfway
+         agent worker_done w1
+         agent notice retrying
+         agent unparsed ???",
+        r#"todos_changed {"todos":[{"id":"1","status":"pending","text":"write tests"}]}
+           plan_mode_changed {"on":true}
+           model_changed {"model":"opus"}
+           nothing
+           commands_changed {"commands":[{"description":"","name":"review"}]}
+           worker_started {"call":null,"title":"","worker":"w1"}
+           worker_progressed {"summary":"halfway","worker":"w1"}
+           worker_finished {"ok":true,"summary":"","worker":"w1"}
+           warning "retrying"
+           unparsed {"raw":"???"}"#,
+    );
+}
+
+#[test]
+fn the_model_can_be_changed_while_an_agent_lives() {
+    check("given running\nmodel opus", r#"model_changed {"model":"opus"}; tell model opus"#);
+    check("given working\nmodel opus", r#"model_changed {"model":"opus"}; tell model opus"#);
+    check(
+        "given stopped\nmodel opus",
+        "refused OBEY-2011: session sess_1 is STOPPED, the model can be changed while it is RUNNING or WORKING",
+    );
+}
+
+#[test]
+fn names_tools_and_the_input_holder_are_kept() {
+    check(
+        "given running
+         rename scout
+         tools editor open save
+         tools browser look
+         hold anna
+         hold anna
+         release
+         release",
+        r#"renamed {"name":"scout"}
+           tools_registered {"source":"editor","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"open"},{"description":"","exclusive":false,"input_schema":{},"name":"save"}]}; tell tools open save
+           tools_registered {"source":"browser","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"look"}]}; tell tools look open save
+           input_holder_changed {"holder":"anna"}
+           nothing
+           input_holder_changed {}
+           nothing"#,
+    );
+    assert_eq!(after("rename scout").state().name, "scout");
+}

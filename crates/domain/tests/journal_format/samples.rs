@@ -1,0 +1,233 @@
+//! One event of every kind with every field set, and further ones where a kind has more than one shape.
+
+use std::collections::BTreeMap;
+
+use domain::event::{AgentCommand, Attachment, ClientTool, Level, Todo, TodoStatus};
+use domain::permission::Grant;
+use domain::request::{Ask, Outcome, PermissionAsk, Question, QuestionOption};
+use domain::turn::{EndReason, Interrupt, Origin};
+use domain::{CallId, Decision, ErrorCode, EventKind, Mode, ProviderKind, RequestId, Status, TurnId, Usage};
+use serde_json::json;
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+pub(crate) fn samples() -> Vec<EventKind> {
+    let mut all = life();
+    all.extend(turns());
+    all.extend(requests());
+    all.extend(settings());
+    all.extend(reports());
+    all
+}
+
+fn life() -> Vec<EventKind> {
+    vec![
+        EventKind::SessionCreated {
+            provider: ProviderKind::ClaudeCode,
+            model: text("opus"),
+            name: text("coordinator"),
+            working_dir: text("/srv/app"),
+            mode: Mode::AcceptEdits,
+        },
+        EventKind::StatusChanged {
+            from: Status::Created,
+            to: Status::Starting,
+            message: String::new(),
+            code: None,
+        },
+        EventKind::StatusChanged {
+            from: Status::Working,
+            to: Status::Failed,
+            message: text("OBEY-2031: killed by signal 9"),
+            code: Some(ErrorCode::ProviderCrashed),
+        },
+        EventKind::AgentStarted { pid: 4242 },
+        EventKind::AgentReady { native_session: text("0b6d"), model: text("opus-4"), version: text("2.1.0") },
+        EventKind::AgentExited { exit_code: Some(1), signal: Some(9), message: text("killed") },
+        EventKind::AgentLogged { line: text("warning: low disk") },
+        EventKind::Restarted { count: 2 },
+        EventKind::Renamed { name: text("scout") },
+    ]
+}
+
+fn turns() -> Vec<EventKind> {
+    let call = CallId::new("toolu_1");
+    let parent = Some(CallId::new("toolu_0"));
+    let mut all = vec![
+        EventKind::TurnStarted {
+            turn: TurnId(1),
+            origin: Origin::Client,
+            prompt: text("fix the bug in auth.go\n\"now\""),
+            attachments: vec![Attachment {
+                name: text("a.png"),
+                media_type: text("image/png"),
+                content: text("aGk="),
+            }],
+            by: text("cli uid 1000"),
+        },
+        EventKind::TurnStarted {
+            turn: TurnId(2),
+            origin: Origin::Agent,
+            prompt: String::new(),
+            attachments: Vec::new(),
+            by: String::new(),
+        },
+        EventKind::InterruptRequested { turn: TurnId(1), reason: Interrupt::Cancelled },
+        EventKind::InterruptRequested { turn: TurnId(2), reason: Interrupt::BudgetExceeded },
+        EventKind::MessageAdded { turn: TurnId(1), text: text("not that file"), by: text("anna") },
+        EventKind::TextDelta { text: text("Größe ✓"), parent: parent.clone() },
+        EventKind::ThinkingDelta { text: text("hm"), parent: parent.clone() },
+        EventKind::ToolStarted {
+            call: call.clone(),
+            tool: text("Bash"),
+            input: json!({"command": "ls", "timeout": 5}),
+            title: text("List files"),
+            parent,
+        },
+        EventKind::ToolProgress { call: call.clone(), output: text("a\n") },
+        EventKind::ToolFinished { call, tool: text("Bash"), ok: true, output: text("a\nb") },
+    ];
+    let reasons = [
+        EndReason::Completed,
+        EndReason::Cancelled,
+        EndReason::Failed,
+        EndReason::Refused,
+        EndReason::LimitReached,
+        EndReason::BudgetExceeded,
+        EndReason::Interrupted,
+    ];
+    all.extend(reasons.map(|reason| EventKind::TurnEnded {
+        turn: TurnId(1),
+        reason,
+        text: text("done"),
+        error: text("why"),
+    }));
+    all
+}
+
+fn requests() -> Vec<EventKind> {
+    let opened =
+        |number, ask| EventKind::RequestOpened { request: RequestId(number), native: text("n1"), ask };
+    let settled = |number, outcome, grant| EventKind::RequestSettled {
+        request: RequestId(number),
+        outcome,
+        by: text("anna"),
+        message: text("go on"),
+        grant,
+    };
+    let grant = Grant { tool: text("Bash"), command: Some(text("ls")) };
+    vec![
+        opened(
+            1,
+            Ask::Permission(PermissionAsk {
+                call: Some(CallId::new("toolu_1")),
+                tool: text("Bash"),
+                input: json!({"command": "ls"}),
+                title: text("List files"),
+                parent: Some(CallId::new("toolu_0")),
+            }),
+        ),
+        opened(
+            2,
+            Ask::Question {
+                questions: vec![Question {
+                    id: text("q1"),
+                    header: text("Store"),
+                    text: text("Which one?"),
+                    options: vec![QuestionOption { label: text("SQLite"), description: text("one file") }],
+                    multi_select: true,
+                }],
+                call: Some(CallId::new("toolu_2")),
+            },
+        ),
+        opened(
+            3,
+            Ask::ClientTool { call: CallId::new("toolu_3"), tool: text("open"), input: json!({"line": 4}) },
+        ),
+        settled(1, Outcome::Decided { decision: Decision::AllowOnce }, None),
+        settled(1, Outcome::Decided { decision: Decision::AllowSession }, Some(grant)),
+        settled(1, Outcome::Decided { decision: Decision::Deny }, None),
+        settled(1, Outcome::Decided { decision: Decision::DenyAndStop }, None),
+        settled(2, Outcome::Answered { answers: BTreeMap::from([(text("q1"), text("SQLite"))]) }, None),
+        settled(3, Outcome::ToolReturned { ok: true }, None),
+        settled(3, Outcome::Withdrawn { reason: text("the turn ended") }, None),
+    ]
+}
+
+fn settings() -> Vec<EventKind> {
+    let mut all = vec![
+        EventKind::TodosChanged {
+            todos: [TodoStatus::Pending, TodoStatus::InProgress, TodoStatus::Completed]
+                .map(|status| Todo { id: text("1"), text: text("write tests"), status })
+                .to_vec(),
+        },
+        EventKind::PlanModeChanged { on: true },
+        EventKind::ModelChanged { model: text("sonnet") },
+        EventKind::CommandsChanged {
+            commands: vec![AgentCommand { name: text("compact"), description: text("Shorten the history") }],
+        },
+        EventKind::ToolsRegistered {
+            source: text("editor"),
+            tools: vec![ClientTool {
+                name: text("open"),
+                description: text("Opens a file"),
+                input_schema: json!({"type": "object"}),
+                exclusive: true,
+                timeout_ms: Some(5_000),
+            }],
+        },
+        EventKind::InputHolderChanged { holder: Some(text("anna")) },
+        EventKind::InputHolderChanged { holder: None },
+    ];
+    all.extend(Mode::ALL.map(|(mode, _)| EventKind::ModeChanged { mode }));
+    all
+}
+
+fn reports() -> Vec<EventKind> {
+    vec![
+        EventKind::UsageReported {
+            usage: Usage {
+                input_tokens: 850,
+                output_tokens: 340,
+                cache_read_tokens: 12,
+                cache_write_tokens: 7,
+                cost_micro_usd: 18_446_744_073_709_551_615,
+            },
+            context_tokens: Some(1_190),
+            context_window: Some(200_000),
+        },
+        EventKind::Compacted {
+            tokens_before: Some(150_000),
+            tokens_after: Some(9_000),
+            summary: text("short"),
+        },
+        EventKind::WorkerStarted {
+            worker: text("w1"),
+            call: Some(CallId::new("toolu_4")),
+            title: text("Explore"),
+        },
+        EventKind::WorkerProgressed { worker: text("w1"), summary: text("halfway") },
+        EventKind::WorkerFinished { worker: text("w1"), ok: true, summary: text("found it") },
+        EventKind::Notice {
+            level: Level::Error,
+            code: Some(ErrorCode::BudgetExceeded),
+            message: text("used up"),
+        },
+        EventKind::Notice { level: Level::Warning, code: None, message: text("retrying") },
+        EventKind::Notice { level: Level::Info, code: None, message: text("update available") },
+        EventKind::ActivityReported {
+            activity: text("tool_result"),
+            agent_name: text("worker-2"),
+            content: text("ok"),
+            tool: text("Bash"),
+            call: text("tc_001"),
+            ok: true,
+            tokens_input: 3,
+            tokens_output: 4,
+            extra: BTreeMap::from([(text("output"), text("x"))]),
+        },
+        EventKind::Unparsed { raw: text("{\"new\":"), length: Some(70_000) },
+    ]
+}

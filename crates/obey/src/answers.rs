@@ -1,0 +1,82 @@
+//! Sends answers to requests. Used by the commands that answer and by conversations that ask while they run.
+
+use std::collections::BTreeMap;
+
+use domain::Decision;
+use wire::obey::v1 as pb;
+
+use crate::client::Client;
+use crate::failure::Result;
+
+/// A decision on a permission request.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) decision: Decision,
+    /// Told to the agent.
+    pub(crate) message: String,
+    /// Replaces the tool's input; empty: unchanged.
+    pub(crate) input: String,
+}
+
+impl Verdict {
+    pub(crate) fn of(decision: Decision) -> Self {
+        Self { decision, message: String::new(), input: String::new() }
+    }
+}
+
+/// Decides on a permission request.
+pub(crate) async fn decide(
+    client: &Client,
+    session: &str,
+    request: &str,
+    verdict: Verdict,
+) -> Result<pb::AnswerResponse> {
+    let decision = match verdict.decision {
+        Decision::AllowOnce => pb::Decision::AllowOnce,
+        Decision::AllowSession => pb::Decision::AllowSession,
+        Decision::Deny => pb::Decision::Deny,
+        Decision::DenyAndStop => pb::Decision::DenyAndStop,
+    };
+    let answer = pb::AnswerPermissionRequest {
+        session_id: session.to_owned(),
+        request_id: request.to_owned(),
+        decision: decision.into(),
+        message: verdict.message,
+        updated_input_json: verdict.input,
+        answered_by: String::new(),
+    };
+    Ok(client.requests().answer_permission(answer).await?.into_inner())
+}
+
+/// Answers the questions of a request.
+pub(crate) async fn answer(
+    client: &Client,
+    session: &str,
+    request: &str,
+    answers: BTreeMap<String, String>,
+) -> Result<pb::AnswerResponse> {
+    let answer = pb::AnswerQuestionRequest {
+        session_id: session.to_owned(),
+        request_id: request.to_owned(),
+        answers: answers.into_iter().collect(),
+        answered_by: String::new(),
+    };
+    Ok(client.requests().answer_question(answer).await?.into_inner())
+}
+
+/// Returns the requests of a session, or of all for an empty id.
+pub(crate) async fn list(client: &Client, session: &str, include_settled: bool) -> Result<Vec<pb::Request>> {
+    let request = pb::ListRequestsRequest { session_id: session.to_owned(), include_settled };
+    Ok(client.requests().list_requests(request).await?.into_inner().requests)
+}
+
+/// Says what came of an answer.
+pub(crate) fn outcome(response: &pb::AnswerResponse) -> String {
+    let request = response.request.clone().unwrap_or_default();
+    let outcome = if request.outcome.is_empty() { "settled" } else { &request.outcome };
+    if response.settled_by_this_answer {
+        return format!("{} {outcome}", request.id);
+    }
+    let by = if request.settled_by.is_empty() { "somebody else" } else { &request.settled_by };
+    format!("{} was settled before, by {by}: {outcome}", request.id)
+}

@@ -1,0 +1,234 @@
+//! The command line: what can be typed, and nothing about what it does. Help texts live here.
+
+pub(crate) mod session;
+pub(crate) mod values;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Runs your coding agents and keeps everything they do.
+#[derive(Debug, Parser)]
+#[command(name = "obey", version, after_help = crate::exit::help(), arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags every command takes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Global {
+    /// The daemon's socket [env: OBEY_SOCKET] [default: $XDG_RUNTIME_DIR/obey/daemon.sock]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Print JSON: one document, or one object per line for streams; errors too, on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Fail instead of starting the daemon when it does not run
+    #[arg(long, global = true)]
+    pub(crate) no_autostart: bool,
+    /// Whether to use colours; NO_COLOR is respected
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: ColorWhen,
+    /// Print results only
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon
+    Serve(ServeArgs),
+    /// End the daemon; agents go on unless --sessions is given
+    Stop(StopArgs),
+    /// Ask the daemon whether it is there
+    Ping,
+    /// Show the daemon, its campaigns, sessions and what waits for an answer
+    Status,
+    /// Registered project folders
+    #[command(subcommand)]
+    Campaign(CampaignCommand),
+    /// List the registered project folders
+    Campaigns,
+    /// Agents at work: create, talk, watch, answer, stop
+    #[command(subcommand, visible_alias = "sessions")]
+    Session(session::SessionCommand),
+    /// Run an allowed command in a campaign's folder
+    Exec(ExecArgs),
+    /// Show in one minute what this program does
+    Demo(DemoArgs),
+    /// Look for what is broken and say how to repair it
+    Doctor,
+    /// Print a completion script
+    Completions(CompletionsArgs),
+    /// Print the version of the command and of the daemon
+    Version,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// An address to serve on; repeat for more; `none`: the socket only [env: OBEY_LISTEN] [default: 127.0.0.1:50051]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Stay in the foreground (the default)
+    #[arg(long, conflicts_with = "detach")]
+    pub(crate) foreground: bool,
+    /// Start in the background and return once the daemon is ready
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// error, warn, info, debug, trace, or a filter such as info,runtime=debug [env: OBEY_LOG]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// The configuration file [env: OBEY_CONFIG] [default: $XDG_CONFIG_HOME/obey/config.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where everything is stored [env: OBEY_DATA_DIR] [default: $XDG_DATA_HOME/obey]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Set by --detach and by automatic starts: standard output is a pipe that ends with the readiness line.
+    #[arg(long, hide = true)]
+    pub(crate) background: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// End every session's agent too
+    #[arg(long)]
+    pub(crate) sessions: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CampaignCommand {
+    /// Register a project folder
+    Add(CampaignAddArgs),
+    /// List the registered project folders
+    #[command(visible_alias = "ls")]
+    List,
+    /// Forget a project folder; nothing in it is touched
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Id or name
+        #[arg(value_name = "ID|NAME")]
+        campaign: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CampaignAddArgs {
+    /// The project's folder
+    pub(crate) path: PathBuf,
+    /// Its name [default: the folder's name]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// What it is
+    #[arg(long)]
+    pub(crate) description: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// Id or name of the campaign [default: the one the current folder belongs to]
+    #[arg(long, short, value_name = "ID|NAME")]
+    pub(crate) campaign: Option<String>,
+    /// End the command after this long, such as 90s, 10m or 1h30m
+    #[arg(long, value_parser = values::duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+    /// Folder below the campaign's root
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<String>,
+    /// A variable for the command; repeat for more
+    #[arg(long = "env", value_parser = values::assignment, value_name = "K=V")]
+    pub(crate) environment: Vec<(String, String)>,
+    /// Accepted for older scripts; output always streams.
+    #[arg(long, hide = true)]
+    pub(crate) follow: bool,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Use this provider instead of the best one that is installed
+    #[arg(long, value_parser = values::provider)]
+    pub(crate) provider: Option<domain::ProviderKind>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_manual_names_every_command() {
+        let page = include_str!("../../../docs/cli.md");
+        let root = Cli::command();
+        let mut missing = Vec::new();
+        for command in root.get_subcommands() {
+            let mut names: Vec<String> = command
+                .get_subcommands()
+                .map(|sub| format!("obey {} {}", command.get_name(), sub.get_name()))
+                .collect();
+            if names.is_empty() {
+                names.push(format!("obey {}", command.get_name()));
+            }
+            missing.extend(names.into_iter().filter(|name| !page.contains(name.as_str())));
+        }
+        assert!(missing.is_empty(), "docs/cli.md lacks {missing:?}");
+    }
+
+    #[test]
+    fn the_manual_names_every_flag() {
+        fn walk(command: &clap::Command, page: &str, missing: &mut Vec<String>) {
+            let flags =
+                command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
+            for flag in flags.filter(|flag| !["help", "version"].contains(flag)) {
+                if !page.contains(&format!("--{flag}")) {
+                    missing.push(format!("{} --{flag}", command.get_name()));
+                }
+            }
+            command.get_subcommands().for_each(|sub| walk(sub, page, missing));
+        }
+        let mut missing = Vec::new();
+        walk(&Cli::command(), include_str!("../../../docs/cli.md"), &mut missing);
+        assert!(missing.is_empty(), "docs/cli.md lacks {missing:?}");
+    }
+
+    #[test]
+    fn global_flags_are_taken_anywhere() {
+        let cli = Cli::try_parse_from(["obey", "session", "list", "--json", "--socket", "/s"]).unwrap();
+        assert!(cli.global.json);
+        assert_eq!(cli.global.socket.unwrap(), PathBuf::from("/s"));
+    }
+
+    #[test]
+    fn a_command_to_run_stands_after_two_dashes() {
+        let cli = Cli::try_parse_from(["obey", "exec", "-c", "x", "--", "git", "log", "--oneline"]).unwrap();
+        let Command::Exec(args) = cli.command else { panic!("not exec") };
+        assert_eq!(args.command, ["git", "log", "--oneline"]);
+        assert!(Cli::try_parse_from(["obey", "exec", "-c", "x"]).is_err());
+    }
+}

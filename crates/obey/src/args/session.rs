@@ -1,0 +1,278 @@
+//! The command line of `obey session …`. A session is named by its id, the start of it, or its name.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use domain::{Mode, ProviderKind, Status};
+
+use super::values;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Start an agent in a campaign's folder
+    Create(Box<CreateArgs>),
+    /// List sessions
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show one session
+    Info(SessionArg),
+    /// Send a message and watch the agent work on it
+    Send(SendArgs),
+    /// Talk with an agent: see what it did, send messages, answer its requests
+    Attach(AttachArgs),
+    /// Show what happens in one session, or in all, as it happens
+    Watch(WatchArgs),
+    /// Print everything that happened in a session
+    Log(LogArgs),
+    /// List what waits for an answer
+    Requests(RequestsArgs),
+    /// Allow what an agent asks for
+    Approve(ApproveArgs),
+    /// Refuse what an agent asks for
+    Deny(DenyArgs),
+    /// Answer an agent's question
+    Answer(AnswerArgs),
+    /// Interrupt the running turn
+    Cancel(SessionArg),
+    /// Change how much the agent may do by itself
+    Mode(ModeArgs),
+    /// Wait until a session has nothing to do
+    Wait(WaitArgs),
+    /// End a session's agent
+    Stop(StopArgs),
+    /// Start a session again under the same id
+    Restart(RestartArgs),
+    /// Show sessions by campaign, below the session that started them
+    Tree(TreeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionArg {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Id or name of the campaign [default: the one the current folder belongs to]
+    #[arg(long, short, value_name = "ID|NAME")]
+    pub(crate) campaign: Option<String>,
+    /// claude-code, codex, openclaw, openai-api, acp or scripted
+    #[arg(long, short, value_parser = values::provider)]
+    pub(crate) provider: ProviderKind,
+    /// The model [default: the provider's]
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// A name for the session [default: the provider and the end of the id]
+    #[arg(long, short, visible_alias = "agent")]
+    pub(crate) name: Option<String>,
+    /// The festival it works on
+    #[arg(long)]
+    pub(crate) festival: Option<String>,
+    /// The task it works on
+    #[arg(long)]
+    pub(crate) task: Option<String>,
+    /// supervised, autonomous, plan or acceptEdits
+    #[arg(long, value_parser = values::mode)]
+    pub(crate) mode: Option<Mode>,
+    /// Settings for the provider, as a JSON object
+    #[arg(long, value_parser = values::config, value_name = "JSON")]
+    pub(crate) config: Option<HashMap<String, String>>,
+    /// A variable for the agent; repeat for more
+    #[arg(long = "env", value_parser = values::assignment, value_name = "K=V")]
+    pub(crate) environment: Vec<(String, String)>,
+    /// Token budget; 0: unlimited
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..), value_name = "N")]
+    pub(crate) max_tokens: i64,
+    /// End the session after this long, such as 90s, 10m or 1h30m
+    #[arg(long, value_parser = values::duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+    /// Send this once the agent is ready
+    #[arg(long, visible_alias = "initial-message", value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// The session this one was started by
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) parent: Option<String>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct ListArgs {
+    /// Only sessions of this campaign
+    #[arg(long, short, value_name = "ID|NAME")]
+    pub(crate) campaign: Option<String>,
+    /// Also those that ended
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// Only sessions in this status; repeat for more
+    #[arg(long, value_parser = values::status)]
+    pub(crate) status: Vec<Status>,
+    /// Only sessions of this provider
+    #[arg(long, short, value_parser = values::provider)]
+    pub(crate) provider: Option<ProviderKind>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// The message; `-` or nothing: standard input
+    #[arg(value_name = "MESSAGE")]
+    pub(crate) message: Option<String>,
+    /// Return once the message is accepted
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Add the message to the turn that is running
+    #[arg(long)]
+    pub(crate) steer: bool,
+    /// Change the mode first; it stays changed
+    #[arg(long, value_parser = values::mode)]
+    pub(crate) mode: Option<Mode>,
+    /// Look for the session's name in this campaign only
+    #[arg(long, short, value_name = "ID|NAME", hide = true)]
+    pub(crate) campaign: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// How many events of the past to show
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) tail: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION", required_unless_present = "all")]
+    pub(crate) session: Option<String>,
+    /// Every session, also those that are created later
+    #[arg(long, short, conflicts_with = "session")]
+    pub(crate) all: bool,
+    /// With --all: only sessions of this campaign
+    #[arg(long, short, requires = "all", value_name = "ID|NAME")]
+    pub(crate) campaign: Option<String>,
+    /// How many events of the past to show
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) tail: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Begin with this event
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) from: u64,
+    /// At most this many events
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
+    pub(crate) limit: u64,
+    /// Only the last N events there are
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    pub(crate) tail: Option<usize>,
+    /// Go on with new events until the session ends
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RequestsArgs {
+    /// Id, start of an id, or name [default: every session]
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+    /// Also those that were settled
+    #[arg(long, short)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApproveArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// The request [default: the only one that waits]
+    pub(crate) request: Option<String>,
+    /// Allow the same for the rest of the session
+    #[arg(long = "session")]
+    pub(crate) whole_session: bool,
+    /// Run the tool with this input instead
+    #[arg(long, value_parser = values::json_object, value_name = "JSON")]
+    pub(crate) input: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DenyArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// The request [default: the only one that waits]
+    pub(crate) request: Option<String>,
+    /// Tell the agent why
+    #[arg(long, short)]
+    pub(crate) message: Option<String>,
+    /// End the turn too
+    #[arg(long)]
+    pub(crate) stop: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// The request (req_…; default: the only one that waits), then the answer, or QUESTION=ANSWER for each of several
+    #[arg(required = true, value_name = "REQUEST|ANSWER")]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModeArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// supervised, autonomous, plan or acceptEdits
+    #[arg(value_parser = values::mode)]
+    pub(crate) mode: Mode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Give up after this long, such as 90s, 10m or 1h30m
+    #[arg(long, value_parser = values::duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Do not wait for the running turn
+    #[arg(long, short)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestartArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Settings for the provider that replace the old ones, as a JSON object
+    #[arg(long, value_parser = values::config, value_name = "JSON")]
+    pub(crate) config: Option<HashMap<String, String>>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct TreeArgs {
+    /// Also those that ended
+    #[arg(long, short)]
+    pub(crate) all: bool,
+}

@@ -1,0 +1,121 @@
+//! What typed lines mean for permissions and questions.
+
+use serde_json::json;
+
+use super::*;
+
+fn permission(id: &str) -> Open {
+    let what =
+        What::Permission { tool: "Bash".to_owned(), input: json!({"command": "rm x"}), title: String::new() };
+    Open { id: id.to_owned(), what }
+}
+
+fn colour() -> Question {
+    let option = |label: &str| QuestionOption { label: label.to_owned(), description: String::new() };
+    Question {
+        id: "q_colour".to_owned(),
+        header: "Colour".to_owned(),
+        text: "Which colour?".to_owned(),
+        options: vec![option("Red"), option("Green"), option("7")],
+        multi_select: false,
+    }
+}
+
+fn size() -> Question {
+    Question { id: "q_size".to_owned(), text: "How large?".to_owned(), ..Question::default() }
+}
+
+fn asking(open: Open) -> Asking {
+    let mut asking = Asking::default();
+    assert!(asking.add(open));
+    asking
+}
+
+#[test]
+fn a_permission_is_decided_with_one_letter() {
+    for (line, decision, message) in [
+        ("y", Decision::AllowOnce, ""),
+        (" YES ", Decision::AllowOnce, ""),
+        ("a", Decision::AllowSession, ""),
+        ("n", Decision::Deny, ""),
+        ("n use git mv", Decision::Deny, "use git mv"),
+        ("s enough", Decision::DenyAndStop, "enough"),
+    ] {
+        let reply = asking(permission("req_1")).take(line).unwrap();
+        let expected = Reply::Decide { request: "req_1".to_owned(), decision, message: message.to_owned() };
+        assert_eq!(reply, expected, "{line}");
+    }
+}
+
+#[test]
+fn nothing_else_allows_anything() {
+    for line in ["", "yep", "y please", "always do it", "1", "ok"] {
+        let reply = asking(permission("req_1")).take(line).unwrap();
+        assert!(matches!(reply, Reply::Show(_)), "{line}: {reply:?}");
+    }
+}
+
+#[test]
+fn the_input_is_shown_on_demand() {
+    let Some(Reply::Show(lines)) = asking(permission("req_1")).take("?") else { panic!("not shown") };
+    assert_eq!(lines, ["  {", "    \"command\": \"rm x\"", "  }"]);
+}
+
+#[test]
+fn questions_are_asked_one_after_the_other() {
+    let mut asking = asking(Open { id: "req_2".to_owned(), what: What::Questions(vec![colour(), size()]) });
+    let (lines, _) = asking.prompt().unwrap();
+    assert_eq!(lines, ["? Colour Which colour?", "  1. Red", "  2. Green", "  3. 7"]);
+    assert_eq!(asking.take("2"), Some(Reply::Next));
+    assert_eq!(asking.prompt().unwrap().0, ["? How large?"]);
+    assert!(matches!(asking.take(""), Some(Reply::Show(_))));
+    let Some(Reply::Answer { request, answers }) = asking.take("very") else { panic!("no answer") };
+    assert_eq!(request, "req_2");
+    assert_eq!(answers["q_colour"], "Green");
+    assert_eq!(answers["q_size"], "very");
+}
+
+#[test]
+fn options_are_chosen_by_label_before_number() {
+    assert_eq!(choose(&colour(), "green"), "Green");
+    assert_eq!(choose(&colour(), "1"), "Red");
+    assert_eq!(choose(&colour(), "7"), "7");
+    assert_eq!(choose(&colour(), "0"), "0");
+    assert_eq!(choose(&colour(), "Blue"), "Blue");
+    let several = Question { multi_select: true, ..colour() };
+    assert_eq!(choose(&several, "1, green"), "Red, Green");
+    assert_eq!(choose(&several, "1, blue"), "1, blue");
+}
+
+#[test]
+fn a_request_settled_elsewhere_leaves_the_queue() {
+    let mut asking = asking(permission("req_1"));
+    assert!(!asking.add(permission("req_2")), "the first is still being asked about");
+    assert!(!asking.add(permission("req_1")), "known already");
+    assert!(!asking.remove("req_2"));
+    assert!(asking.remove("req_1"));
+    assert!(asking.current().is_none());
+}
+
+#[test]
+fn answers_of_the_command_line_are_matched_to_questions() {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let one = [colour()];
+    assert_eq!(read_answers(&one, &words(&["2"])).unwrap()["q_colour"], "Green");
+    assert_eq!(read_answers(&one, &words(&["a=b"])).unwrap()["q_colour"], "a=b");
+    let two = [colour(), size()];
+    let both = read_answers(&two, &words(&["colour=1", "2=x=y"])).unwrap();
+    assert_eq!((both["q_colour"].as_str(), both["q_size"].as_str()), ("Red", "x=y"));
+    assert!(read_answers(&two, &words(&["colour=1"])).unwrap_err().contains("question 2"));
+    assert!(read_answers(&two, &words(&["Red"])).unwrap_err().contains("QUESTION=ANSWER"));
+}
+
+#[test]
+fn the_commands_that_answer_are_complete() {
+    assert_eq!(
+        permission("req_1").commands("sess_9"),
+        ["obey session approve sess_9 req_1", "obey session deny sess_9 req_1"]
+    );
+    let both = Open { id: "req_2".to_owned(), what: What::Questions(vec![colour(), size()]) };
+    assert_eq!(both.commands("sess_9"), ["obey session answer sess_9 req_2 1=ANSWER 2=ANSWER"]);
+}

@@ -1,0 +1,144 @@
+//! Starts the daemon when nobody listens: in a session of its own, with its output in a log file, waiting for the
+//! line that says it is ready. Two commands at once start one daemon. Must not know what the daemon does.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::fs::FlockOperation;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{ChildStdout, Command};
+
+use crate::client::{self, unreachable_daemon};
+use crate::failure::{Failure, Result};
+use crate::limits;
+use crate::paths::{self, Paths};
+use crate::serve;
+
+/// What to start and where it will be found.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// This very program, unless a test says otherwise.
+    pub(crate) program: PathBuf,
+    /// Flags for `serve` beside the socket.
+    pub(crate) flags: Vec<OsString>,
+    pub(crate) socket: PathBuf,
+    pub(crate) paths: Paths,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// Ours is ready; the addresses it listens on.
+    Ready { pid: u32, listen: String },
+    /// Somebody else was quicker.
+    Already,
+}
+
+/// Starts a daemon and waits until it can be called.
+pub(crate) async fn start(launch: &Launch) -> Result<Started> {
+    paths::make_private(&launch.paths.state_dir)?;
+    // Held until the end: whoever waits for it finds a daemon that is ready.
+    let _lock = lock(&launch.paths.start_lock()).await?;
+    if client::probe(&launch.socket).await? {
+        return Ok(Started::Already);
+    }
+    let log_path = launch.paths.log_file();
+    let (log, begin) = open_log(&log_path).map_err(|error| cannot_write(&log_path, &error))?;
+    let mut child = Command::new(&launch.program)
+        .args(["serve", "--background", "--socket"])
+        .arg(&launch.socket)
+        .args(&launch.flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        // The caller's folder must stay removable while the daemon runs.
+        .current_dir("/")
+        .spawn()
+        .map_err(|error| Failure::failed(format!("cannot start {}: {error}", launch.program.display())))?;
+    let pid = child.id().unwrap_or_default();
+    let Some(stdout) = child.stdout.take() else { return Err(Failure::failed("the daemon has no output")) };
+    let why = match tokio::time::timeout(limits::START_WAIT, ready(stdout)).await {
+        Ok(Some(listen)) => return Ok(Started::Ready { pid, listen }),
+        Ok(None) if client::probe(&launch.socket).await? => return Ok(Started::Already),
+        Ok(None) => "it was started but ended at once".to_owned(),
+        Err(_) => format!("it was started but is not ready after {} s", limits::START_WAIT.as_secs()),
+    };
+    Err(not_started(launch, &why, &log_path, begin))
+}
+
+/// Reads up to the line that says ready; nothing where the output ends before.
+async fn ready(stdout: ChildStdout) -> Option<String> {
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if let Some(listen) = serve::read_ready_line(&line) {
+            return Some(listen.to_owned());
+        }
+    }
+    None
+}
+
+fn not_started(launch: &Launch, why: &str, log_path: &Path, begin: u64) -> Failure {
+    let mut failure = unreachable_daemon(&launch.socket, why);
+    for line in log_tail(log_path, begin) {
+        failure.message.push_str("\n  | ");
+        failure.message.push_str(&line);
+    }
+    failure.with_hint(format!("its log is {}; see it start with: obey serve", log_path.display()))
+}
+
+/// Takes the lock in a thread: waiting for it blocks.
+async fn lock(path: &Path) -> Result<File> {
+    let open = OpenOptions::new().create(true).append(true).mode(paths::PRIVATE_FILE).open(path);
+    let file = open.map_err(|error| cannot_write(path, &error))?;
+    let waiting = tokio::task::spawn_blocking(move || {
+        rustix::fs::flock(&file, FlockOperation::LockExclusive).map(|()| file).map_err(std::io::Error::from)
+    });
+    match tokio::time::timeout(limits::START_LOCK_WAIT, waiting).await {
+        Ok(Ok(locked)) => locked.map_err(|error| cannot_write(path, &error)),
+        Ok(Err(error)) => Err(Failure::failed(format!("cannot wait for {}: {error}", path.display()))),
+        Err(_) => Err(Failure::failed(format!(
+            "another command has been starting the daemon for {} s",
+            limits::START_LOCK_WAIT.as_secs()
+        ))
+        .with_hint(format!("it holds {}; end that command and try again", path.display()))),
+    }
+}
+
+/// Opens the log to append to, and returns where this start's part begins.
+fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
+    if fs::metadata(path).is_ok_and(|meta| meta.len() > limits::LOG_MAX_BYTES) {
+        fs::rename(path, path.with_extension("log.1"))?;
+    }
+    let mut file = OpenOptions::new().create(true).append(true).mode(paths::PRIVATE_FILE).open(path)?;
+    let begin = file.seek(SeekFrom::End(0))?;
+    Ok((file, begin))
+}
+
+fn log_tail(path: &Path, begin: u64) -> Vec<String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(begin))?;
+        file.read_to_end(&mut bytes)
+    });
+    if read.is_err() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines
+        .iter()
+        .skip(lines.len().saturating_sub(limits::LOG_TAIL_LINES))
+        .map(|line| (*line).to_owned())
+        .collect()
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! The connection to the daemon: one channel over its Unix socket, and a client for each service on it.
+//! Knows how to find out that nobody listens; starting a daemon then is `autostart`'s work.
+
+use std::io;
+use std::path::Path;
+
+use domain::ErrorCode;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
+use wire::obey::v1::campaign_service_client::CampaignServiceClient;
+use wire::obey::v1::event_service_client::EventServiceClient;
+use wire::obey::v1::request_service_client::RequestServiceClient;
+use wire::obey::v1::turn_service_client::TurnServiceClient;
+
+use crate::failure::{Failure, Result};
+use crate::limits::MESSAGE_MAX_BYTES;
+use crate::paths;
+
+/// A connection to the daemon. It is made again by itself when it was lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    channel: Channel,
+}
+
+macro_rules! services {
+    ($($(#[$doc:meta])* $name:ident: $client:ident;)*) => {
+        $($(#[$doc])*
+        pub(crate) fn $name(&self) -> $client<Channel> {
+            $client::new(self.channel.clone())
+                .max_decoding_message_size(MESSAGE_MAX_BYTES)
+                .max_encoding_message_size(MESSAGE_MAX_BYTES)
+        })*
+    };
+}
+
+impl Client {
+    /// Connects to a socket somebody listens on, as `probe` found out.
+    pub(crate) fn on(socket: &Path) -> Self {
+        let socket = socket.to_owned();
+        let connector = tower::service_fn(move |_: Uri| {
+            let socket = socket.clone();
+            async move { connect(&socket).await.map(TokioIo::new) }
+        });
+        // The address is never looked up; it only fills the header that names the host.
+        let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
+        Self { channel }
+    }
+
+    services! {
+        /// Sessions, campaigns' state and the daemon itself.
+        daemon: LocalDaemonServiceClient;
+        events: EventServiceClient;
+        turns: TurnServiceClient;
+        requests: RequestServiceClient;
+        campaigns: CampaignServiceClient;
+    }
+}
+
+/// Finds out whether somebody listens on a socket. False: nobody does, and a daemon may be started.
+pub(crate) async fn probe(socket: &Path) -> Result<bool> {
+    match connect(socket).await {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Ok(false)
+        }
+        Err(error) => Err(unreachable_daemon(socket, &error.to_string())),
+    }
+}
+
+/// Makes the error for a daemon that cannot be reached.
+pub(crate) fn unreachable_daemon(socket: &Path, why: &str) -> Failure {
+    let message = format!("the daemon is not reachable at {}: {why}", socket.display());
+    Failure::coded(ErrorCode::DaemonUnreachable, message)
+}
+
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket).await?;
+    // Prompts and approvals go through this socket: whoever made it first must not be somebody else.
+    let owner = stream.peer_cred()?.uid();
+    let own = paths::uid();
+    if owner != own && owner != 0 && own != 0 {
+        let message = format!("the process behind it belongs to another user (uid {owner})");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(stream)
+}

@@ -1,0 +1,40 @@
+//! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
+
+mod campaign;
+mod daemon;
+mod demo;
+mod doctor;
+mod exec;
+mod session;
+
+use crate::args::{CampaignCommand, Command};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Result;
+
+/// Runs a command that talks to the daemon. `serve` is not among them: it becomes the daemon.
+pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit> {
+    match command {
+        Command::Serve(args) => daemon::detach(console, &args).await,
+        Command::Stop(args) => daemon::stop(console, &args).await,
+        Command::Ping => daemon::ping(console).await,
+        Command::Status => daemon::status(console).await,
+        Command::Campaign(CampaignCommand::Add(args)) => campaign::add(console, &args).await,
+        Command::Campaign(CampaignCommand::List) | Command::Campaigns => campaign::list(console).await,
+        Command::Campaign(CampaignCommand::Remove { campaign }) => campaign::remove(console, &campaign).await,
+        Command::Session(command) => session::run(console, command).await,
+        Command::Exec(args) => exec::run(console, args).await,
+        Command::Demo(args) => demo::run(console, &args).await,
+        Command::Doctor => doctor::run(console).await,
+        Command::Completions(args) => completions(console, args.shell),
+        Command::Version => daemon::version(console).await,
+    }
+}
+
+fn completions(console: &mut Console, shell: clap_complete::Shell) -> Result<Exit> {
+    let mut script = Vec::new();
+    let mut command = <crate::args::Cli as clap::CommandFactory>::command();
+    clap_complete::generate(shell, &mut command, "obey", &mut script);
+    console.out.bytes(&script)?;
+    Ok(Exit::OK)
+}

@@ -1,0 +1,196 @@
+//! Commands about the daemon itself: start in the background, stop, ping, status, version.
+
+use std::ffi::OsString;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+use wire::obey::local::v1 as local;
+
+use crate::answers;
+use crate::args::{ServeArgs, StopArgs};
+use crate::autostart::{self, Launch, Started};
+use crate::client::{self, Client, unreachable_daemon};
+use crate::console::{Autostart, Console};
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::format;
+use crate::json;
+use crate::limits;
+use crate::output::Style;
+use crate::resolve;
+use crate::serve;
+
+/// `obey serve --detach`.
+pub(super) async fn detach(console: &mut Console, args: &ServeArgs) -> Result<Exit> {
+    // Checked here first: mistakes should be seen on the terminal and not in a log.
+    let options = serve::options(args, console.global.socket.as_deref(), &console.vars, &console.paths)?;
+    let launch = Launch { flags: flags(args)?, ..console.launch(&options.socket) };
+    let socket = options.socket.display();
+    match autostart::start(&launch).await? {
+        Started::Ready { pid, listen } if console.out.json => {
+            let listen: Vec<&str> = listen.split(',').filter(|address| !address.is_empty()).collect();
+            let ready = json!({"pid": pid, "socket": socket.to_string(), "listen": listen, "started": true});
+            console.out.json(&ready)?;
+        }
+        Started::Ready { pid, listen } => {
+            console.out.line(&format!("ready socket={socket} listen={listen} pid={pid}"))?;
+        }
+        Started::Already if console.out.json => {
+            console.out.json(&json!({"socket": socket.to_string(), "started": false}))?;
+        }
+        Started::Already => console.out.line(&format!("The daemon runs already at {socket}."))?,
+    }
+    Ok(Exit::OK)
+}
+
+/// Returns the flags the background daemon needs to become what these arguments describe.
+fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
+    let mut flags: Vec<OsString> = Vec::new();
+    for address in &args.listen {
+        flags.extend(["--listen".into(), address.into()]);
+    }
+    if let Some(level) = &args.log_level {
+        flags.extend(["--log-level".into(), level.into()]);
+    }
+    for (flag, path) in [("--config", &args.config), ("--data-dir", &args.data_dir)] {
+        if let Some(path) = path {
+            flags.extend([flag.into(), serve::absolute(path)?.into()]);
+        }
+    }
+    Ok(flags)
+}
+
+pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit> {
+    let client = console.connect_with(Autostart::Never).await?;
+    let socket = console.socket()?;
+    // A second connection that says nothing: its end is the daemon's end.
+    let mut witness =
+        UnixStream::connect(&socket).await.map_err(|e| unreachable_daemon(&socket, &e.to_string()))?;
+    let request = local::ShutdownRequest { stop_sessions: args.sessions };
+    let response = client.daemon().shutdown(request).await?.into_inner();
+    console.out.status("waiting for the daemon to end…")?;
+    let mut ignored = [0_u8; 64];
+    let end = async { while witness.read(&mut ignored).await.is_ok_and(|count| count > 0) {} };
+    let ended = tokio::time::timeout(limits::STOP_WAIT, end).await.is_ok();
+    console.out.hide_status()?;
+    if console.out.json {
+        let result = json!({"accepted": response.accepted, "sessions_stopped": response.sessions_stopped, "ended": ended});
+        console.out.json(&result)?;
+        return Ok(Exit::OK);
+    }
+    let stopped = usize::try_from(response.sessions_stopped).unwrap_or_default();
+    let agents = if args.sessions {
+        format!("{} ended", format::plural(stopped, "session"))
+    } else {
+        "agents go on and are found again by the next daemon".to_owned()
+    };
+    let what = if ended { "The daemon has ended" } else { "The daemon was told to end and is still busy" };
+    console.out.line(&format!("{what}; {agents}."))?;
+    Ok(Exit::OK)
+}
+
+pub(super) async fn ping(console: &mut Console) -> Result<Exit> {
+    let client = console.connect().await?;
+    let began = tokio::time::Instant::now();
+    let pong = call_ping(console, &client).await?;
+    let took = began.elapsed();
+    if console.out.json {
+        console.out.json(&json::ping(&pong))?;
+        return Ok(Exit::OK);
+    }
+    console.out.line(&format!("{} in {}", describe(&pong), format::duration(took)))?;
+    Ok(Exit::OK)
+}
+
+/// Pings with a deadline: a hung daemon still accepts connections.
+pub(super) async fn call_ping(console: &Console, client: &Client) -> Result<local::PingResponse> {
+    let mut daemon = client.daemon();
+    match tokio::time::timeout(limits::PING_WAIT, daemon.ping(local::PingRequest {})).await {
+        Ok(answer) => Ok(answer?.into_inner()),
+        Err(_) => {
+            let why = format!("it does not answer within {} s", limits::PING_WAIT.as_secs());
+            Err(unreachable_daemon(&console.socket()?, &why))
+        }
+    }
+}
+
+fn describe(pong: &local::PingResponse) -> String {
+    let up = format::age(pong.started_at.as_ref(), Timestamp::now());
+    format!("obey {} on {}, pid {}, up {up}", pong.version, pong.hostname, pong.pid)
+}
+
+pub(super) async fn status(console: &mut Console) -> Result<Exit> {
+    let client = console.connect().await?;
+    let pong = call_ping(console, &client).await?;
+    let campaigns = resolve::campaigns(&client).await?;
+    let request = local::ListSessionsRequest::default();
+    let sessions = client.daemon().list_sessions(request).await?.into_inner().sessions;
+    let requests = answers::list(&client, "", false).await?;
+    let state = client.daemon().get_state(local::StateRequest::default()).await?.into_inner();
+    if console.out.json {
+        let list = |values: Vec<serde_json::Value>| values;
+        console.out.json(&json!({
+            "daemon": json::ping(&pong),
+            "campaigns": list(campaigns.iter().map(json::campaign).collect()),
+            "festivals": list(state.festivals.iter().map(json::festival).collect()),
+            "sessions": list(sessions.iter().map(json::session).collect()),
+            "requests": list(requests.iter().map(json::request).collect()),
+        }))?;
+        return Ok(Exit::OK);
+    }
+    console.out.styled_line(&[(Style::Bold, "Daemon    "), (Style::Plain, &describe(&pong))])?;
+    let socket = console.socket()?.display().to_string();
+    console.out.styled_line(&[(Style::Bold, "Socket    "), (Style::Plain, &socket)])?;
+    section(console, "Campaigns", campaigns.len())?;
+    if !campaigns.is_empty() {
+        super::campaign::print_table(console, &campaigns)?;
+    }
+    if !state.festivals.is_empty() {
+        section(console, "Festivals", state.festivals.len())?;
+        for festival in &state.festivals {
+            let (id, name, status) = (&festival.id, &festival.name, &festival.status);
+            let tasks = format!("{} of {} tasks", festival.completed_tasks, festival.total_tasks);
+            console.out.line(&format!("{id}  {name}  {status}  {tasks}"))?;
+        }
+    }
+    section(console, "Sessions", sessions.len())?;
+    if !sessions.is_empty() {
+        super::session::print_sessions(console, &sessions, &campaigns)?;
+    }
+    section(console, "Requests", requests.len())?;
+    super::session::print_requests(console, &requests)?;
+    Ok(Exit::OK)
+}
+
+fn section(console: &mut Console, title: &str, count: usize) -> Result<()> {
+    console.out.line("")?;
+    console.out.styled_line(&[(Style::Bold, title), (Style::Dim, &format!(" ({count})"))])
+}
+
+pub(super) async fn version(console: &mut Console) -> Result<Exit> {
+    let own = env!("CARGO_PKG_VERSION");
+    // The version of this program must be told whatever is wrong with the daemon.
+    let daemon = match console.socket() {
+        Ok(socket) if client::probe(&socket).await.unwrap_or(false) => {
+            call_ping(console, &Client::on(&socket)).await.ok().map(|pong| pong.version)
+        }
+        _ => None,
+    };
+    if console.out.json {
+        console.out.json(&json!({"version": own, "daemon": daemon}))?;
+        return Ok(Exit::OK);
+    }
+    console.out.line(&format!("obey {own}"))?;
+    match daemon {
+        Some(daemon) if daemon != own => {
+            let warning = format!(
+                "The running daemon is obey {daemon}. Exchange it with: obey stop, then any command."
+            );
+            console.out.note(Style::Warn, &warning)?;
+        }
+        _ => {}
+    }
+    Ok(Exit::OK)
+}

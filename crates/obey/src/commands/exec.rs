@@ -1,0 +1,49 @@
+//! `obey exec`: one allowed command in a campaign's folder, its output passed through as it comes.
+
+use wire::obey::local::v1::execute_response::Output as Part;
+use wire::obey::local::v1::{ExecuteRequest, ExecuteResult};
+
+use crate::args::ExecArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::format;
+use crate::output::Style;
+use crate::resolve;
+
+/// A shell reports a program that a signal ended as this plus the signal.
+const SIGNAL_BASE: i32 = 128;
+
+pub(super) async fn run(console: &mut Console, args: ExecArgs) -> Result<Exit> {
+    let client = console.connect().await?;
+    let campaign_id = resolve::campaign(&client, args.campaign.as_deref(), &console.folder).await?;
+    let mut words = args.command.into_iter();
+    let request = ExecuteRequest {
+        campaign_id,
+        command: words.next().unwrap_or_default(),
+        args: words.collect(),
+        working_dir: args.workdir.unwrap_or_default(),
+        timeout: args.timeout.map(super::session::protobuf_duration).transpose()?,
+        environment: args.environment.into_iter().collect(),
+    };
+    let mut stream = client.daemon().execute(request).await?.into_inner();
+    while let Some(response) = stream.message().await? {
+        match response.output {
+            Some(Part::Stdout(bytes)) => console.out.bytes(&bytes)?,
+            Some(Part::Stderr(bytes)) => console.out.err_bytes(&bytes)?,
+            Some(Part::Result(result)) => return finish(console, &result),
+            None => {}
+        }
+    }
+    Err(Failure::failed("the daemon did not say how the command ended"))
+}
+
+fn finish(console: &mut Console, result: &ExecuteResult) -> Result<Exit> {
+    if result.timed_out {
+        let took = result.duration.and_then(|duration| std::time::Duration::try_from(duration).ok());
+        let took = took.map_or_else(String::new, |took| format!(" after {}", format::duration(took)));
+        console.out.say(Style::Bad, &format!("obey: the command was ended{took}: it ran out of time"))?;
+        return Ok(Exit::COMMAND_TIMED_OUT);
+    }
+    Ok(Exit(if result.signal > 0 { SIGNAL_BASE + result.signal } else { result.exit_code }))
+}

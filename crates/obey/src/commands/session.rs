@@ -1,0 +1,145 @@
+//! `obey session …`: leads to the file of each command and keeps what several of them print.
+
+mod attach;
+mod control;
+mod create;
+mod list;
+mod log;
+mod requests;
+mod send;
+mod tree;
+mod watch;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use wire::obey::local::v1 as local;
+use wire::obey::v1 as pb;
+
+use crate::args::session::SessionCommand;
+use crate::asking::Open;
+use crate::client::Client;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::format;
+use crate::json;
+use crate::names;
+use crate::output::Style;
+use crate::table::Table;
+
+pub(super) use create::{Plan, create};
+pub(super) use log::print_row;
+pub(super) use send::{prompt, until_turn_ends};
+
+pub(super) async fn run(console: &mut Console, command: SessionCommand) -> Result<Exit> {
+    match command {
+        SessionCommand::Create(args) => create::run(console, *args).await,
+        SessionCommand::List(args) => list::run(console, &args).await,
+        SessionCommand::Info(args) => list::info(console, &args.session).await,
+        SessionCommand::Send(args) => send::run(console, args).await,
+        SessionCommand::Attach(args) => attach::run(console, &args).await,
+        SessionCommand::Watch(args) => watch::run(console, &args).await,
+        SessionCommand::Log(args) => log::run(console, &args).await,
+        SessionCommand::Requests(args) => requests::run(console, &args).await,
+        SessionCommand::Approve(args) => requests::approve(console, args).await,
+        SessionCommand::Deny(args) => requests::deny(console, args).await,
+        SessionCommand::Answer(args) => requests::answer(console, args).await,
+        SessionCommand::Cancel(args) => control::cancel(console, &args.session).await,
+        SessionCommand::Mode(args) => control::mode(console, &args).await,
+        SessionCommand::Wait(args) => control::wait(console, &args).await,
+        SessionCommand::Stop(args) => control::stop(console, &args).await,
+        SessionCommand::Restart(args) => control::restart(console, args).await,
+        SessionCommand::Tree(args) => tree::run(console, &args).await,
+    }
+}
+
+/// Prints a table with a dim heading.
+pub(super) fn print_table(console: &mut Console, table: &Table) -> Result<()> {
+    let mut lines = table.lines(console.out.columns()).into_iter();
+    if let Some(heading) = lines.next() {
+        console.out.styled_line(&[(Style::Dim, &heading)])?;
+    }
+    lines.try_for_each(|line| console.out.line(&line))
+}
+
+/// Prints sessions as a table.
+pub(super) fn print_sessions(
+    console: &mut Console,
+    sessions: &[local::SessionInfo],
+    campaigns: &[pb::Campaign],
+) -> Result<()> {
+    let now = Timestamp::now();
+    let mut table =
+        Table::new(&["ID", "NAME", "PROVIDER", "MODEL", "STATUS", "TOKENS", "ACTIVE", "CAMPAIGN"]);
+    for session in sessions {
+        let campaign = campaigns.iter().find(|campaign| campaign.id == session.campaign_id);
+        table.row(vec![
+            session.id.clone(),
+            session.agent_name.clone(),
+            names::provider(session.provider),
+            if session.model.is_empty() { "-".to_owned() } else { session.model.clone() },
+            names::status_name(session.status),
+            tokens(session),
+            format::age(session.last_activity_at.as_ref().or(session.created_at.as_ref()), now),
+            campaign.map_or_else(|| session.campaign_id.clone(), |campaign| campaign.name.clone()),
+        ]);
+    }
+    print_table(console, &table)
+}
+
+/// Returns the tokens a session used, with its budget where it has one.
+pub(super) fn tokens(session: &local::SessionInfo) -> String {
+    let used = u64::try_from(session.tokens_input.saturating_add(session.tokens_output)).unwrap_or_default();
+    match u64::try_from(session.max_tokens) {
+        Ok(budget) if budget > 0 => format!("{}/{}", format::count(used), format::count(budget)),
+        _ => format::count(used),
+    }
+}
+
+/// Prints requests as a table.
+pub(super) fn print_requests(console: &mut Console, requests: &[pb::Request]) -> Result<()> {
+    if requests.is_empty() {
+        return Ok(());
+    }
+    let now = Timestamp::now();
+    let mut table = Table::new(&["SESSION", "REQUEST", "KIND", "AGE", "STATE", "WHAT"]);
+    for request in requests {
+        let state = match (request.outcome.as_str(), request.settled_by.as_str()) {
+            ("", _) => "waits".to_owned(),
+            (outcome, "") => outcome.to_owned(),
+            (outcome, by) => format!("{outcome} by {by}"),
+        };
+        let summary = Open::of_request(request).summary();
+        let what = summary.split_once(": ").map_or(summary.as_str(), |(_, what)| what);
+        table.row(vec![
+            request.session_id.clone(),
+            request.id.clone(),
+            names::request_kind(request.kind).to_owned(),
+            format::age(request.asked_at.as_ref(), now),
+            state,
+            format::one_line(what),
+        ]);
+    }
+    print_table(console, &table)
+}
+
+/// Asks the daemon for one session.
+pub(super) async fn get(client: &Client, id: &str) -> Result<local::SessionInfo> {
+    let request = local::GetSessionRequest { session_id: id.to_owned() };
+    Ok(client.daemon().get_session(request).await?.into_inner())
+}
+
+/// Prints what became of a session: its JSON, or its id and status.
+pub(super) fn print_state(console: &mut Console, session: &local::SessionInfo) -> Result<()> {
+    if console.out.json {
+        return console.out.json(&json::session(session));
+    }
+    console.out.line(&format!("Session: {}", session.id))?;
+    console.out.line(&format!("Status:  {}", names::status_name(session.status)))
+}
+
+/// Turns a duration into the protocol's.
+pub(super) fn protobuf_duration(duration: Duration) -> Result<prost_types::Duration> {
+    prost_types::Duration::try_from(duration).map_err(|_| Failure::usage("the duration is too long"))
+}

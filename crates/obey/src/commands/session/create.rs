@@ -1,0 +1,110 @@
+//! `obey session create`: starts an agent in a campaign's folder.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use domain::{ErrorCode, ProviderKind, Status};
+use tonic::metadata::MetadataValue;
+use wire::obey::local::v1 as local;
+
+use super::protobuf_duration;
+use crate::args::session::CreateArgs;
+use crate::client::Client;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::json;
+use crate::names;
+use crate::output::Style;
+use crate::resolve;
+use crate::table::named;
+
+/// The key of `provider_config` that holds the mode.
+const MODE_KEY: &str = "permission_mode";
+/// The protocol's message has no field for the parent, so it travels beside it.
+const PARENT_KEY: &str = "obey-parent-session";
+
+/// What a session is created with.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct Plan {
+    pub(in crate::commands) request: local::CreateSessionRequest,
+    pub(in crate::commands) parent: Option<String>,
+}
+
+pub(super) async fn run(console: &mut Console, args: CreateArgs) -> Result<Exit> {
+    let client = console.connect().await?;
+    let campaign = resolve::campaign(&client, args.campaign.as_deref(), &console.folder).await?;
+    let parent = match &args.parent {
+        Some(parent) => Some(resolve::session(&client, parent).await?),
+        None => None,
+    };
+    let plan = Plan { request: request(args, campaign)?, parent };
+    console.out.status("starting the agent…")?;
+    let session = create(&client, plan).await?;
+    console.out.hide_status()?;
+    if console.out.json {
+        console.out.json(&json::session(&session))?;
+    } else {
+        show(console, &session)?;
+    }
+    if names::status(session.status) == Some(Status::Failed) {
+        return Err(Failure::coded(ErrorCode::CreateFailed, session.error_message));
+    }
+    if !console.out.json {
+        let next =
+            format!("Talk to it: obey session send {id} \"…\" · obey session attach {id}", id = session.id);
+        console.out.note(Style::Dim, &next)?;
+    }
+    Ok(Exit::OK)
+}
+
+/// Creates a session.
+pub(in crate::commands) async fn create(client: &Client, plan: Plan) -> Result<local::SessionInfo> {
+    let mut request = tonic::Request::new(plan.request);
+    if let Some(parent) = &plan.parent {
+        let value = MetadataValue::try_from(parent.as_str())
+            .map_err(|_| Failure::usage(format!("--parent {parent:?} is no session id")))?;
+        request.metadata_mut().insert(PARENT_KEY, value);
+    }
+    let response = client.daemon().create_session(request).await?.into_inner();
+    response.session.ok_or_else(|| Failure::failed("the daemon did not say which session it created"))
+}
+
+fn request(args: CreateArgs, campaign_id: String) -> Result<local::CreateSessionRequest> {
+    let mut provider_config: HashMap<String, String> = args.config.unwrap_or_default();
+    if let Some(mode) = args.mode {
+        provider_config.insert(MODE_KEY.to_owned(), mode.name().to_owned());
+    }
+    Ok(local::CreateSessionRequest {
+        campaign_id,
+        provider: provider(args.provider),
+        model: args.model.unwrap_or_default(),
+        agent_name: args.name.unwrap_or_default(),
+        festival_id: args.festival.unwrap_or_default(),
+        task_id: args.task.unwrap_or_default(),
+        provider_config,
+        environment: args.environment.into_iter().collect(),
+        max_tokens: args.max_tokens,
+        // Zero means no timeout on the wire too; leaving it out says the same in fewer bytes.
+        timeout: args
+            .timeout
+            .filter(|timeout| *timeout > Duration::ZERO)
+            .map(protobuf_duration)
+            .transpose()?,
+        initial_message: args.message.unwrap_or_default(),
+    })
+}
+
+fn provider(kind: ProviderKind) -> i32 {
+    names::provider_number(kind).into()
+}
+
+fn show(console: &mut Console, session: &local::SessionInfo) -> Result<()> {
+    let pairs = [
+        ("Session", session.id.clone()),
+        ("Name", session.agent_name.clone()),
+        ("Status", names::status_name(session.status)),
+        ("Folder", session.working_dir.clone()),
+    ];
+    named(&pairs).into_iter().try_for_each(|line| console.out.line(&line))
+}

@@ -1,0 +1,97 @@
+//! `obey session list` and `obey session info`.
+
+use wire::obey::local::v1 as local;
+
+use super::{get, print_sessions, tokens};
+use crate::answers;
+use crate::args::session::ListArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::format;
+use crate::json;
+use crate::names;
+use crate::output::Style;
+use crate::resolve;
+use crate::table::named;
+
+pub(super) async fn run(console: &mut Console, args: &ListArgs) -> Result<Exit> {
+    let client = console.connect().await?;
+    let campaigns = resolve::campaigns(&client).await?;
+    let campaign_id = match &args.campaign {
+        Some(typed) => resolve::named_campaign(&client, typed).await?,
+        None => String::new(),
+    };
+    let request = local::ListSessionsRequest {
+        campaign_id,
+        statuses: args.status.iter().map(|status| names::status_number(*status).into()).collect(),
+        provider: args.provider.map_or(0, |kind| names::provider_number(kind).into()),
+        // Asking for an end state by name must not need a second flag.
+        include_terminated: args.all || args.status.iter().any(|status| status.is_terminal()),
+    };
+    let sessions = client.daemon().list_sessions(request).await?.into_inner().sessions;
+    if console.out.json {
+        let list: Vec<_> = sessions.iter().map(json::session).collect();
+        console.out.json(&serde_json::json!({"sessions": list}))?;
+        return Ok(Exit::OK);
+    }
+    if sessions.is_empty() {
+        let hint = if args.all { "" } else { " Those that ended: obey session list --all" };
+        console.out.note(Style::Dim, &format!("No sessions.{hint}"))?;
+        return Ok(Exit::OK);
+    }
+    print_sessions(console, &sessions, &campaigns)?;
+    Ok(Exit::OK)
+}
+
+pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
+    let client = console.connect().await?;
+    let id = resolve::session(&client, typed).await?;
+    let session = get(&client, &id).await?;
+    let waiting = answers::list(&client, &id, false).await?;
+    if console.out.json {
+        let mut value = json::session(&session);
+        value["pending_requests"] = waiting.iter().map(json::request).collect();
+        console.out.json(&value)?;
+        return Ok(Exit::OK);
+    }
+    let zone = console.zone.clone();
+    let date = |at: &Option<prost_types::Timestamp>| {
+        at.as_ref().map_or_else(String::new, |at| format::date(Some(at), &zone))
+    };
+    let count = |number: i32| if number > 0 { number.to_string() } else { String::new() };
+    let used = |number: i64| format::count(u64::try_from(number).unwrap_or_default());
+    let pairs = [
+        ("Session", session.id.clone()),
+        ("Name", session.agent_name.clone()),
+        ("Status", names::status_name(session.status)),
+        ("Error", session.error_message.clone()),
+        ("Provider", names::provider(session.provider)),
+        ("Model", session.model.clone()),
+        ("Campaign", session.campaign_id.clone()),
+        ("Festival", session.festival_id.clone()),
+        ("Task", session.task_id.clone()),
+        ("Folder", session.working_dir.clone()),
+        (
+            "Tokens",
+            format!(
+                "{} ({} in, {} out)",
+                tokens(&session),
+                used(session.tokens_input),
+                used(session.tokens_output)
+            ),
+        ),
+        ("Process", count(session.pid)),
+        ("Restarts", count(session.restart_count)),
+        ("Created", date(&session.created_at)),
+        ("Started", date(&session.started_at)),
+        ("Active", date(&session.last_activity_at)),
+        ("Ended", date(&session.ended_at)),
+    ];
+    named(&pairs).into_iter().try_for_each(|line| console.out.line(&line))?;
+    if !waiting.is_empty() {
+        console.out.line("")?;
+        super::print_requests(console, &waiting)?;
+    }
+    Ok(Exit::OK)
+}

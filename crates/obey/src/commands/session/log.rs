@@ -1,0 +1,163 @@
+//! `obey session log`: everything that happened, as JSON lines or as aligned rows.
+
+use domain::EventKind;
+use serde_json::value::RawValue;
+
+use crate::args::session::LogArgs;
+use crate::client::Client;
+use crate::console::Console;
+use crate::events::{self, LogEvent};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::feed::{Feed, FeedItem};
+use crate::format;
+use crate::limits;
+use crate::output::Style;
+use crate::render;
+use crate::resolve;
+
+/// Widths of the columns before the text.
+const SEQ_WIDTH: usize = 6;
+const WORD_WIDTH: usize = 8;
+
+pub(super) async fn run(console: &mut Console, args: &LogArgs) -> Result<Exit> {
+    if args.from == 0 {
+        return Err(Failure::usage("--from counts from 1"));
+    }
+    let client = console.connect().await?;
+    let id = resolve::session(&client, &args.session).await?;
+    let after = args.from - 1;
+    let mut rows = Rows::default();
+    if let Some(keep) = args.tail {
+        let tail = events::tail(&client, &id, after, keep).await?;
+        for event in tail.events {
+            rows.print(console, event)?;
+        }
+        rows.flush(console)?;
+        if args.follow {
+            follow(console, &client, &id, tail.last, 0).await?;
+        }
+    } else if args.follow {
+        follow(console, &client, &id, after, args.limit).await?;
+    } else {
+        let mut stream = events::read(&client, &id, after, args.limit).await?;
+        while let Some(event) = stream.message().await? {
+            rows.print(console, LogEvent::read(event))?;
+        }
+        rows.flush(console)?;
+    }
+    Ok(Exit::OK)
+}
+
+/// Prints events until the session ends, or until `limit` of them were printed (0: all).
+pub(super) async fn follow(
+    console: &mut Console,
+    client: &Client,
+    id: &str,
+    after: u64,
+    limit: u64,
+) -> Result<()> {
+    let mut feed = Feed::follow(client, id, after);
+    let mut rows = Rows::default();
+    let mut printed = 0;
+    while limit == 0 || printed < limit {
+        let item = match rows.waiting {
+            // Text that goes on is put together, but what was said is not held back for long.
+            Some(_) => match tokio::time::timeout(limits::MERGE_WAIT, feed.next()).await {
+                Ok(item) => item,
+                Err(_) => {
+                    rows.flush(console)?;
+                    continue;
+                }
+            },
+            None => feed.next().await,
+        };
+        match item {
+            None => break,
+            Some(FeedItem::Event(event)) => {
+                printed += 1;
+                rows.print(console, *event)?;
+            }
+            Some(FeedItem::Lost) => console.out.note(Style::Warn, "connection lost, trying again…")?,
+            Some(FeedItem::Back) => console.out.note(Style::Dim, "connected again; nothing was missed")?,
+            Some(FeedItem::Failed(failure)) => {
+                rows.flush(console)?;
+                return Err(failure);
+            }
+        }
+    }
+    rows.flush(console)
+}
+
+/// Prints events one by one; pieces of one text that follow each other become one row.
+#[derive(Default)]
+pub(super) struct Rows {
+    waiting: Option<LogEvent>,
+}
+
+impl Rows {
+    pub(super) fn print(&mut self, console: &mut Console, event: LogEvent) -> Result<()> {
+        if console.out.json {
+            return print_json(console, &event.json_line());
+        }
+        if let Some(waiting) = &mut self.waiting
+            && append(waiting, &event)
+        {
+            return Ok(());
+        }
+        self.flush(console)?;
+        match event.kind {
+            Some(EventKind::TextDelta { .. } | EventKind::ThinkingDelta { .. }) => self.waiting = Some(event),
+            _ => print_row(console, &event)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self, console: &mut Console) -> Result<()> {
+        self.waiting.take().map_or(Ok(()), |event| print_row(console, &event))
+    }
+}
+
+/// Adds a piece of text to the piece before it. Returns whether they belong together.
+fn append(before: &mut LogEvent, event: &LogEvent) -> bool {
+    match (&mut before.kind, &event.kind) {
+        (
+            Some(EventKind::TextDelta { text, parent }),
+            Some(EventKind::TextDelta { text: more, parent: same }),
+        )
+        | (
+            Some(EventKind::ThinkingDelta { text, parent }),
+            Some(EventKind::ThinkingDelta { text: more, parent: same }),
+        ) if parent == same => {
+            text.push_str(more);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Prints a line of JSON that was made already.
+pub(super) fn print_json(console: &mut Console, line: &str) -> Result<()> {
+    let raw = RawValue::from_string(line.to_owned()).map_err(|error| Failure::failed(error.to_string()))?;
+    console.out.json(&raw)
+}
+
+/// Prints an event as a row: number, time, kind, text.
+pub(in crate::commands) fn print_row(console: &mut Console, event: &LogEvent) -> Result<()> {
+    print_row_of(console, event, "")
+}
+
+/// Prints a row with something before the kind, such as the session's name.
+pub(super) fn print_row_of(console: &mut Console, event: &LogEvent, whose: &str) -> Result<()> {
+    let row = render::row(event);
+    let clock = event.at.map_or_else(|| "--:--:--".to_owned(), |at| format::clock(at, &console.zone));
+    let head = format!("{:>SEQ_WIDTH$}  {clock}  {whose}", event.seq);
+    let word = format!("{:<WORD_WIDTH$}  ", row.word);
+    let room = console
+        .out
+        .columns()
+        .map(|columns| columns.saturating_sub(head.chars().count() + word.chars().count()));
+    let text = format::one_line(&row.text);
+    let text = room.map_or_else(|| text.clone(), |room| format::shorten(&text, room.max(WORD_WIDTH)));
+    console.out.styled_line(&[(Style::Dim, &head), (row.style, &word), (Style::Plain, &text)])
+}

@@ -1,0 +1,123 @@
+//! `obey session send`: a message, and the agent's work on it as it happens.
+
+use domain::turn::EndReason;
+use domain::{EventKind, Mode};
+use serde_json::json;
+use wire::obey::v1 as pb;
+
+use crate::args::session::SendArgs;
+use crate::client::Client;
+use crate::console::Console;
+use crate::conversation::{self, Conversation, Happened, Requests};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::output::Style;
+use crate::resolve;
+
+pub(super) async fn run(console: &mut Console, args: SendArgs) -> Result<Exit> {
+    let from_stdin = args.message.as_deref().is_none_or(|message| message == "-");
+    let text = match args.message {
+        Some(message) if message != "-" => message,
+        None if console.input.is_terminal() => return Err(Failure::usage("the message is missing")),
+        _ => console.read_message()?,
+    };
+    if text.trim().is_empty() {
+        return Err(Failure::usage("the message is empty"));
+    }
+    let client = console.connect().await?;
+    let session = resolve::session_in(&client, &args.session, args.campaign.as_deref()).await?;
+    if let Some(mode) = args.mode {
+        set_mode(&client, &session, mode).await?;
+    }
+    let accepted = prompt(&client, &session, &text, args.steer).await?;
+    if args.no_wait {
+        return print_accepted(console, &session, &accepted);
+    }
+    // Standard input that brought the message cannot bring answers.
+    let requests = if console.can_ask() && !from_stdin { Requests::Ask } else { Requests::Tell };
+    let mut conversation =
+        Conversation::new(console, client, session, accepted.seq.saturating_sub(1), requests);
+    conversation.sent(&accepted);
+    if args.steer {
+        conversation.take_up_requests().await?;
+    }
+    until_turn_ends(&mut conversation, &accepted.turn_id).await
+}
+
+/// Sends a prompt; it is stored when this returns.
+pub(in crate::commands) async fn prompt(
+    client: &Client,
+    session: &str,
+    text: &str,
+    steer: bool,
+) -> Result<pb::PromptResponse> {
+    let request = pb::PromptRequest { session_id: session.to_owned(), text: text.to_owned(), steer };
+    Ok(client.turns().prompt(request).await?.into_inner())
+}
+
+/// Changes the mode of a session and returns the one it has then.
+pub(super) async fn set_mode(client: &Client, session: &str, mode: Mode) -> Result<String> {
+    let request = pb::SetModeRequest { session_id: session.to_owned(), mode: mode.name().to_owned() };
+    Ok(client.turns().set_mode(request).await?.into_inner().mode)
+}
+
+/// Shows a turn until it ends. Ctrl-C cancels it; a second one leaves while the session goes on.
+pub(in crate::commands) async fn until_turn_ends(
+    conversation: &mut Conversation<'_>,
+    turn: &str,
+) -> Result<Exit> {
+    let mut interrupted = false;
+    loop {
+        match conversation.next().await? {
+            Happened::Event(event) => {
+                if let Some(EventKind::TurnEnded { turn: ended, reason, .. }) = event.kind
+                    && ended.to_string() == turn
+                {
+                    let cancelled_here = interrupted && reason != EndReason::Completed;
+                    return Ok(if cancelled_here { Exit::INTERRUPTED } else { exit_of_turn(reason) });
+                }
+            }
+            Happened::Interrupt if interrupted => {
+                let session = conversation.session.clone();
+                let text = format!("Left. The session goes on: obey session attach {session}");
+                conversation.note(Style::Warn, &text)?;
+                return Ok(Exit::INTERRUPTED);
+            }
+            Happened::Interrupt => {
+                interrupted = true;
+                conversation.note(Style::Warn, "Cancelling the turn… (Ctrl-C again to leave it running)")?;
+                conversation.cancel_turn().await?;
+            }
+            Happened::Line(_) => {
+                let hint = "Nothing is being asked. To add to a running turn: obey session send --steer";
+                conversation.note(Style::Dim, hint)?;
+            }
+            Happened::InputEnded => {}
+            Happened::SessionEnded => return Err(conversation::ended_early(&conversation.session)),
+        }
+    }
+}
+
+/// Returns what the command ends with when a turn ended like this.
+fn exit_of_turn(reason: EndReason) -> Exit {
+    match reason {
+        EndReason::Completed => Exit::OK,
+        EndReason::BudgetExceeded => Exit::DENIED,
+        EndReason::Cancelled
+        | EndReason::Failed
+        | EndReason::Refused
+        | EndReason::LimitReached
+        | EndReason::Interrupted => Exit::TURN_FAILED,
+    }
+}
+
+fn print_accepted(console: &mut Console, session: &str, accepted: &pb::PromptResponse) -> Result<Exit> {
+    if console.out.json {
+        let value = json!({"session_id": session, "turn_id": accepted.turn_id, "seq": accepted.seq});
+        console.out.json(&value)?;
+        return Ok(Exit::OK);
+    }
+    console.out.line(&format!("Accepted: {} of {session}", accepted.turn_id))?;
+    console.out.note(Style::Dim, &format!("Follow it: obey session watch {session}"))?;
+    Ok(Exit::OK)
+}

@@ -1,0 +1,150 @@
+//! `obey session watch`: what happens in one session, or in all of them, as it happens.
+
+use std::collections::BTreeMap;
+
+use domain::EventKind;
+use tokio::sync::mpsc;
+use wire::obey::local::v1 as local;
+
+use super::log;
+use crate::args::session::WatchArgs;
+use crate::client::Client;
+use crate::console::Console;
+use crate::events::{self, LogEvent};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::feed::{Feed, FeedItem};
+use crate::format;
+use crate::json;
+use crate::limits;
+use crate::names;
+use crate::output::Style;
+use crate::render;
+use crate::resolve;
+
+/// Columns for the name of a session.
+const NAME_WIDTH: usize = 16;
+
+pub(super) async fn run(console: &mut Console, args: &WatchArgs) -> Result<Exit> {
+    let client = console.connect().await?;
+    let Some(typed) = &args.session else {
+        return watch_all(console, client, args.campaign.as_deref()).await;
+    };
+    let id = resolve::session(&client, typed).await?;
+    let tail = events::tail(&client, &id, 0, args.tail).await?;
+    let mut rows = log::Rows::default();
+    for event in tail.events {
+        rows.print(console, event)?;
+    }
+    rows.flush(console)?;
+    log::follow(console, &client, &id, tail.last, 0).await?;
+    Ok(Exit::OK)
+}
+
+async fn watch_all(console: &mut Console, client: Client, campaign: Option<&str>) -> Result<Exit> {
+    let campaign_id = match campaign {
+        Some(typed) => resolve::named_campaign(&client, typed).await?,
+        None => String::new(),
+    };
+    // The statuses are watched before the sessions are listed: one created in between is seen twice rather than never.
+    let request = local::WatchAllSessionsRequest { campaign_id: campaign_id.clone() };
+    let mut statuses = client.daemon().watch_all_sessions(request).await?.into_inner();
+    let request = local::ListSessionsRequest { campaign_id, ..Default::default() };
+    let sessions = client.daemon().list_sessions(request).await?.into_inner().sessions;
+    let (tx, mut activity) = mpsc::channel(limits::EVENTS_AHEAD);
+    let mut watched = Watched { client, tx, names: BTreeMap::new() };
+    for session in &sessions {
+        let last = events::tail(&watched.client, &session.id, 0, 0).await?.last;
+        watched.add(session.id.clone(), session.agent_name.clone(), last);
+    }
+    let count = format::plural(sessions.len(), "session");
+    console.out.note(Style::Dim, &format!("Watching {count}. Ctrl-C ends."))?;
+    loop {
+        tokio::select! {
+            event = statuses.message() => {
+                let Some(event) = event? else { return Ok(Exit::OK) };
+                watched.meet(&event.session_id).await;
+                print_status(console, &watched, &event)?;
+            }
+            Some(item) = activity.recv() => match item {
+                Activity::Event(event) => print_activity(console, &watched, &event)?,
+                Activity::Failed(failure) => return Err(failure),
+            },
+        }
+    }
+}
+
+enum Activity {
+    Event(Box<LogEvent>),
+    Failed(Failure),
+}
+
+/// The sessions being watched, with their names.
+struct Watched {
+    client: Client,
+    tx: mpsc::Sender<Activity>,
+    names: BTreeMap<String, String>,
+}
+
+impl Watched {
+    /// Begins to watch a session that is seen for the first time.
+    async fn meet(&mut self, id: &str) {
+        if self.names.contains_key(id) {
+            return;
+        }
+        // Without its name a session is still worth watching.
+        let name = super::get(&self.client, id).await.map(|session| session.agent_name).unwrap_or_default();
+        self.add(id.to_owned(), name, 0);
+    }
+
+    fn add(&mut self, id: String, name: String, after: u64) {
+        let mut feed = Feed::follow(&self.client, &id, after);
+        let tx = self.tx.clone();
+        tokio::spawn(async move {
+            while let Some(item) = feed.next().await {
+                let sent = match item {
+                    FeedItem::Event(event) => tx.send(Activity::Event(event)).await,
+                    FeedItem::Failed(failure) => tx.send(Activity::Failed(failure)).await,
+                    FeedItem::Lost | FeedItem::Back => Ok(()),
+                };
+                if sent.is_err() {
+                    return;
+                }
+            }
+        });
+        self.names.insert(id, name);
+    }
+
+    fn name(&self, id: &str) -> String {
+        let name = self.names.get(id).filter(|name| !name.is_empty()).map_or(id, String::as_str);
+        format!("{:<NAME_WIDTH$}  ", format::shorten(name, NAME_WIDTH))
+    }
+}
+
+fn print_status(console: &mut Console, watched: &Watched, event: &local::SessionStatusEvent) -> Result<()> {
+    if console.out.json {
+        return console.out.json(&json::status_event(event));
+    }
+    let at = event.timestamp.as_ref().and_then(format::timestamp);
+    let clock = at.map_or_else(|| "--:--:--".to_owned(), |at| format::clock(at, &console.zone));
+    let style = names::status(event.new_status).map_or(Style::Plain, render::status_style);
+    let because = if event.message.is_empty() { String::new() } else { format!(": {}", event.message) };
+    let change =
+        format!("{} → {}", names::status_name(event.previous_status), names::status_name(event.new_status));
+    console.out.styled_line(&[
+        (Style::Dim, &format!("        {clock}  {}", watched.name(&event.session_id))),
+        (style, "status    "),
+        (Style::Plain, &format!("{change}{because}")),
+    ])
+}
+
+/// Prints what a session does; its statuses come from the other stream.
+fn print_activity(console: &mut Console, watched: &Watched, event: &LogEvent) -> Result<()> {
+    if matches!(event.kind, Some(EventKind::StatusChanged { .. })) {
+        return Ok(());
+    }
+    if console.out.json {
+        return log::print_json(console, &event.json_line_with_session());
+    }
+    log::print_row_of(console, event, &watched.name(&event.session))
+}

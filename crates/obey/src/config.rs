@@ -1,0 +1,330 @@
+//! The daemon's configuration: its keys, their defaults and where values come from
+//! (default < file < environment < flag). Every key is described in `docs/config.md`.
+//! Knows how to read and check values; acting on them is the daemon's work.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use domain::ErrorCode;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::failure::{Failure, Result};
+use crate::nearest::nearest;
+use crate::vars::Vars;
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// TCP addresses; every one serves everything. Empty: the socket only.
+    pub(crate) listen: Vec<String>,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
+    /// A level or a filter such as `info,runtime=debug`.
+    pub(crate) log_level: String,
+    pub(crate) claude_code: ClaudeCode,
+    pub(crate) execute: Execute,
+    pub(crate) retention: Retention,
+    pub(crate) sessions: Sessions,
+    pub(crate) sandbox: Sandbox,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ClaudeCode {
+    /// A path, or a name to look up on `PATH`; unset: `claude`.
+    pub(crate) binary: Option<PathBuf>,
+}
+
+/// One-shot commands in a campaign (`obey exec`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Execute {
+    pub(crate) allow: Vec<String>,
+    pub(crate) timeout_secs: u64,
+}
+
+/// How long what happened is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Retention {
+    pub(crate) activities_days: u32,
+    pub(crate) events_days: u32,
+    pub(crate) sessions_days: u32,
+    /// Output of one agent that waits on disk for the daemon.
+    pub(crate) spool_max_mb: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sessions {
+    pub(crate) max_active: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sandbox {
+    /// Start agents inside the sandbox.
+    pub(crate) agents: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: vec!["127.0.0.1:50051".to_owned()],
+            socket: None,
+            data_dir: None,
+            log_level: "info".to_owned(),
+            claude_code: ClaudeCode::default(),
+            execute: Execute::default(),
+            retention: Retention::default(),
+            sessions: Sessions::default(),
+            sandbox: Sandbox::default(),
+        }
+    }
+}
+
+impl Default for Execute {
+    fn default() -> Self {
+        Self { allow: ["fest", "camp", "just", "git"].map(str::to_owned).to_vec(), timeout_secs: 300 }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { activities_days: 30, events_days: 7, sessions_days: 90, spool_max_mb: 512 }
+    }
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { max_active: 64 }
+    }
+}
+
+/// What a flag of the command line sets; each wins over file and environment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) listen: Vec<String>,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) log_level: Option<String>,
+}
+
+/// The kinds of values; they decide how a variable's text is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    List,
+    Number,
+    Switch,
+}
+
+/// Returns every key with its kind, `section.key` for those in a section.
+pub(crate) fn keys() -> Vec<(String, Kind)> {
+    let mut keys = Vec::new();
+    let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
+    for (name, value) in defaults.as_object().into_iter().flatten() {
+        match value.as_object() {
+            Some(section) => {
+                keys.extend(section.iter().map(|(key, value)| (format!("{name}.{key}"), kind_of(value))));
+            }
+            None => keys.push((name.clone(), kind_of(value))),
+        }
+    }
+    keys
+}
+
+fn kind_of(default: &serde_json::Value) -> Kind {
+    match default {
+        serde_json::Value::Array(_) => Kind::List,
+        serde_json::Value::Number(_) => Kind::Number,
+        serde_json::Value::Bool(_) => Kind::Switch,
+        _ => Kind::Text,
+    }
+}
+
+/// Returns the variable that sets a key: `OBEY_` and the key in capitals. The log level has the short `OBEY_LOG`.
+pub(crate) fn variable(key: &str) -> String {
+    match key {
+        "log_level" => "OBEY_LOG".to_owned(),
+        _ => format!("OBEY_{}", key.replace('.', "_").to_uppercase()),
+    }
+}
+
+/// A configuration, and whether anybody chose the addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// False: nobody asked for these addresses, so one that is taken need not stop the daemon.
+    pub(crate) listen_chosen: bool,
+}
+
+/// Reads a configuration. `file` is the path for messages and the text, where the file exists.
+pub(crate) fn load(file: Option<(&Path, &str)>, vars: &Vars, flags: &Flags) -> Result<Loaded> {
+    let mut table = match file {
+        Some((path, text)) => read(path, text)?,
+        None => Table::new(),
+    };
+    overlay_variables(&mut table, vars)?;
+    overlay_flags(&mut table, flags);
+    let listen_chosen = table.contains_key("listen");
+    let config: Config = Value::Table(table).try_into().map_err(|error: toml::de::Error| {
+        let place = file.map_or_else(|| "the environment".to_owned(), |(path, _)| path.display().to_string());
+        invalid(format!("{place}: {}", error.to_string().trim_end().replace('\n', " ")))
+    })?;
+    check(&config)?;
+    Ok(Loaded { config, listen_chosen })
+}
+
+/// Reads the file at a path where it exists.
+pub(crate) fn read_file(path: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(invalid(format!("cannot read {}: {error}", path.display()))),
+    }
+}
+
+/// Reads an address to listen on.
+pub(crate) fn address(text: &str) -> Result<SocketAddr> {
+    let numeric =
+        text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    numeric.parse().map_err(|_| {
+        invalid(format!("listen: {text:?} is no address; write it like 127.0.0.1:50051 or [::1]:50051"))
+    })
+}
+
+fn read(path: &Path, text: &str) -> Result<Table> {
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        invalid(format!("{}:{line}: {}", path.display(), error.message()))
+    })?;
+    check_keys(path, &table)?;
+    for name in ["socket", "data_dir"] {
+        if let Some(value) = table.get(name).and_then(Value::as_str)
+            && !value.starts_with('/')
+            && !value.starts_with("~/")
+        {
+            return Err(invalid(format!(
+                "{}: {name} must be an absolute path or start with ~/",
+                path.display()
+            )));
+        }
+    }
+    Ok(table)
+}
+
+/// Finds keys nobody knows before serde does: it cannot say which key was meant.
+fn check_keys(path: &Path, table: &Table) -> Result<()> {
+    let known: Vec<String> = keys().into_iter().map(|(key, _)| key).collect();
+    let sections: Vec<&str> =
+        known.iter().filter_map(|key| key.split_once('.')).map(|(name, _)| name).collect();
+    for (name, value) in table {
+        let found: Vec<String> = match value.as_table() {
+            Some(section) if sections.contains(&name.as_str()) => {
+                section.keys().map(|key| format!("{name}.{key}")).collect()
+            }
+            // A section's name without a section is a mistake of type; serde says so well enough.
+            _ if sections.contains(&name.as_str()) => continue,
+            _ => vec![name.clone()],
+        };
+        if let Some(key) = found.iter().find(|key| !known.contains(key)) {
+            let all = known.iter().map(String::as_str).chain(sections.iter().copied());
+            let meant = nearest(key, all).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            return Err(invalid(format!("{}: unknown key {key}{meant}", path.display())));
+        }
+    }
+    Ok(())
+}
+
+fn overlay_variables(table: &mut Table, vars: &Vars) -> Result<()> {
+    for (key, kind) in keys() {
+        let name = variable(&key);
+        // An empty list is a value (no TCP address at all); for the other kinds empty means unset.
+        let found = if kind == Kind::List { vars.set(&name) } else { vars.get(&name) };
+        let Some(text) = found else { continue };
+        let text = text.to_str().ok_or_else(|| invalid(format!("{name} is not UTF-8")))?;
+        let value = value_of(&key, kind, text).ok_or_else(|| {
+            let wanted = if kind == Kind::Number { "a whole number" } else { "true or false" };
+            invalid(format!("{name}={text}: must be {wanted}"))
+        })?;
+        set(table, &key, value);
+    }
+    Ok(())
+}
+
+fn value_of(key: &str, kind: Kind, text: &str) -> Option<Value> {
+    Some(match kind {
+        Kind::Text if matches!(key, "socket" | "data_dir") => {
+            Value::String(std::path::absolute(text).ok()?.to_string_lossy().into_owned())
+        }
+        Kind::Text => Value::String(text.to_owned()),
+        Kind::List => Value::Array(split_list(text)),
+        Kind::Number => Value::Integer(text.parse().ok()?),
+        Kind::Switch => Value::Boolean(text.parse().ok()?),
+    })
+}
+
+fn split_list(text: &str) -> Vec<Value> {
+    let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty() && *entry != "none");
+    entries.map(|entry| Value::String(entry.to_owned())).collect()
+}
+
+fn overlay_flags(table: &mut Table, flags: &Flags) {
+    if !flags.listen.is_empty() {
+        let entries = flags.listen.iter().flat_map(|entry| split_list(entry)).collect();
+        set(table, "listen", Value::Array(entries));
+    }
+    let text = |path: &PathBuf| Value::String(path.to_string_lossy().into_owned());
+    if let Some(path) = &flags.socket {
+        set(table, "socket", text(path));
+    }
+    if let Some(path) = &flags.data_dir {
+        set(table, "data_dir", text(path));
+    }
+    if let Some(level) = &flags.log_level {
+        set(table, "log_level", Value::String(level.clone()));
+    }
+}
+
+fn set(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+        Some((section, key)) => {
+            let entry = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Some(section) = entry.as_table_mut() {
+                section.insert(key.to_owned(), value);
+            }
+        }
+    }
+}
+
+fn check(config: &Config) -> Result<()> {
+    for text in &config.listen {
+        address(text)?;
+    }
+    if let Err(error) = tracing_subscriber::EnvFilter::try_new(&config.log_level) {
+        return Err(invalid(format!("log_level: {:?} is no level or filter: {error}", config.log_level)));
+    }
+    if let Some(name) = config.execute.allow.iter().find(|name| name.is_empty() || name.contains('/')) {
+        return Err(invalid(format!("execute.allow: {name:?} must be a program's name without a path")));
+    }
+    if config.execute.timeout_secs == 0 {
+        return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));
+    }
+    if config.sessions.max_active == 0 {
+        return Err(invalid("sessions.max_active: must be above 0".to_owned()));
+    }
+    Ok(())
+}
+
+fn invalid(message: String) -> Failure {
+    Failure::coded(ErrorCode::ConfigInvalid, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Rules of the configuration: layers, mistakes and their messages, and that the manual knows every key.
+
+use super::*;
+
+fn load_text(text: &str) -> Result<Loaded> {
+    load(Some((Path::new("config.toml"), text)), &Vars::default(), &Flags::default())
+}
+
+fn message(text: &str) -> String {
+    let failure = load_text(text).unwrap_err();
+    assert_eq!(failure.code.as_deref(), Some("OBEY-1014"));
+    failure.message
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    let loaded = load_text("").unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert!(!loaded.listen_chosen);
+}
+
+#[test]
+fn every_key_can_be_written() {
+    let text = r#"
+        listen = ["localhost:1", "[::1]:2"]
+        socket = "/s"
+        data_dir = "~/d"
+        log_level = "debug,h2=warn"
+        [claude_code]
+        binary = "claude"
+        [execute]
+        allow = ["make"]
+        timeout_secs = 9
+        [retention]
+        activities_days = 1
+        events_days = 2
+        sessions_days = 3
+        spool_max_mb = 4
+        [sessions]
+        max_active = 5
+        [sandbox]
+        agents = true
+    "#;
+    let loaded = load_text(text).unwrap();
+    assert!(loaded.listen_chosen);
+    assert_eq!(loaded.config.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
+    assert_eq!(loaded.config.data_dir.as_deref(), Some(Path::new("~/d")));
+    assert!(loaded.config.sandbox.agents);
+    let written = keys().iter().filter(|(key, _)| text.contains(key.rsplit('.').next().unwrap())).count();
+    assert_eq!(written, keys().len(), "the text above should use every key");
+}
+
+#[test]
+fn each_layer_wins_over_the_one_before() {
+    let file = "log_level = \"warn\"\nlisten = [\"127.0.0.1:1\"]\n[execute]\ntimeout_secs = 5\n";
+    let file = Some((Path::new("config.toml"), file));
+    let vars = Vars::of(&[("OBEY_LOG", "debug"), ("OBEY_EXECUTE_TIMEOUT_SECS", "6"), ("OBEY_LISTEN", "")]);
+    let flags = Flags { log_level: Some("trace".to_owned()), ..Flags::default() };
+
+    let by_variables = load(file, &vars, &Flags::default()).unwrap().config;
+    assert_eq!((by_variables.log_level.as_str(), by_variables.execute.timeout_secs), ("debug", 6));
+    assert!(by_variables.listen.is_empty(), "an empty OBEY_LISTEN means no address");
+    assert_eq!(load(file, &vars, &flags).unwrap().config.log_level, "trace");
+}
+
+#[test]
+fn a_flag_replaces_the_addresses() {
+    let flags =
+        Flags { listen: vec!["127.0.0.1:8080".to_owned(), "127.0.0.1:0".to_owned()], ..Flags::default() };
+    let loaded = load(None, &Vars::default(), &flags).unwrap();
+    assert_eq!(loaded.config.listen, ["127.0.0.1:8080", "127.0.0.1:0"]);
+    let none = Flags { listen: vec!["none".to_owned()], ..Flags::default() };
+    assert!(load(None, &Vars::default(), &none).unwrap().config.listen.is_empty());
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest_one() {
+    assert_eq!(message("lisen = []"), "config.toml: unknown key lisen; did you mean listen?");
+    assert_eq!(
+        message("[execute]\ntimeout = 3"),
+        "config.toml: unknown key execute.timeout; did you mean execute.timeout_secs?"
+    );
+    assert_eq!(message("[retantion]\nx = 3"), "config.toml: unknown key retantion; did you mean retention?");
+    assert_eq!(message("qqqqqqqqqqqq = 1"), "config.toml: unknown key qqqqqqqqqqqq");
+}
+
+#[test]
+fn a_syntax_error_names_the_line() {
+    assert!(message("log_level = \"info\"\nlisten = [").starts_with("config.toml:2: "));
+}
+
+#[test]
+fn wrong_values_are_explained() {
+    assert!(message("listen = [\"50051\"]").contains("127.0.0.1:50051"));
+    assert!(message("socket = \"x.sock\"").contains("absolute path"));
+    assert!(message("log_level = \"a=b=c\"").contains("log_level"));
+    assert!(message("[execute]\nallow = [\"/bin/sh\"]").contains("without a path"));
+    assert!(message("[sessions]\nmax_active = 0").contains("above 0"));
+    let text = message("[execute]\ntimeout_secs = \"x\"");
+    assert!(text.contains("timeout_secs"), "{text}");
+    let vars = Vars::of(&[("OBEY_SANDBOX_AGENTS", "maybe")]);
+    let failure = load(None, &vars, &Flags::default()).unwrap_err();
+    assert_eq!(failure.message, "OBEY_SANDBOX_AGENTS=maybe: must be true or false");
+}
+
+#[test]
+fn the_manual_describes_every_key_and_its_variable() {
+    let page = include_str!("../../../../docs/config.md");
+    for (key, _) in keys() {
+        assert!(page.contains(&format!("`{key}`")), "docs/config.md lacks `{key}`");
+        let variable = variable(&key);
+        assert!(page.contains(&format!("`{variable}`")), "docs/config.md lacks `{variable}`");
+    }
+}
+
+#[test]
+fn the_example_in_the_manual_is_the_default() {
+    let page = include_str!("../../../../docs/config.md");
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(load_text(example).unwrap().config, Config::default());
+}

@@ -1,0 +1,119 @@
+//! What every command works with: the streams, the person in front of them, the environment and the way to the
+//! daemon. Made once from the process, or by tests from buffers and channels.
+
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+
+use crate::args::Global;
+use crate::autostart::{self, Launch, Started};
+use crate::client::{self, Client, unreachable_daemon};
+use crate::config::{self, Flags};
+use crate::failure::{Failure, Result};
+use crate::input::{Input, Interrupts};
+use crate::output::{Output, Style};
+use crate::paths::{self, Paths};
+use crate::serve;
+use crate::vars::Vars;
+
+/// The surroundings of a command.
+pub(crate) struct Console {
+    pub(crate) out: Output,
+    pub(crate) input: Input,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) vars: Vars,
+    pub(crate) paths: Paths,
+    pub(crate) global: Global,
+    /// The folder the command was called in.
+    pub(crate) folder: PathBuf,
+    /// The program that becomes the daemon.
+    pub(crate) program: PathBuf,
+    pub(crate) zone: TimeZone,
+}
+
+/// Whether a command may start the daemon it wants to talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Autostart {
+    Allowed,
+    Never,
+}
+
+impl Console {
+    /// Takes everything from this process.
+    pub(crate) fn of_process(global: Global) -> Self {
+        let vars = Vars::of_process();
+        Self {
+            out: Output::of_process(&global, &vars),
+            input: Input::of_process(),
+            interrupts: Interrupts::of_process(),
+            paths: Paths::of(&vars, paths::uid()),
+            // A folder that was removed belongs to no campaign; the root is as good as any.
+            folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("obey")),
+            zone: TimeZone::system(),
+            vars,
+            global,
+        }
+    }
+
+    /// Returns the daemon's socket: flag, environment, configuration file, the usual place.
+    pub(crate) fn socket(&self) -> Result<PathBuf> {
+        let chosen = self.global.socket.as_deref().or_else(|| self.vars.get("OBEY_SOCKET").map(Path::new));
+        if let Some(path) = chosen {
+            return serve::absolute(path);
+        }
+        let file = serve::config_file(None, &self.vars, &self.paths)?;
+        let Some(text) = config::read_file(&file)? else { return Ok(self.paths.socket.clone()) };
+        let loaded = config::load(Some((&file, &text)), &self.vars, &Flags::default())?;
+        Ok(loaded.config.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
+    }
+
+    /// Connects to the daemon and starts it first where that is needed and wanted.
+    pub(crate) async fn connect(&mut self) -> Result<Client> {
+        let wanted = if self.global.no_autostart { Autostart::Never } else { Autostart::Allowed };
+        self.connect_with(wanted).await
+    }
+
+    /// Connects to a daemon that runs.
+    pub(crate) async fn connect_with(&mut self, autostart: Autostart) -> Result<Client> {
+        let socket = self.socket()?;
+        if !client::probe(&socket).await? {
+            if autostart == Autostart::Never {
+                return Err(unreachable_daemon(&socket, "it does not run"));
+            }
+            self.start_daemon(&socket).await?;
+        }
+        Ok(Client::on(&socket))
+    }
+
+    async fn start_daemon(&mut self, socket: &Path) -> Result<()> {
+        self.out.status("starting the daemon…")?;
+        let started = autostart::start(&self.launch(socket)).await?;
+        self.out.hide_status()?;
+        if let Started::Ready { pid, .. } = started {
+            self.out.note(Style::Dim, &format!("Started the daemon (pid {pid})."))?;
+        }
+        Ok(())
+    }
+
+    /// Returns how the daemon is started.
+    pub(crate) fn launch(&self, socket: &Path) -> Launch {
+        Launch {
+            program: self.program.clone(),
+            flags: Vec::new(),
+            socket: socket.to_owned(),
+            paths: self.paths.clone(),
+        }
+    }
+
+    /// Returns whether somebody can be asked something while a command runs.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.input.is_terminal() && self.out.err_is_terminal() && !self.out.json
+    }
+
+    /// Reads standard input as a message.
+    pub(crate) fn read_message(&mut self) -> Result<String> {
+        let text = self.input.all().map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+        Ok(text.trim_end_matches('\n').to_owned())
+    }
+}

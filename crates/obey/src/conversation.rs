@@ -1,0 +1,275 @@
+//! One session followed live, with a person beside it: shows what happens, asks about requests or tells how to
+//! answer them, and hands everything else to whoever runs it (`send`, `attach`, `demo`).
+
+use domain::{Decision, EventKind};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use crate::answers::{self, Verdict};
+use crate::asking::{Asking, Open, Reply};
+use crate::client::Client;
+use crate::console::Console;
+use crate::events::LogEvent;
+use crate::failure::{Failure, Result};
+use crate::feed::{Feed, FeedItem};
+use crate::limits;
+use crate::output::Style;
+use crate::view::View;
+
+/// What is done about requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requests {
+    /// A person is asked.
+    Ask,
+    /// The commands that answer are told, and the wait goes on.
+    Tell,
+    /// Permissions are given at once, and it is said so.
+    Allow,
+}
+
+/// What needs a decision of whoever runs the conversation.
+#[derive(Debug)]
+pub(crate) enum Happened {
+    /// It was shown already.
+    Event(Box<LogEvent>),
+    /// A line that answers nothing.
+    Line(String),
+    /// Nothing more will be typed.
+    InputEnded,
+    Interrupt,
+    /// The session has ended, and its log with it.
+    SessionEnded,
+}
+
+/// A session followed live.
+pub(crate) struct Conversation<'a> {
+    pub(crate) console: &'a mut Console,
+    pub(crate) client: Client,
+    pub(crate) session: String,
+    pub(crate) view: View,
+    pub(crate) asking: Asking,
+    feed: Feed,
+    requests: Requests,
+    input_open: bool,
+    ticks: Interval,
+    /// Numbers of the events that record what was sent from here; they need not be shown again.
+    own_prompts: Vec<u64>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Follows a session, beginning after an event.
+    pub(crate) fn new(
+        console: &'a mut Console,
+        client: Client,
+        session: String,
+        after: u64,
+        requests: Requests,
+    ) -> Self {
+        console.interrupts.listen();
+        let mut ticks = tokio::time::interval(limits::STATUS_TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            feed: Feed::follow(&client, &session, after),
+            input_open: requests == Requests::Ask,
+            view: View::new(),
+            asking: Asking::default(),
+            console,
+            client,
+            session,
+            requests,
+            ticks,
+            own_prompts: Vec::new(),
+        }
+    }
+
+    /// Takes note that a prompt was sent from here.
+    pub(crate) fn sent(&mut self, accepted: &wire::obey::v1::PromptResponse) {
+        self.own_prompts.push(accepted.seq);
+        if !self.view.is_working() {
+            self.view.begin_turn();
+        }
+    }
+
+    /// Takes up requests that waited before.
+    pub(crate) async fn take_up_requests(&mut self) -> Result<()> {
+        for request in answers::list(&self.client, &self.session, false).await? {
+            self.request_opened(Open::of_request(&request)).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next thing that needs a decision. What needs none is shown and answered here.
+    pub(crate) async fn next(&mut self) -> Result<Happened> {
+        loop {
+            tokio::select! {
+                // Somebody who wants to stop comes first; events before lines, so that a line typed after a request
+                // was settled elsewhere does not answer the next one.
+                biased;
+                () = self.console.interrupts.next() => return Ok(Happened::Interrupt),
+                item = self.feed.next() => {
+                    if let Some(happened) = self.take_item(item).await? {
+                        return Ok(happened);
+                    }
+                }
+                line = self.console.input.line(), if self.input_open => {
+                    if let Some(happened) = self.take_line(line).await? {
+                        return Ok(happened);
+                    }
+                }
+                _ = self.ticks.tick() => self.view.tick(&mut self.console.out)?,
+            }
+        }
+    }
+
+    /// Interrupts the running turn.
+    pub(crate) async fn cancel_turn(&mut self) -> Result<bool> {
+        let request = wire::obey::v1::CancelTurnRequest { session_id: self.session.clone() };
+        Ok(self.client.turns().cancel_turn(request).await?.into_inner().cancelled)
+    }
+
+    /// Says something to the person, ending running text first.
+    pub(crate) fn note(&mut self, style: Style, text: &str) -> Result<()> {
+        self.view.close(&mut self.console.out)?;
+        self.console.out.note(style, text)
+    }
+
+    async fn take_item(&mut self, item: Option<FeedItem>) -> Result<Option<Happened>> {
+        match item {
+            None => {
+                self.view.close(&mut self.console.out)?;
+                Ok(Some(Happened::SessionEnded))
+            }
+            Some(FeedItem::Failed(failure)) => Err(failure),
+            Some(FeedItem::Lost) => {
+                self.note(Style::Warn, "connection lost; the session goes on, trying again…")?;
+                Ok(None)
+            }
+            Some(FeedItem::Back) => {
+                self.note(Style::Dim, "connected again; nothing was missed")?;
+                Ok(None)
+            }
+            Some(FeedItem::Event(event)) => {
+                if self.console.out.json || !self.own_prompts.contains(&event.seq) {
+                    self.view.show(&mut self.console.out, &event)?;
+                }
+                match &event.kind {
+                    Some(EventKind::RequestOpened { request, ask, .. }) => {
+                        if let Some(open) = Open::of_event(request.to_string(), ask) {
+                            self.request_opened(open).await?;
+                        }
+                    }
+                    Some(EventKind::RequestSettled { request, outcome, by, .. }) => {
+                        self.request_settled(&request.to_string(), outcome.word(), by)?;
+                    }
+                    _ => {}
+                }
+                self.console.out.ask_again()?;
+                Ok(Some(Happened::Event(event)))
+            }
+        }
+    }
+
+    async fn take_line(&mut self, line: Option<String>) -> Result<Option<Happened>> {
+        let Some(line) = line else {
+            self.input_open = false;
+            return Ok(Some(Happened::InputEnded));
+        };
+        self.console.out.answered();
+        let Some(reply) = self.asking.take(&line) else { return Ok(Some(Happened::Line(line))) };
+        match reply {
+            Reply::Next => {}
+            Reply::Show(lines) => {
+                for line in lines {
+                    self.console.out.say(Style::Dim, &line)?;
+                }
+            }
+            Reply::Decide { request, decision, message } => {
+                let verdict = Verdict { message, ..Verdict::of(decision) };
+                let sent = answers::decide(&self.client, &self.session, &request, verdict).await;
+                self.answered(&request, sent)?;
+            }
+            Reply::Answer { request, answers } => {
+                let sent = answers::answer(&self.client, &self.session, &request, answers).await;
+                self.answered(&request, sent)?;
+            }
+        }
+        self.ask()?;
+        Ok(None)
+    }
+
+    /// Takes note of what came of an answer. An answer that came too late is no reason to stop watching.
+    fn answered(&mut self, request: &str, sent: Result<wire::obey::v1::AnswerResponse>) -> Result<()> {
+        self.asking.remove(request);
+        match sent {
+            Ok(response) => self.console.out.note(Style::Dim, &format!("  {}", answers::outcome(&response))),
+            Err(failure) if failure.is_connection_lost() => Err(failure),
+            Err(failure) => self.console.out.say(Style::Warn, &format!("  {}", failure.message)),
+        }
+    }
+
+    async fn request_opened(&mut self, open: Open) -> Result<()> {
+        let session = self.session.clone();
+        match self.requests {
+            Requests::Ask => {
+                if self.asking.add(open) {
+                    self.ask()?;
+                }
+                Ok(())
+            }
+            Requests::Tell => {
+                self.note(Style::Warn, &format!("? {}", open.summary()))?;
+                for command in open.commands(&session) {
+                    self.note(Style::Warn, &format!("  answer with: {command}"))?;
+                }
+                self.asking.add(open);
+                Ok(())
+            }
+            Requests::Allow => {
+                self.note(Style::Warn, &format!("? {}", open.summary()))?;
+                self.note(
+                    Style::Dim,
+                    "  Allowed by the demo; you would answer it here, or from anywhere with:",
+                )?;
+                for command in open.commands(&session) {
+                    self.note(Style::Dim, &format!("    {command}"))?;
+                }
+                let allowed = Verdict::of(Decision::AllowOnce);
+                answers::decide(&self.client, &session, &open.id, allowed).await?;
+                Ok(())
+            }
+        }
+    }
+
+    fn request_settled(&mut self, id: &str, outcome: &str, by: &str) -> Result<()> {
+        let waiting = self.asking.all().any(|open| open.id == id);
+        let asked = self.asking.remove(id);
+        if asked && self.requests == Requests::Ask {
+            self.console.out.withdraw()?;
+        }
+        if waiting {
+            let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+            self.note(Style::Dim, &format!("  {id} {outcome}{by}"))?;
+        }
+        if asked { self.ask() } else { Ok(()) }
+    }
+
+    /// Asks about the first request that waits.
+    fn ask(&mut self) -> Result<()> {
+        if self.requests != Requests::Ask {
+            return Ok(());
+        }
+        let Some((lines, prompt)) = self.asking.prompt() else { return Ok(()) };
+        self.view.close(&mut self.console.out)?;
+        for line in lines {
+            self.console.out.say(Style::Warn, &line)?;
+        }
+        self.console.out.ask(&prompt)
+    }
+}
+
+/// Makes the error for a session that ended while something was awaited from it.
+pub(crate) fn ended_early(session: &str) -> Failure {
+    let mut failure = Failure::failed(format!("the session {session} ended before the turn did"))
+        .with_hint(format!("what happened: obey session log {session}"));
+    failure.exit = crate::exit::Exit::TURN_FAILED;
+    failure
+}

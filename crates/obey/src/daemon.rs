@@ -1,0 +1,196 @@
+//! The composition root: configuration → store → providers → supervisor → surfaces → serving → leaving.
+//! Must not know the command line; everything it needs is in `ServeOptions`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use domain::Error;
+use runtime::retention::Retention;
+use runtime::store::Store;
+use runtime::supervisor::Options;
+use runtime::{Supervisor, clock};
+use surfaces::obey::{About, Shutdown};
+use surfaces::server::{Bound, DaemonLock, Listen, Server};
+use tokio::sync::mpsc;
+
+use crate::limits;
+use crate::serve::ServeOptions;
+
+/// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
+/// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
+pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
+    start_log(&options.config.log_level)?;
+    raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("tokio")?;
+    let served = runtime.block_on(run(options));
+    // Readers and the like may still be at it; nothing that was accepted depends on them.
+    runtime.shutdown_timeout(limits::RUNTIME_END_WAIT);
+    served?;
+    Ok(0)
+}
+
+async fn run(options: ServeOptions) -> Result<(), Error> {
+    let home = Home::open(&options)?;
+    let bound = bind(&options, &home)?;
+    let store = Store::open(&options.data_dir.join("daemon.db"))?;
+    let supervisor = Supervisor::new(Options {
+        store: store.clone(),
+        providers: providers::all(&providers::Options {
+            obey_exe: own_program()?,
+            claude_binary: options.config.claude_code.binary.clone(),
+        }),
+        agents_dir: options.data_dir.join("agents"),
+        shim_program: own_program()?,
+        socket: options.socket.clone(),
+        spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
+        active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
+    })
+    .await?;
+    let (shutdown, mut asked) = mpsc::channel(1);
+    let routes =
+        surfaces::obey::routes(surfaces::Routes::default(), supervisor.clone(), about(&options, shutdown));
+    let found = supervisor.recover().await?;
+    announce(options, &bound, found)?;
+    tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
+    bound
+        .serve(routes, async move {
+            tokio::select! {
+                _ = asked.recv() => tracing::info!("a client asked the daemon to end"),
+                signal = told_to_end() => tracing::info!(signal, "told to end"),
+            }
+        })
+        .await?;
+    supervisor.detach(limits::DETACH_WAIT).await;
+    store.close();
+    tracing::info!("ended; agents go on and the next daemon finds them");
+    Ok(())
+}
+
+/// The daemon's folders and the locks on them, held as long as it lives.
+struct Home {
+    socket_lock: DaemonLock,
+    _data_lock: DaemonLock,
+    retention: Retention,
+}
+
+impl Home {
+    /// Two locks, because two daemons may clash over either: the socket they answer on or the data they write.
+    fn open(options: &ServeOptions) -> Result<Self, Error> {
+        make_private(&options.data_dir)?;
+        let data_lock = DaemonLock::acquire(&options.data_dir.join("daemon.lock"))?;
+        make_private(&options.data_dir.join("agents"))?;
+        if let Some(folder) = options.socket.parent() {
+            make_private(folder)?;
+        }
+        let socket_lock = DaemonLock::acquire(&options.socket.with_extension("lock"))?;
+        let days = |days: u32| Duration::from_secs(u64::from(days) * 24 * 3600);
+        let retention = &options.config.retention;
+        Ok(Self {
+            socket_lock,
+            _data_lock: data_lock,
+            retention: Retention {
+                activities: days(retention.activities_days),
+                events: days(retention.events_days),
+                sessions: days(retention.sessions_days),
+            },
+        })
+    }
+}
+
+/// Makes a folder that only its owner can enter. One that is there already is left as it is.
+fn make_private(folder: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| {
+        Error::new(
+            domain::ErrorCode::StorageFailed,
+            format!("{} cannot be made: {error}; choose another folder with --data-dir", folder.display()),
+        )
+    })
+}
+
+fn bind(options: &ServeOptions, home: &Home) -> Result<Bound, Error> {
+    let mut listens = vec![Listen::Unix(options.socket.clone())];
+    listens.extend(options.listen.iter().map(|address| Listen::Tcp(*address)));
+    Server::bind(&listens, &home.socket_lock, surfaces::peer::Access::default())
+}
+
+fn about(options: &ServeOptions, shutdown: mpsc::Sender<Shutdown>) -> About {
+    About {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: clock::now(),
+        execute_allow: options.config.execute.allow.clone(),
+        execute_timeout: Duration::from_secs(options.config.execute.timeout_secs),
+        shutdown,
+        socket: options.socket.clone(),
+    }
+}
+
+fn announce(options: ServeOptions, bound: &Bound, found: usize) -> Result<(), Error> {
+    let addresses: Vec<SocketAddr> = bound
+        .addresses()
+        .into_iter()
+        .filter_map(|listen| match listen {
+            Listen::Tcp(address) => Some(address),
+            Listen::Unix(_) => None,
+        })
+        .collect();
+    tracing::info!(socket = %options.socket.display(), ?addresses, sessions = found, "serving");
+    let socket = options.socket.clone();
+    options.ready.announce(&socket, &addresses).map_err(|error| {
+        Error::new(domain::ErrorCode::ListenFailed, format!("cannot announce readiness: {error}"))
+    })
+}
+
+async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
+    match supervisor.collect_garbage(retention).await {
+        Ok(removed) => tracing::debug!(?removed, "old things were cleared away"),
+        Err(error) => tracing::warn!(%error, detail = error.detail, "old things cannot be cleared away"),
+    }
+}
+
+/// The program agents are held by: this one, found by the path it was started from, so that a daemon whose file was
+/// replaced starts shims of the new version.
+fn own_program() -> Result<std::path::PathBuf, Error> {
+    std::env::current_exe().map_err(|error| {
+        Error::new(domain::ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
+    })
+}
+
+async fn told_to_end() -> &'static str {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("cannot listen for signals; only a client can end this daemon");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => "SIGTERM",
+        _ = int.recv() => "SIGINT",
+    }
+}
+
+fn start_log(level: &str) -> anyhow::Result<()> {
+    let filter =
+        tracing_subscriber::EnvFilter::try_new(level).with_context(|| format!("log_level: {level:?}"))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .init();
+    Ok(())
+}
+
+/// Each session needs a few files; the usual soft limit of 1,024 is a relic.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "cannot raise the limit of open files");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A session's events as the command reads them: the daemon's JSON kept as it came, and its meaning where this
+//! version knows the kind. Also reads the journal once, without following it.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+
+use domain::EventKind;
+use jiff::Timestamp;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use wire::obey::v1 as pb;
+
+use crate::client::Client;
+use crate::failure::Result;
+use crate::format;
+
+/// One event of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct LogEvent {
+    pub(crate) session: String,
+    pub(crate) seq: u64,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) name: String,
+    /// Nothing for a kind that is newer than this program.
+    pub(crate) kind: Option<EventKind>,
+    json: String,
+}
+
+impl LogEvent {
+    /// Reads what the daemon sent.
+    pub(crate) fn read(event: pb::Event) -> Self {
+        Self {
+            kind: kind(&event),
+            at: event.at.as_ref().and_then(format::timestamp),
+            session: event.session_id,
+            seq: event.seq,
+            name: event.r#type,
+            json: event.json,
+        }
+    }
+
+    /// Returns the event as one JSON object: number, time and kind first, then the fields as the daemon wrote them.
+    pub(crate) fn json_line(&self) -> String {
+        self.json_with("")
+    }
+
+    /// Returns the event as one JSON object that names its session too.
+    pub(crate) fn json_line_with_session(&self) -> String {
+        self.json_with(&format!(",\"session_id\":{}", quoted(&self.session)))
+    }
+
+    fn json_with(&self, extra: &str) -> String {
+        let at = self.at.map(|at| at.to_string()).unwrap_or_default();
+        let mut line =
+            format!("{{\"seq\":{},\"at\":{},\"type\":{}{extra}", self.seq, quoted(&at), quoted(&self.name));
+        match serde_json::from_str::<Fields<'_>>(&self.json) {
+            Ok(Fields(fields)) => {
+                let named = ["seq", "at", "type"];
+                for (key, value) in fields.iter().filter(|(key, _)| !named.contains(&key.as_ref())) {
+                    line.push_str(&format!(",{}:{}", quoted(key), value.get()));
+                }
+            }
+            // Not an object: kept whole rather than lost.
+            Err(_) if !self.json.is_empty() => line.push_str(&format!(",\"raw\":{}", quoted(&self.json))),
+            Err(_) => {}
+        }
+        line.push('}');
+        line
+    }
+
+    /// Returns the fields as text, for kinds this program does not know.
+    pub(crate) fn raw(&self) -> &str {
+        &self.json
+    }
+}
+
+fn kind(event: &pb::Event) -> Option<EventKind> {
+    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&event.json).ok()?;
+    object.insert("type".to_owned(), event.r#type.clone().into());
+    serde_json::from_value(object.into()).ok()
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The fields of a JSON object in the order they were written.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(entry) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
+                    fields.push(entry);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// Reads what is in the journal now, event by event.
+pub(crate) async fn read(
+    client: &Client,
+    session: &str,
+    after: u64,
+    limit: u64,
+) -> Result<tonic::Streaming<pb::Event>> {
+    let request =
+        pb::ReadEventsRequest { session_id: session.to_owned(), after_seq: after, follow: false, limit };
+    Ok(client.events().read_events(request).await?.into_inner())
+}
+
+/// The end of a journal.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    pub(crate) events: VecDeque<LogEvent>,
+    /// Number of the last event; 0 where there is none.
+    pub(crate) last: u64,
+}
+
+/// Reads the last events of a session. The daemon reads forwards only, so this reads all and keeps few.
+pub(crate) async fn tail(client: &Client, session: &str, after: u64, keep: usize) -> Result<Tail> {
+    let mut stream = read(client, session, after, 0).await?;
+    let mut tail = Tail { last: after, ..Tail::default() };
+    while let Some(event) = stream.message().await? {
+        tail.last = event.seq;
+        if keep == 0 {
+            continue;
+        }
+        if tail.events.len() == keep {
+            tail.events.pop_front();
+        }
+        tail.events.push_back(LogEvent::read(event));
+    }
+    Ok(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(name: &str, json: &str) -> LogEvent {
+        LogEvent::read(pb::Event {
+            seq: 7,
+            at: Some(prost_types::Timestamp { seconds: 1_771_425_000, nanos: 0 }),
+            r#type: name.to_owned(),
+            json: json.to_owned(),
+            session_id: "sess_1".to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_line_keeps_the_order_and_the_numbers_of_the_daemon() {
+        let line =
+            event("usage_reported", r#"{"output_tokens":12345678901234567890,"input_tokens":1}"#).json_line();
+        assert_eq!(
+            line,
+            r#"{"seq":7,"at":"2026-02-18T14:30:00Z","type":"usage_reported","output_tokens":12345678901234567890,"input_tokens":1}"#
+        );
+    }
+
+    #[test]
+    fn fields_that_are_there_already_are_not_doubled() {
+        let line =
+            event("text_delta", r#"{"seq":9,"at":"x","type":"y","text":"ä\n"}"#).json_line_with_session();
+        assert_eq!(
+            line,
+            r#"{"seq":7,"at":"2026-02-18T14:30:00Z","type":"text_delta","session_id":"sess_1","text":"ä\n"}"#
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_is_kept() {
+        assert!(event("x", "[1]").json_line().ends_with(r#","raw":"[1]"}"#));
+        assert!(event("x", "").json_line().ends_with(r#""type":"x"}"#));
+    }
+
+    #[test]
+    fn known_kinds_are_understood_with_or_without_their_type() {
+        for json in [r#"{"text":"hi"}"#, r#"{"type":"text_delta","text":"hi","seq":1}"#] {
+            let kind = event("text_delta", json).kind;
+            assert_eq!(kind, Some(EventKind::TextDelta { text: "hi".to_owned(), parent: None }));
+        }
+        assert_eq!(event("from_the_future", "{}").kind, None);
+    }
+}

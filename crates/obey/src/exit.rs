@@ -1,0 +1,60 @@
+//! The exit codes of the command, with their meaning; the help text and the manual are made from this table.
+//! Knows no error; `failure` says which code an error ends with.
+
+/// What the process ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit(pub(crate) i32);
+
+impl Exit {
+    pub(crate) const OK: Self = Self(0);
+    pub(crate) const FAILED: Self = Self(1);
+    pub(crate) const USAGE: Self = Self(2);
+    pub(crate) const UNREACHABLE: Self = Self(3);
+    pub(crate) const NOT_FOUND: Self = Self(4);
+    pub(crate) const WRONG_STATE: Self = Self(5);
+    pub(crate) const DENIED: Self = Self(6);
+    pub(crate) const TURN_FAILED: Self = Self(7);
+    /// What `timeout` ends with, so that scripts can treat both alike.
+    pub(crate) const COMMAND_TIMED_OUT: Self = Self(124);
+    pub(crate) const INTERRUPTED: Self = Self(130);
+    /// What a shell reports for a program that SIGPIPE ended.
+    pub(crate) const PIPE_CLOSED: Self = Self(141);
+}
+
+/// Every code with its meaning. `obey exec` ends with the code of the command it ran instead.
+pub(crate) const TABLE: &[(Exit, &str)] = &[
+    (Exit::OK, "done"),
+    (Exit::FAILED, "the operation failed"),
+    (Exit::USAGE, "wrong usage or an invalid argument"),
+    (Exit::UNREACHABLE, "the daemon is not reachable"),
+    (Exit::NOT_FOUND, "no such session, campaign or request"),
+    (Exit::WRONG_STATE, "not possible in the current state"),
+    (Exit::DENIED, "not allowed, or a limit or budget is used up"),
+    (Exit::TURN_FAILED, "the turn failed or was cancelled"),
+    (Exit::COMMAND_TIMED_OUT, "`obey exec`: the command did not end in time"),
+    (Exit::INTERRUPTED, "interrupted with Ctrl-C"),
+    (Exit::PIPE_CLOSED, "the reader of the output went away"),
+];
+
+/// Returns the table as the end of the help text.
+pub(crate) fn help() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for (exit, meaning) in TABLE {
+        text.push_str(&format!("  {:>3}  {meaning}\n", exit.0));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_lists_every_exit_code() {
+        let page = include_str!("../../../docs/cli.md");
+        for (exit, meaning) in TABLE {
+            let row = format!("| {} | {meaning} |", exit.0);
+            assert!(page.contains(&row), "docs/cli.md lacks the row {row:?}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! What the command says when something goes wrong: message, OBEY code, a hint and an exit code.
+//! The one place where gRPC statuses become text for people. Writes nothing itself; `output` does.
+
+use std::fmt::Write as _;
+use std::io;
+
+use domain::{ErrorCode, ErrorKind, ProviderKind};
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+
+use crate::exit::Exit;
+
+/// The metadata key under which the daemon sends the OBEY code of an error.
+const CODE_KEY: &str = "obey-code";
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// The OBEY code, also one this version does not know.
+    pub(crate) code: Option<String>,
+    grpc: Option<Code>,
+    pub(crate) message: String,
+    hint: Option<String>,
+    /// Nothing is said, as when the reader of our output went away.
+    silent: bool,
+}
+
+impl Failure {
+    fn plain(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, code: None, grpc: None, message: message.into(), hint: None, silent: false }
+    }
+
+    /// Makes the failure of an operation, without a code.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::plain(Exit::FAILED, message)
+    }
+
+    /// Makes the failure of a wrong call.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::plain(Exit::USAGE, message)
+    }
+
+    /// Makes a failure with a code of the registry; hint and exit code follow from it.
+    pub(crate) fn coded(code: ErrorCode, message: impl Into<String>) -> Self {
+        let mut failure = Self::plain(exit_of(code), message);
+        failure.code = Some(code.to_string());
+        failure.hint = hint_of(code);
+        failure
+    }
+
+    /// Ends the command with a code after everything was said already.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Self { silent: true, ..Self::plain(exit, String::new()) }
+    }
+
+    /// Replaces the hint.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Returns whether the connection broke, rather than the daemon refusing something.
+    pub(crate) fn is_connection_lost(&self) -> bool {
+        self.exit == Exit::UNREACHABLE
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// Returns the failure as people read it: message and code, then what to do about it.
+    pub(crate) fn for_people(&self) -> String {
+        let mut text = format!("error: {}", self.message.trim_end());
+        if let Some(code) = &self.code {
+            let _infallible = write!(text, " [{code}]");
+        }
+        if let Some(hint) = &self.hint {
+            let _infallible = write!(text, "\n  hint: {hint}");
+        }
+        if let Some(code) = &self.code {
+            let _infallible = write!(text, "\n  see:  docs/errors/{code}.md");
+        }
+        text
+    }
+
+    /// Returns the failure as programs read it.
+    pub(crate) fn for_programs(&self) -> Value {
+        let grpc = self.grpc.or_else(|| {
+            let code = self.code.as_deref().and_then(ErrorCode::parse)?;
+            Some(grpc_of(code.kind()))
+        });
+        json!({"error": {"code": self.code, "grpc": grpc.map(grpc_name), "message": self.message}})
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        let sent = status.metadata().get(CODE_KEY).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (in_message, message) = split_code(status.message());
+        let code = sent.or(in_message);
+        let known = code.as_deref().and_then(ErrorCode::parse);
+        // Without a code of ours the status was made by the transport below us.
+        if code.is_none() && transport_broke(&status) {
+            let message = format!("the connection to the daemon was lost: {message}");
+            return Self { grpc: Some(status.code()), ..Self::coded(ErrorCode::DaemonUnreachable, message) };
+        }
+        let message = match (message.is_empty(), known) {
+            (false, _) => message.to_owned(),
+            (true, Some(known)) => known.title().to_owned(),
+            (true, None) => status.code().description().to_owned(),
+        };
+        Self {
+            exit: known.map_or_else(|| exit_of_grpc(status.code()), exit_of),
+            hint: known.and_then(hint_of),
+            grpc: Some(status.code()),
+            code,
+            message,
+            silent: false,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Only for errors of our own output; anything else deserves a message that names the thing.
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::silent(Exit::PIPE_CLOSED);
+        }
+        Self::failed(format!("cannot write the output: {error}"))
+    }
+}
+
+/// Splits a leading `OBEY-NNNN:` off a message, for servers that print the code there too.
+fn split_code(message: &str) -> (Option<String>, &str) {
+    let Some((head, rest)) = message.split_once(": ") else { return (None, message) };
+    let digits = head.strip_prefix("OBEY-").unwrap_or("");
+    if digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return (Some(head.to_owned()), rest);
+    }
+    (None, message)
+}
+
+fn transport_broke(status: &Status) -> bool {
+    let by_transport = std::error::Error::source(status).is_some();
+    match status.code() {
+        Code::Unavailable => true,
+        Code::Unknown | Code::Cancelled | Code::Internal => by_transport,
+        _ => false,
+    }
+}
+
+fn exit_of(code: ErrorCode) -> Exit {
+    match (code, code.kind()) {
+        (ErrorCode::DaemonUnreachable, _) => Exit::UNREACHABLE,
+        // The time the user gave the session is a limit like its budget.
+        (ErrorCode::SessionTimeout, _) => Exit::DENIED,
+        (_, ErrorKind::NotFound) => Exit::NOT_FOUND,
+        (_, ErrorKind::Invalid) => Exit::USAGE,
+        (_, ErrorKind::State) => Exit::WRONG_STATE,
+        (_, ErrorKind::Exhausted | ErrorKind::Denied) => Exit::DENIED,
+        (_, ErrorKind::Deadline | ErrorKind::Unavailable | ErrorKind::Internal) => Exit::FAILED,
+    }
+}
+
+fn exit_of_grpc(code: Code) -> Exit {
+    match code {
+        Code::NotFound => Exit::NOT_FOUND,
+        Code::InvalidArgument | Code::OutOfRange => Exit::USAGE,
+        Code::FailedPrecondition | Code::AlreadyExists | Code::Aborted => Exit::WRONG_STATE,
+        Code::PermissionDenied | Code::Unauthenticated | Code::ResourceExhausted => Exit::DENIED,
+        Code::Unavailable => Exit::UNREACHABLE,
+        _ => Exit::FAILED,
+    }
+}
+
+fn grpc_of(kind: ErrorKind) -> Code {
+    match kind {
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::Invalid => Code::InvalidArgument,
+        ErrorKind::State => Code::FailedPrecondition,
+        ErrorKind::Exhausted => Code::ResourceExhausted,
+        ErrorKind::Deadline => Code::DeadlineExceeded,
+        ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::Denied => Code::PermissionDenied,
+        ErrorKind::Internal => Code::Internal,
+    }
+}
+
+fn grpc_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// Says what to do about an error, where one sentence can.
+fn hint_of(code: ErrorCode) -> Option<String> {
+    let hint = match code {
+        ErrorCode::CampaignNotFound => {
+            "register the folder: obey campaign add PATH (registered: obey campaigns)"
+        }
+        ErrorCode::ProviderUnsupported => {
+            let names: Vec<_> = ProviderKind::ALL.iter().map(|kind| kind.name()).collect();
+            return Some(format!("providers: {}", names.join(", ")));
+        }
+        ErrorCode::CreateFailed | ErrorCode::ProviderNotReady => {
+            "the agent's program must be installed and on the daemon's PATH (claude-code: npm install -g \
+             @anthropic-ai/claude-code; codex: npm install -g @openai/codex); check with: obey doctor"
+        }
+        ErrorCode::SessionNotFound => "list them: obey session list --all",
+        ErrorCode::WrongState => {
+            "look at it: obey session info ID; wait for it, cancel the turn (obey session cancel ID) or add to \
+             the turn with send --steer"
+        }
+        ErrorCode::BudgetExceeded => "create a session with a higher --max-tokens",
+        ErrorCode::SessionTimeout => "start it again: obey session restart ID",
+        ErrorCode::EventsExpired => "read what is left: obey session log ID --from N, with the N it names",
+        ErrorCode::RequestNotFound => "list what waits: obey session requests",
+        ErrorCode::AlreadyStopped => "start it again: obey session restart ID",
+        ErrorCode::StopTimedOut => "the agent did not finish in time and was ended by force; its log is kept",
+        ErrorCode::ProviderCrashed | ErrorCode::ConnectionLost => {
+            "its last words: obey session log ID; start it again: obey session restart ID"
+        }
+        ErrorCode::DaemonUnreachable => "start it: obey serve --detach (what is wrong: obey doctor)",
+        ErrorCode::AlreadyRunning => "look at it: obey status; end it: obey stop",
+        ErrorCode::ListenFailed => "choose another address: obey serve --listen 127.0.0.1:PORT",
+        ErrorCode::ConfigInvalid => "every key is described in docs/config.md",
+        ErrorCode::CommandNotAllowed => {
+            "add it to `allow` under [execute] in config.toml and restart the daemon"
+        }
+        ErrorCode::CommandTimedOut => "give it longer with --timeout",
+        ErrorCode::InvalidArgument
+        | ErrorCode::NotAllowed
+        | ErrorCode::LimitReached
+        | ErrorCode::StorageFailed
+        | ErrorCode::StorageTooNew
+        | ErrorCode::CommandFailed
+        | ErrorCode::SessionError
+        | ErrorCode::ModelUnsupported
+        | ErrorCode::SandboxFailed
+        | ErrorCode::DeliveryFailed => return None,
+    };
+    Some(hint.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: Code, obey: &str, message: &str) -> Status {
+        let mut status = Status::new(code, message);
+        if !obey.is_empty() {
+            status.metadata_mut().insert(CODE_KEY, obey.parse().unwrap());
+        }
+        status
+    }
+
+    #[test]
+    fn a_missing_campaign_says_how_to_add_it() {
+        let failure = Failure::from(status(Code::NotFound, "OBEY-2001", "campaign \"x\" is not registered"));
+        assert_eq!(failure.exit, Exit::NOT_FOUND);
+        assert_eq!(
+            failure.for_people(),
+            "error: campaign \"x\" is not registered [OBEY-2001]\n  \
+             hint: register the folder: obey campaign add PATH (registered: obey campaigns)\n  \
+             see:  docs/errors/OBEY-2001.md"
+        );
+        assert_eq!(
+            failure.for_programs(),
+            json!({"error": {"code": "OBEY-2001", "grpc": "NOT_FOUND", "message": "campaign \"x\" is not registered"}})
+        );
+    }
+
+    #[test]
+    fn the_code_is_found_in_the_message_too() {
+        let failure = Failure::from(status(Code::FailedPrecondition, "", "OBEY-2011: it is STOPPED"));
+        assert_eq!((failure.code.as_deref(), failure.message.as_str()), (Some("OBEY-2011"), "it is STOPPED"));
+        assert_eq!(failure.exit, Exit::WRONG_STATE);
+    }
+
+    #[test]
+    fn a_code_of_a_newer_daemon_keeps_its_number() {
+        let failure = Failure::from(status(Code::ResourceExhausted, "OBEY-2999", "too much"));
+        assert_eq!((failure.code.as_deref(), failure.exit), (Some("OBEY-2999"), Exit::DENIED));
+    }
+
+    #[test]
+    fn only_an_unavailable_status_without_a_code_means_unreachable() {
+        assert_eq!(Failure::from(status(Code::Unavailable, "", "gone")).exit, Exit::UNREACHABLE);
+        assert_eq!(Failure::from(status(Code::Unavailable, "OBEY-2012", "x")).exit, Exit::FAILED);
+    }
+
+    #[test]
+    fn every_kind_of_error_has_its_exit_code() {
+        for (code, exit) in [
+            (ErrorCode::InvalidArgument, Exit::USAGE),
+            (ErrorCode::NotAllowed, Exit::DENIED),
+            (ErrorCode::LimitReached, Exit::DENIED),
+            (ErrorCode::DaemonUnreachable, Exit::UNREACHABLE),
+            (ErrorCode::CreateFailed, Exit::FAILED),
+            (ErrorCode::SessionNotFound, Exit::NOT_FOUND),
+            (ErrorCode::AlreadyStopped, Exit::WRONG_STATE),
+            (ErrorCode::BudgetExceeded, Exit::DENIED),
+            (ErrorCode::SessionTimeout, Exit::DENIED),
+        ] {
+            assert_eq!(exit_of(code), exit, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_says_nothing() {
+        let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(failure.is_silent());
+        assert_eq!(failure.exit, Exit::PIPE_CLOSED);
+    }
+}

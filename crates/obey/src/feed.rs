@@ -1,0 +1,125 @@
+//! Follows a session's journal: replay, then live events, without a gap, also across a restart of the daemon.
+//! Runs in a task of its own, so that waiting for the next event can be given up at any time.
+
+use domain::Status;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use wire::obey::local::v1::GetSessionRequest;
+use wire::obey::v1 as pb;
+
+use crate::client::Client;
+use crate::events::LogEvent;
+use crate::failure::{Failure, Result};
+use crate::limits;
+use crate::names;
+
+/// What a feed brings.
+#[derive(Debug)]
+pub(crate) enum FeedItem {
+    Event(Box<LogEvent>),
+    /// The connection was lost and is being made again.
+    Lost,
+    /// It is there again; nothing was missed.
+    Back,
+    /// It ended for a reason that trying again does not mend.
+    Failed(Failure),
+}
+
+/// The events of a session from some point on. Ends when the session has ended.
+pub(crate) struct Feed {
+    items: mpsc::Receiver<FeedItem>,
+    task: JoinHandle<()>,
+}
+
+impl Feed {
+    /// Follows a session, beginning after an event.
+    pub(crate) fn follow(client: &Client, session: &str, after: u64) -> Self {
+        let (tx, items) = mpsc::channel(limits::EVENTS_AHEAD);
+        let follower = Follower { client: client.clone(), session: session.to_owned(), after, tx };
+        Self { items, task: tokio::spawn(follower.run()) }
+    }
+
+    /// Returns what comes next, or nothing where the session has ended.
+    pub(crate) async fn next(&mut self) -> Option<FeedItem> {
+        self.items.recv().await
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Follower {
+    client: Client,
+    session: String,
+    after: u64,
+    tx: mpsc::Sender<FeedItem>,
+}
+
+/// Why following stopped for the moment.
+enum Pause {
+    /// Nobody listens to the feed any more, or the session has ended.
+    Over,
+    Lost(Failure),
+}
+
+impl Follower {
+    async fn run(mut self) {
+        let mut lost_since: Option<Instant> = None;
+        loop {
+            let before = self.after;
+            let pause = match self.read(&mut lost_since).await {
+                Ok(pause) => pause,
+                Err(failure) if failure.is_connection_lost() => Pause::Lost(failure),
+                Err(failure) => {
+                    self.send(FeedItem::Failed(failure)).await;
+                    return;
+                }
+            };
+            let Pause::Lost(failure) = pause else { return };
+            if lost_since.is_none() || self.after > before {
+                lost_since = Some(Instant::now());
+                self.send(FeedItem::Lost).await;
+            }
+            if lost_since.is_some_and(|since| since.elapsed() > limits::RECONNECT_WAIT) {
+                self.send(FeedItem::Failed(failure)).await;
+                return;
+            }
+            tokio::time::sleep(limits::RECONNECT_PAUSE).await;
+        }
+    }
+
+    /// Passes events on until the stream ends.
+    async fn read(&mut self, lost_since: &mut Option<Instant>) -> Result<Pause> {
+        let request = pb::ReadEventsRequest {
+            session_id: self.session.clone(),
+            after_seq: self.after,
+            follow: true,
+            limit: 0,
+        };
+        let mut stream = self.client.events().read_events(request).await?.into_inner();
+        if lost_since.take().is_some() && !self.send(FeedItem::Back).await {
+            return Ok(Pause::Over);
+        }
+        while let Some(event) = stream.message().await? {
+            self.after = event.seq;
+            if !self.send(FeedItem::Event(Box::new(LogEvent::read(event)))).await {
+                return Ok(Pause::Over);
+            }
+        }
+        // A stream ends when its session has ended, but also when the daemon closes its doors for an upgrade.
+        let request = GetSessionRequest { session_id: self.session.clone() };
+        let session = self.client.daemon().get_session(request).await?.into_inner();
+        if names::status(session.status).is_some_and(Status::is_terminal) {
+            return Ok(Pause::Over);
+        }
+        Ok(Pause::Lost(Failure::from(tonic::Status::unavailable("the stream ended before the session did"))))
+    }
+
+    async fn send(&self, item: FeedItem) -> bool {
+        self.tx.send(item).await.is_ok()
+    }
+}

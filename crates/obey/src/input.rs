@@ -1,0 +1,102 @@
+//! What a person does while a command runs: lines typed and Ctrl-C. Both can be awaited and given up at any time
+//! without losing anything. Tests feed both from channels.
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
+
+use tokio::sync::mpsc;
+
+use crate::exit::Exit;
+use crate::limits;
+
+/// Lines from standard input.
+pub(crate) struct Input {
+    lines: Option<mpsc::Receiver<String>>,
+    terminal: bool,
+}
+
+impl Input {
+    /// Takes the standard input of this process. Nothing is read before the first line is wanted.
+    pub(crate) fn of_process() -> Self {
+        Self { lines: None, terminal: std::io::stdin().is_terminal() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_lines(lines: mpsc::Receiver<String>, terminal: bool) -> Self {
+        Self { lines: Some(lines), terminal }
+    }
+
+    /// Returns whether a person types.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Returns the next line without its end, or nothing where the input ended.
+    pub(crate) async fn line(&mut self) -> Option<String> {
+        self.lines.get_or_insert_with(read_lines).recv().await
+    }
+
+    /// Reads everything there is.
+    pub(crate) fn all(&mut self) -> std::io::Result<String> {
+        let mut text = String::new();
+        std::io::stdin().lock().read_to_string(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// Reads lines in a thread of their own: a blocking read cannot be given up, and the thread ends with the process.
+fn read_lines() -> mpsc::Receiver<String> {
+    let (tx, rx) = mpsc::channel(limits::LINES_AHEAD);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if tx.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    rx
+}
+
+/// Presses of Ctrl-C. Until the first one is awaited, Ctrl-C ends the process as usual.
+pub(crate) struct Interrupts {
+    presses: Option<mpsc::Receiver<()>>,
+}
+
+impl Interrupts {
+    pub(crate) fn of_process() -> Self {
+        Self { presses: None }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_presses(presses: mpsc::Receiver<()>) -> Self {
+        Self { presses: Some(presses) }
+    }
+
+    /// Takes Ctrl-C over from now on.
+    pub(crate) fn listen(&mut self) {
+        self.presses.get_or_insert_with(listen);
+    }
+
+    /// Waits for the next press.
+    pub(crate) async fn next(&mut self) {
+        let presses = self.presses.get_or_insert_with(listen);
+        if presses.recv().await.is_none() {
+            // Signals cannot be received here; then nobody ever presses.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+fn listen() -> mpsc::Receiver<()> {
+    let (tx, rx) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            // A full channel means that a press waits unseen, as when output is stuck in a pipe. The next one ends
+            // the process all the same.
+            if tx.try_send(()).is_err() {
+                std::process::exit(Exit::INTERRUPTED.0);
+            }
+        }
+    });
+    rx
+}

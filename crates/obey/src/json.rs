@@ -1,0 +1,114 @@
+//! The protocol's messages as JSON documents, for `--json`. Field names are the protocol's own; numbers that stand
+//! for names are printed as names, times as RFC 3339. Pure.
+
+use serde_json::{Value, json};
+use wire::obey::local::v1 as local;
+use wire::obey::v1 as pb;
+
+use crate::format::rfc3339;
+use crate::names;
+
+pub(crate) fn session(session: &local::SessionInfo) -> Value {
+    json!({
+        "id": session.id,
+        "campaign_id": session.campaign_id,
+        "provider": names::provider(session.provider),
+        "model": session.model,
+        "agent_name": session.agent_name,
+        "status": names::status_name(session.status),
+        "festival_id": session.festival_id,
+        "task_id": session.task_id,
+        "tokens_input": session.tokens_input,
+        "tokens_output": session.tokens_output,
+        "max_tokens": session.max_tokens,
+        "pid": session.pid,
+        "restart_count": session.restart_count,
+        "created_at": rfc3339(session.created_at.as_ref()),
+        "started_at": rfc3339(session.started_at.as_ref()),
+        "last_activity_at": rfc3339(session.last_activity_at.as_ref()),
+        "ended_at": rfc3339(session.ended_at.as_ref()),
+        "error_message": session.error_message,
+        "working_dir": session.working_dir,
+    })
+}
+
+pub(crate) fn campaign(campaign: &pb::Campaign) -> Value {
+    json!({
+        "id": campaign.id,
+        "name": campaign.name,
+        "path": campaign.path,
+        "description": campaign.description,
+        "created_at": rfc3339(campaign.created_at.as_ref()),
+        "active_sessions": campaign.active_sessions,
+    })
+}
+
+pub(crate) fn request(request: &pb::Request) -> Value {
+    let questions: Vec<Value> = request.questions.iter().map(question).collect();
+    json!({
+        "id": request.id,
+        "session_id": request.session_id,
+        "kind": names::request_kind(request.kind),
+        "tool_name": request.tool_name,
+        "tool_call_id": request.tool_call_id,
+        "input": serde_json::from_str::<Value>(&request.input_json).unwrap_or(Value::Null),
+        "title": request.title,
+        "questions": questions,
+        "asked_at": rfc3339(request.asked_at.as_ref()),
+        "settled_by": request.settled_by,
+        "outcome": request.outcome,
+        "settled_at": rfc3339(request.settled_at.as_ref()),
+    })
+}
+
+fn question(question: &pb::Question) -> Value {
+    let options: Vec<Value> = question
+        .options
+        .iter()
+        .map(|option| json!({"label": option.label, "description": option.description}))
+        .collect();
+    json!({
+        "id": question.id,
+        "header": question.header,
+        "text": question.text,
+        "options": options,
+        "multi_select": question.multi_select,
+    })
+}
+
+pub(crate) fn ping(ping: &local::PingResponse) -> Value {
+    json!({
+        "version": ping.version,
+        "hostname": ping.hostname,
+        "hub_status": ping.hub_status,
+        "campaign_count": ping.campaign_count,
+        "pid": ping.pid,
+        "started_at": rfc3339(ping.started_at.as_ref()),
+    })
+}
+
+pub(crate) fn festival(festival: &local::FestivalState) -> Value {
+    json!({
+        "campaign_id": festival.campaign_id,
+        "id": festival.id,
+        "name": festival.name,
+        "status": festival.status,
+        "phase": festival.phase,
+        "total_tasks": festival.total_tasks,
+        "completed_tasks": festival.completed_tasks,
+        "current_task": festival.current_task,
+        "current_agent": festival.current_agent,
+        "updated_at": rfc3339(festival.updated_at.as_ref()),
+    })
+}
+
+pub(crate) fn status_event(event: &local::SessionStatusEvent) -> Value {
+    json!({
+        "at": rfc3339(event.timestamp.as_ref()),
+        "type": "status_changed",
+        "session_id": event.session_id,
+        "from": names::status_name(event.previous_status),
+        "to": names::status_name(event.new_status),
+        "message": event.message,
+    })
+}

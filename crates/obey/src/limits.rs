@@ -1,0 +1,55 @@
+//! Every wait and bound of the command, each with its reason.
+
+use std::time::Duration;
+
+/// How long a daemon that was started may take until it says that it is ready. It opens a database and a few
+/// sockets, which takes milliseconds; recovering many sessions on a slow disk takes seconds.
+pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
+
+/// How long another command may hold the start lock: it waits for its own daemon, then tells.
+pub(crate) const START_LOCK_WAIT: Duration = Duration::from_secs(15);
+
+/// How long a daemon may take to answer a ping before it counts as hung.
+pub(crate) const PING_WAIT: Duration = Duration::from_secs(5);
+
+/// How long `obey stop` waits for the daemon's end; stopping every session may take 5 s.
+pub(crate) const STOP_WAIT: Duration = Duration::from_secs(15);
+
+/// How long a lost connection is taken up again, as across an upgrade of the daemon.
+pub(crate) const RECONNECT_WAIT: Duration = Duration::from_secs(30);
+
+/// Pause before each further attempt to reconnect; a restart takes a fraction of a second.
+pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
+
+/// Largest message taken from the daemon. Prompts may have 8 MiB and come back as events, escaped.
+pub(crate) const MESSAGE_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Events read ahead of what was printed; beyond that the daemon keeps them in its journal.
+pub(crate) const EVENTS_AHEAD: usize = 256;
+
+/// Lines typed ahead of what was asked.
+pub(crate) const LINES_AHEAD: usize = 64;
+
+/// How often the status line moves: often enough to look alive, seldom enough to cost nothing.
+pub(crate) const STATUS_TICK: Duration = Duration::from_millis(120);
+
+/// Pieces of text that follow each other within this time become one row of a followed log.
+pub(crate) const MERGE_WAIT: Duration = Duration::from_millis(200);
+
+/// The daemon's log is set aside when it is larger than this at a start.
+pub(crate) const LOG_MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+/// Lines of the daemon's log that are quoted when it does not start.
+pub(crate) const LOG_TAIL_LINES: usize = 6;
+
+/// `obey doctor` warns below this much free space: the journal grows while agents work.
+pub(crate) const DISK_LOW_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How long `claude --version` may take; a cold start of it needs seconds.
+pub(crate) const VERSION_WAIT: Duration = Duration::from_secs(10);
+
+/// How long sessions may take to let go of their agents when the daemon ends; each only closes a connection.
+pub(crate) const DETACH_WAIT: Duration = Duration::from_secs(2);
+
+/// How long readers that are still at it may hold up the daemon's end.
+pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);

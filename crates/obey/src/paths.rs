@@ -1,0 +1,160 @@
+//! Where things are: socket, data, configuration, the daemon's log. Rules only, after the XDG base directories;
+//! the one thing done here is making folders that belong to the user alone.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Result};
+use crate::vars::Vars;
+
+/// Folders of the daemon are for its user only: they hold prompts, source code and the control socket.
+pub(crate) const PRIVATE_FOLDER: u32 = 0o700;
+pub(crate) const PRIVATE_FILE: u32 = 0o600;
+
+/// The default places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Paths {
+    pub(crate) socket: PathBuf,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) config_file: PathBuf,
+    pub(crate) state_dir: PathBuf,
+    pub(crate) home: Option<PathBuf>,
+}
+
+impl Paths {
+    /// Works out the places for a user.
+    pub(crate) fn of(vars: &Vars, uid: u32) -> Self {
+        let home = vars.folder("HOME");
+        let runtime = vars
+            .folder("XDG_RUNTIME_DIR")
+            .map_or_else(|| PathBuf::from(format!("/tmp/obey-{uid}")), |folder| folder.join("obey"));
+        let below_home = |name: &str, default: &str| {
+            vars.folder(name)
+                .or_else(|| home.as_ref().map(|home| home.join(default)))
+                // A service account without a home still has its runtime folder.
+                .unwrap_or_else(|| runtime.clone())
+                .join("obey")
+        };
+        Self {
+            data_dir: below_home("XDG_DATA_HOME", ".local/share"),
+            config_file: below_home("XDG_CONFIG_HOME", ".config").join("config.toml"),
+            state_dir: below_home("XDG_STATE_HOME", ".local/state"),
+            socket: runtime.join("daemon.sock"),
+            home,
+        }
+    }
+
+    /// Returns where an automatically started daemon writes its log.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.state_dir.join("daemon.log")
+    }
+
+    /// Returns the lock that keeps two commands from starting a daemon at once.
+    pub(crate) fn start_lock(&self) -> PathBuf {
+        self.state_dir.join("start.lock")
+    }
+
+    /// Expands a leading `~/`.
+    pub(crate) fn expand(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), &self.home) {
+            (Ok(rest), Some(home)) => home.join(rest),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+/// Returns the user this process acts for.
+pub(crate) fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Makes a folder that only the user can enter, or checks that it is one.
+///
+/// Refuses a folder of somebody else: below `/tmp` anybody could have made it first and would own what is in it.
+pub(crate) fn make_private(folder: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(folder);
+    made.map_err(|error| Failure::failed(format!("cannot make {}: {error}", folder.display())))?;
+    check_private(folder).map_err(|problem| {
+        Failure::failed(problem).with_hint(format!("move {} away, or set XDG_RUNTIME_DIR", folder.display()))
+    })
+}
+
+/// Says what is wrong with a folder that should be the user's own.
+pub(crate) fn check_private(folder: &Path) -> std::result::Result<(), String> {
+    let shown = folder.display();
+    let meta = fs::symlink_metadata(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => format!("{shown} does not exist"),
+        _ => format!("cannot look at {shown}: {error}"),
+    })?;
+    if !meta.is_dir() {
+        return Err(format!("{shown} is not a folder"));
+    }
+    if meta.uid() != uid() {
+        return Err(format!("{shown} belongs to another user (uid {})", meta.uid()));
+    }
+    if meta.permissions().mode() & 0o022 != 0 {
+        return Err(format!("others may write to {shown}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xdg_folders_are_used() {
+        let vars = Vars::of(&[
+            ("HOME", "/home/u"),
+            ("XDG_RUNTIME_DIR", "/run/user/7"),
+            ("XDG_DATA_HOME", "/d"),
+            ("XDG_CONFIG_HOME", "/c"),
+            ("XDG_STATE_HOME", "/s"),
+        ]);
+        let paths = Paths::of(&vars, 7);
+        assert_eq!(paths.socket, Path::new("/run/user/7/obey/daemon.sock"));
+        assert_eq!(paths.data_dir, Path::new("/d/obey"));
+        assert_eq!(paths.config_file, Path::new("/c/obey/config.toml"));
+        assert_eq!(paths.log_file(), Path::new("/s/obey/daemon.log"));
+    }
+
+    #[test]
+    fn the_home_folder_is_the_default() {
+        let paths = Paths::of(&Vars::of(&[("HOME", "/home/u")]), 7);
+        assert_eq!(paths.socket, Path::new("/tmp/obey-7/daemon.sock"));
+        assert_eq!(paths.data_dir, Path::new("/home/u/.local/share/obey"));
+        assert_eq!(paths.config_file, Path::new("/home/u/.config/obey/config.toml"));
+        assert_eq!(paths.log_file(), Path::new("/home/u/.local/state/obey/daemon.log"));
+    }
+
+    #[test]
+    fn relative_and_empty_xdg_folders_are_ignored() {
+        let vars = Vars::of(&[("HOME", "/h"), ("XDG_RUNTIME_DIR", ""), ("XDG_DATA_HOME", "data")]);
+        let paths = Paths::of(&vars, 7);
+        assert_eq!(paths.socket, Path::new("/tmp/obey-7/daemon.sock"));
+        assert_eq!(paths.data_dir, Path::new("/h/.local/share/obey"));
+    }
+
+    #[test]
+    fn a_tilde_stands_for_the_home_folder() {
+        let paths = Paths::of(&Vars::of(&[("HOME", "/h")]), 7);
+        assert_eq!(paths.expand(Path::new("~/x")), Path::new("/h/x"));
+        assert_eq!(paths.expand(Path::new("/~/x")), Path::new("/~/x"));
+    }
+
+    #[test]
+    fn folders_are_made_private_and_open_ones_are_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().join("a/b");
+        make_private(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, PRIVATE_FOLDER);
+
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(make_private(&folder).unwrap_err().message.contains("others may write"));
+        let link = temp.path().join("link");
+        std::os::unix::fs::symlink(temp.path(), &link).unwrap();
+        assert!(check_private(&link).unwrap_err().contains("not a folder"));
+    }
+}

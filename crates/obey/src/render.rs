@@ -1,0 +1,362 @@
+//! Events as rows for people: a word for the kind and one text. Pure; used by the log and by every live view.
+//! Matches every kind, so that a new one cannot be forgotten.
+
+use domain::event::{Level, TodoStatus};
+use domain::permission::Decision;
+use domain::request::{Ask, Outcome};
+use domain::turn::EndReason;
+use domain::usage::Usage;
+use domain::{EventKind, Status};
+use serde_json::Value;
+
+use crate::events::LogEvent;
+use crate::format;
+use crate::output::Style;
+
+/// What a row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) word: &'static str,
+    pub(crate) text: String,
+    pub(crate) style: Style,
+}
+
+impl Row {
+    fn new(word: &'static str, style: Style, text: impl Into<String>) -> Self {
+        Self { word, text: text.into(), style }
+    }
+}
+
+/// Returns the row of an event.
+pub(crate) fn row(event: &LogEvent) -> Row {
+    match &event.kind {
+        Some(kind) => of_kind(kind),
+        None => Row::new("other", Style::Dim, format!("{} {}", event.name, event.raw())),
+    }
+}
+
+fn of_kind(kind: &EventKind) -> Row {
+    match kind {
+        EventKind::SessionCreated { .. }
+        | EventKind::StatusChanged { .. }
+        | EventKind::AgentStarted { .. }
+        | EventKind::AgentReady { .. }
+        | EventKind::AgentExited { .. }
+        | EventKind::AgentLogged { .. }
+        | EventKind::Restarted { .. }
+        | EventKind::Renamed { .. } => of_life(kind),
+        EventKind::TurnStarted { .. }
+        | EventKind::InterruptRequested { .. }
+        | EventKind::MessageAdded { .. }
+        | EventKind::TextDelta { .. }
+        | EventKind::ThinkingDelta { .. }
+        | EventKind::ToolStarted { .. }
+        | EventKind::ToolProgress { .. }
+        | EventKind::ToolFinished { .. }
+        | EventKind::TurnEnded { .. } => of_turn(kind),
+        EventKind::RequestOpened { request, ask, .. } => {
+            Row::new("request", Style::Warn, format!("{request} {}", ask_text(ask)))
+        }
+        EventKind::RequestSettled { request, outcome, by, message, .. } => {
+            let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+            let because = if message.is_empty() { String::new() } else { format!(": {message}") };
+            Row::new("settled", outcome_style(outcome), format!("{request} {}{by}{because}", outcome.word()))
+        }
+        EventKind::TodosChanged { .. }
+        | EventKind::ModeChanged { .. }
+        | EventKind::PlanModeChanged { .. }
+        | EventKind::ModelChanged { .. }
+        | EventKind::CommandsChanged { .. }
+        | EventKind::UsageReported { .. }
+        | EventKind::Compacted { .. }
+        | EventKind::ToolsRegistered { .. }
+        | EventKind::WorkerStarted { .. }
+        | EventKind::WorkerProgressed { .. }
+        | EventKind::WorkerFinished { .. }
+        | EventKind::InputHolderChanged { .. }
+        | EventKind::Notice { .. }
+        | EventKind::ActivityReported { .. }
+        | EventKind::Unparsed { .. } => of_rest(kind),
+    }
+}
+
+fn of_life(kind: &EventKind) -> Row {
+    match kind {
+        EventKind::SessionCreated { provider, model, name, working_dir, mode } => {
+            let model = if model.is_empty() { String::new() } else { format!(" {model}") };
+            let text = format!("{name}: {}{model} in {working_dir}, {}", provider.name(), mode.name());
+            Row::new("created", Style::Bold, text)
+        }
+        EventKind::StatusChanged { from, to, message, code } => {
+            let because = if message.is_empty() { String::new() } else { format!(": {message}") };
+            let code = code.map_or_else(String::new, |code| format!(" [{code}]"));
+            let text = format!("{} → {}{because}{code}", from.name(), to.name());
+            Row::new("status", status_style(*to), text)
+        }
+        EventKind::AgentStarted { pid: 0 } => Row::new("agent", Style::Dim, "started in the daemon"),
+        EventKind::AgentStarted { pid } => Row::new("agent", Style::Dim, format!("started, pid {pid}")),
+        EventKind::AgentReady { native_session, model, version } => {
+            let parts = [("version", version), ("model", model), ("conversation", native_session)];
+            let known = parts.into_iter().filter(|(_, text)| !text.is_empty());
+            let known: Vec<String> = known.map(|(name, text)| format!("{name} {text}")).collect();
+            Row::new("agent", Style::Dim, format!("ready {}", known.join(", ")).trim_end())
+        }
+        EventKind::AgentExited { exit_code, signal, message } => {
+            let how = match (exit_code, signal) {
+                (_, Some(signal)) => format!("ended by signal {signal}"),
+                (Some(code), None) => format!("ended with code {code}"),
+                (None, None) => "ended".to_owned(),
+            };
+            let because = if message.is_empty() { String::new() } else { format!(": {message}") };
+            let style = if *exit_code == Some(0) { Style::Dim } else { Style::Warn };
+            Row::new("agent", style, format!("{how}{because}"))
+        }
+        EventKind::AgentLogged { line } => Row::new("stderr", Style::Dim, line),
+        EventKind::Restarted { count } => Row::new("restart", Style::Bold, format!("number {count}")),
+        EventKind::Renamed { name } => Row::new("renamed", Style::Plain, name),
+        // The caller sends only the kinds above.
+        _ => Row::new("other", Style::Dim, kind.name()),
+    }
+}
+
+fn of_turn(kind: &EventKind) -> Row {
+    match kind {
+        EventKind::TurnStarted { turn, prompt, by, .. } => {
+            let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+            Row::new("prompt", Style::Bold, format!("{turn}{by}: {prompt}"))
+        }
+        EventKind::InterruptRequested { turn, .. } => {
+            Row::new("cancel", Style::Warn, format!("{turn} was told to end"))
+        }
+        EventKind::MessageAdded { text, .. } => Row::new("message", Style::Bold, text),
+        EventKind::TextDelta { text, .. } => Row::new("text", Style::Plain, text),
+        EventKind::ThinkingDelta { text, .. } => Row::new("thinking", Style::Dim, text),
+        EventKind::ToolStarted { tool, input, title, .. } => {
+            Row::new("tool", Style::Accent, call_text(tool, input, title))
+        }
+        EventKind::ToolProgress { output, .. } => Row::new("output", Style::Dim, output),
+        EventKind::ToolFinished { tool, ok, output, .. } => {
+            let (mark, style) = if *ok { ("✓", Style::Good) } else { ("✗", Style::Bad) };
+            Row::new("result", style, format!("{mark} {tool} {output}"))
+        }
+        EventKind::TurnEnded { turn, reason, error, .. } => {
+            let because = if error.is_empty() { String::new() } else { format!(": {error}") };
+            Row::new("end", end_style(*reason), format!("{turn} {}{because}", end_word(*reason)))
+        }
+        _ => Row::new("other", Style::Dim, kind.name()),
+    }
+}
+
+fn of_rest(kind: &EventKind) -> Row {
+    match kind {
+        EventKind::TodosChanged { todos } => {
+            let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+            let current = todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
+            let current = current.map_or_else(String::new, |todo| format!(", now: {}", todo.text));
+            Row::new("todo", Style::Plain, format!("{done} of {} done{current}", todos.len()))
+        }
+        EventKind::ModeChanged { mode } => Row::new("mode", Style::Plain, mode.name()),
+        EventKind::PlanModeChanged { on } => {
+            Row::new("plan", Style::Plain, if *on { "planning began" } else { "planning ended" })
+        }
+        EventKind::ModelChanged { model } => Row::new("model", Style::Plain, model),
+        EventKind::CommandsChanged { commands } => {
+            Row::new("commands", Style::Dim, format!("{} offered by the agent", commands.len()))
+        }
+        EventKind::UsageReported { usage, .. } => Row::new("usage", Style::Dim, usage_text(usage)),
+        EventKind::Compacted { tokens_before, tokens_after, .. } => {
+            let count = |tokens: &Option<u64>| tokens.map_or_else(|| "?".to_owned(), format::count);
+            Row::new(
+                "compact",
+                Style::Plain,
+                format!("{} → {} tokens", count(tokens_before), count(tokens_after)),
+            )
+        }
+        EventKind::ToolsRegistered { source, tools } => {
+            let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+            Row::new("tools", Style::Dim, format!("{source} offers {}", names.join(", ")))
+        }
+        EventKind::WorkerStarted { worker, title, .. } => {
+            Row::new("worker", Style::Accent, format!("{worker} began: {title}"))
+        }
+        EventKind::WorkerProgressed { worker, summary } => {
+            Row::new("worker", Style::Dim, format!("{worker}: {summary}"))
+        }
+        EventKind::WorkerFinished { worker, ok, summary } => {
+            let (mark, style) = if *ok { ("✓", Style::Good) } else { ("✗", Style::Bad) };
+            Row::new("worker", style, format!("{mark} {worker} {summary}"))
+        }
+        EventKind::InputHolderChanged { holder } => {
+            Row::new("input", Style::Dim, holder.as_deref().unwrap_or("free for everybody"))
+        }
+        EventKind::Notice { level, code, message } => {
+            let code = code.map_or_else(String::new, |code| format!(" [{code}]"));
+            Row::new("notice", level_style(*level), format!("{message}{code}"))
+        }
+        EventKind::ActivityReported { activity, agent_name, content, tool, .. } => {
+            let parts = [activity, agent_name, tool, content].into_iter().filter(|part| !part.is_empty());
+            Row::new("report", Style::Plain, parts.map(String::as_str).collect::<Vec<_>>().join(" "))
+        }
+        EventKind::Unparsed { raw, .. } => Row::new("unparsed", Style::Dim, raw),
+        _ => Row::new("other", Style::Dim, kind.name()),
+    }
+}
+
+/// Returns what a call does, in a few words: its title, its command, its file, or its whole input.
+pub(crate) fn call_text(tool: &str, input: &Value, title: &str) -> String {
+    let said = |key: &str| input.get(key).and_then(Value::as_str);
+    let telling = ["command", "file_path", "path", "pattern", "url", "query", "description"];
+    let what = match (title, telling.iter().find_map(|key| said(key))) {
+        ("", Some(value)) => value.to_owned(),
+        ("", None) if input.is_null() => String::new(),
+        ("", None) => input.to_string(),
+        (title, _) => title.to_owned(),
+    };
+    if what.starts_with(tool) {
+        what
+    } else {
+        format!("{tool}: {what}").trim_end_matches([':', ' ']).to_owned()
+    }
+}
+
+/// Returns what a request asks for.
+pub(crate) fn ask_text(ask: &Ask) -> String {
+    match ask {
+        Ask::Permission(ask) => format!("permission for {}", call_text(&ask.tool, &ask.input, &ask.title)),
+        Ask::Question { questions, .. } => {
+            let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
+            format!("question: {}", texts.join(" / "))
+        }
+        Ask::ClientTool { tool, input, .. } => format!("a client's tool {}", call_text(tool, input, "")),
+    }
+}
+
+/// Returns the tokens and the cost of a report.
+pub(crate) fn usage_text(usage: &Usage) -> String {
+    let mut text =
+        format!("{} in, {} out", format::count(usage.input_tokens), format::count(usage.output_tokens));
+    if usage.cache_read_tokens > 0 {
+        text.push_str(&format!(", {} cached", format::count(usage.cache_read_tokens)));
+    }
+    if usage.cost_micro_usd > 0 {
+        text.push_str(&format!(", {}", format::cost(usage.cost_micro_usd)));
+    }
+    text
+}
+
+/// Returns how a turn ended, in words.
+pub(crate) fn end_word(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Completed => "completed",
+        EndReason::Cancelled => "cancelled",
+        EndReason::Failed => "failed",
+        EndReason::Refused => "refused by the model",
+        EndReason::LimitReached => "stopped at a limit of the model or agent",
+        EndReason::BudgetExceeded => "stopped: the token budget is used up",
+        EndReason::Interrupted => "interrupted: the agent died",
+    }
+}
+
+/// Returns the colour of a status.
+pub(crate) fn status_style(status: Status) -> Style {
+    match status {
+        Status::Running => Style::Good,
+        Status::Working => Style::Accent,
+        Status::Failed => Style::Bad,
+        Status::Created | Status::Starting | Status::Stopping => Style::Warn,
+        Status::Stopped => Style::Dim,
+    }
+}
+
+fn end_style(reason: EndReason) -> Style {
+    match reason {
+        EndReason::Completed => Style::Good,
+        EndReason::Cancelled => Style::Warn,
+        EndReason::Failed
+        | EndReason::Refused
+        | EndReason::LimitReached
+        | EndReason::BudgetExceeded
+        | EndReason::Interrupted => Style::Bad,
+    }
+}
+
+fn outcome_style(outcome: &Outcome) -> Style {
+    match outcome {
+        Outcome::Decided { decision: Decision::AllowOnce | Decision::AllowSession }
+        | Outcome::Answered { .. }
+        | Outcome::ToolReturned { ok: true } => Style::Good,
+        Outcome::Decided { .. } | Outcome::ToolReturned { ok: false } => Style::Bad,
+        Outcome::Withdrawn { .. } => Style::Dim,
+    }
+}
+
+fn level_style(level: Level) -> Style {
+    match level {
+        Level::Info => Style::Plain,
+        Level::Warning => Style::Warn,
+        Level::Error => Style::Bad,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::obey::v1 as pb;
+
+    use super::*;
+
+    fn shown(name: &str, fields: Value) -> String {
+        let event = LogEvent::read(pb::Event {
+            r#type: name.to_owned(),
+            json: fields.to_string(),
+            ..pb::Event::default()
+        });
+        let row = row(&event);
+        format!("{} | {}", row.word, row.text)
+    }
+
+    #[test]
+    fn the_life_of_a_session_reads_well() {
+        let created = json!({"provider": "claude-code", "model": "opus", "name": "n", "working_dir": "/w", "mode": "plan"});
+        assert_eq!(shown("session_created", created), "created | n: claude-code opus in /w, plan");
+        let failed = json!({"from": "WORKING", "to": "FAILED", "message": "it died", "code": "OBEY-2031"});
+        assert_eq!(shown("status_changed", failed), "status | WORKING → FAILED: it died [OBEY-2031]");
+        assert_eq!(shown("agent_exited", json!({"signal": 9})), "agent | ended by signal 9");
+        assert_eq!(shown("agent_ready", json!({"version": "2.1"})), "agent | ready version 2.1");
+        assert_eq!(shown("agent_ready", json!({})), "agent | ready");
+    }
+
+    #[test]
+    fn calls_show_what_they_do() {
+        let call = |tool: &str, input: Value| {
+            shown("tool_started", json!({"call": "c", "tool": tool, "input": input}))
+        };
+        assert_eq!(call("Bash", json!({"command": "ls -l", "description": "list"})), "tool | Bash: ls -l");
+        assert_eq!(call("Read", json!({"file_path": "/a"})), "tool | Read: /a");
+        assert_eq!(call("Other", json!({"x": 1})), "tool | Other: {\"x\":1}");
+        assert_eq!(call("Other", Value::Null), "tool | Other");
+        let finished = json!({"call": "c", "tool": "Bash", "ok": false, "output": "no"});
+        assert_eq!(shown("tool_finished", finished), "result | ✗ Bash no");
+    }
+
+    #[test]
+    fn requests_and_their_ends_read_well() {
+        let opened = json!({"request": "req_1", "native": "x", "kind": "permission", "tool": "Bash",
+                            "input": {"command": "rm x"}});
+        assert_eq!(shown("request_opened", opened), "request | req_1 permission for Bash: rm x");
+        let settled = json!({"request": "req_1", "outcome": "decided", "decision": "deny", "by": "cli",
+                             "message": "no"});
+        assert_eq!(shown("request_settled", settled), "settled | req_1 denied by cli: no");
+    }
+
+    #[test]
+    fn usage_shows_what_is_known() {
+        let usage = json!({"input_tokens": 1234, "output_tokens": 5, "cost_micro_usd": 12345});
+        assert_eq!(shown("usage_reported", usage), "usage | 1.2k in, 5 out, $0.0123");
+    }
+
+    #[test]
+    fn a_kind_of_a_newer_daemon_is_shown_as_it_came() {
+        assert_eq!(shown("from_the_future", json!({"a": 1})), "other | from_the_future {\"a\":1}");
+    }
+}

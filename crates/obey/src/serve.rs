@@ -1,0 +1,155 @@
+//! From `obey serve` to the daemon: works out its options, puts it into the background, announces readiness.
+//! Serving itself is `daemon`'s work; finding out that nobody serves is `client`'s.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::args::ServeArgs;
+use crate::config::{self, Config, Flags};
+use crate::failure::{Failure, Result};
+use crate::paths::Paths;
+use crate::vars::Vars;
+
+/// Everything the daemon needs to start.
+#[derive(Debug)]
+pub(crate) struct ServeOptions {
+    /// The configuration with file, environment and flags applied. The fields below are what follows from it.
+    pub(crate) config: Config,
+    /// Absolute.
+    pub(crate) socket: PathBuf,
+    pub(crate) listen: Vec<SocketAddr>,
+    /// False: the addresses are the built-in default. One that is taken is then worth a warning, not an end.
+    pub(crate) listen_chosen: bool,
+    /// Absolute.
+    pub(crate) data_dir: PathBuf,
+    pub(crate) ready: Announcer,
+}
+
+/// Works out the options of `obey serve`.
+pub(crate) fn options(
+    args: &ServeArgs,
+    socket: Option<&Path>,
+    vars: &Vars,
+    paths: &Paths,
+) -> Result<ServeOptions> {
+    let flags = Flags {
+        listen: args.listen.clone(),
+        socket: socket.map(absolute).transpose()?,
+        data_dir: args.data_dir.as_deref().map(absolute).transpose()?,
+        log_level: args.log_level.clone(),
+    };
+    let file = config_file(args.config.as_deref(), vars, paths)?;
+    let text = config::read_file(&file)?;
+    if text.is_none() && args.config.is_some() {
+        return Err(Failure::usage(format!("{} does not exist", file.display())));
+    }
+    let loaded = config::load(text.as_deref().map(|text| (file.as_path(), text)), vars, &flags)?;
+    let config = loaded.config;
+    Ok(ServeOptions {
+        socket: config.socket.as_deref().map_or_else(|| paths.socket.clone(), |path| paths.expand(path)),
+        data_dir: config
+            .data_dir
+            .as_deref()
+            .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
+        listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
+        listen_chosen: loaded.listen_chosen,
+        ready: Announcer { background: args.background },
+        config,
+    })
+}
+
+/// Returns the configuration file: a flag, `OBEY_CONFIG` or the usual place.
+pub(crate) fn config_file(flag: Option<&Path>, vars: &Vars, paths: &Paths) -> Result<PathBuf> {
+    let chosen = flag.map(Path::to_owned).or_else(|| vars.get("OBEY_CONFIG").map(PathBuf::from));
+    chosen.map_or_else(|| Ok(paths.config_file.clone()), |path| absolute(&path))
+}
+
+/// Returns an absolute path; the daemon does not stay in the folder the command was called in.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// Leaves the terminal that started us, so that closing it or Ctrl-C in it does not end the daemon.
+pub(crate) fn leave_terminal() {
+    // Fails only for the leader of a group, which then has a session of its own already or was put there on purpose.
+    let _already_leader = rustix::process::setsid();
+}
+
+/// Tells whoever started the daemon that it can be called.
+#[derive(Debug)]
+pub(crate) struct Announcer {
+    background: bool,
+}
+
+impl Announcer {
+    /// Prints `ready socket=… listen=…` on standard output. In the background standard output then becomes the log,
+    /// because the pipe behind it ends with the command that started us.
+    pub(crate) fn announce(self, socket: &Path, listen: &[SocketAddr]) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        let told = writeln!(stdout, "{}", ready_line(socket, listen)).and_then(|()| stdout.flush());
+        if !self.background {
+            return told;
+        }
+        // Whoever waited may have given up; the daemon is ready all the same.
+        let _nobody_waits = told;
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(io::Error::from)
+    }
+}
+
+const READY: &str = "ready socket=";
+
+fn ready_line(socket: &Path, listen: &[SocketAddr]) -> String {
+    let listen: Vec<String> = listen.iter().map(SocketAddr::to_string).collect();
+    format!("{READY}{} listen={}", socket.display(), listen.join(","))
+}
+
+/// Returns the addresses a ready line tells, or nothing where the line is something else.
+pub(crate) fn read_ready_line(line: &str) -> Option<&str> {
+    let (_, listen) = line.trim_end().strip_prefix(READY)?.rsplit_once(" listen=")?;
+    Some(listen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_read_as_it_is_written() {
+        let addresses = ["127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap()];
+        let line = ready_line(Path::new("/a b/daemon.sock"), &addresses);
+        assert_eq!(line, "ready socket=/a b/daemon.sock listen=127.0.0.1:1,[::1]:2");
+        assert_eq!(read_ready_line(&line), Some("127.0.0.1:1,[::1]:2"));
+        assert_eq!(read_ready_line(&ready_line(Path::new("/s"), &[])), Some(""));
+        assert_eq!(read_ready_line("warning: something"), None);
+    }
+
+    #[test]
+    fn flags_win_and_paths_become_absolute() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("c.toml");
+        std::fs::write(&file, "socket = \"/from/file.sock\"\ndata_dir = \"~/data\"\nlisten = []\n").unwrap();
+        let vars = Vars::of(&[("HOME", "/h")]);
+        let paths = Paths::of(&vars, 1);
+        let args = ServeArgs { config: Some(file), ..ServeArgs::default() };
+
+        let by_file = options(&args, None, &vars, &paths).unwrap();
+        assert_eq!(by_file.socket, Path::new("/from/file.sock"));
+        assert_eq!(by_file.data_dir, Path::new("/h/data"));
+        assert!(by_file.listen.is_empty() && by_file.listen_chosen);
+
+        let by_flag = options(&args, Some(Path::new("x.sock")), &vars, &paths).unwrap();
+        assert_eq!(by_flag.socket, std::env::current_dir().unwrap().join("x.sock"));
+    }
+
+    #[test]
+    fn a_named_file_must_exist_but_the_usual_one_need_not() {
+        let vars = Vars::of(&[("HOME", "/nowhere")]);
+        let paths = Paths::of(&vars, 1);
+        let options_default = options(&ServeArgs::default(), None, &vars, &paths).unwrap();
+        assert_eq!(options_default.listen, ["127.0.0.1:50051".parse().unwrap()]);
+        assert!(!options_default.listen_chosen);
+        let named = ServeArgs { config: Some("/nowhere/c.toml".into()), ..ServeArgs::default() };
+        assert!(options(&named, None, &vars, &paths).unwrap_err().message.contains("does not exist"));
+    }
+}

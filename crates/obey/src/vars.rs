@@ -1,0 +1,50 @@
+//! The environment as it was when the command started. Everything that depends on variables takes this, so that
+//! rules about paths and configuration can be tested without touching the real environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// A snapshot of environment variables.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Vars(BTreeMap<OsString, OsString>);
+
+impl Vars {
+    /// Takes the environment of this process.
+    pub(crate) fn of_process() -> Self {
+        Self(std::env::vars_os().collect())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
+        Self(pairs.iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+
+    /// Returns a variable that is set, even to nothing.
+    pub(crate) fn set(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// Returns a variable that is set to something.
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.set(name).filter(|value| !value.is_empty())
+    }
+
+    /// Returns a folder named by a variable. Relative ones are ignored, as the XDG rules demand.
+    pub(crate) fn folder(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    /// Returns the file a program name stands for on `PATH`.
+    pub(crate) fn find_program(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|path| is_program(path));
+        }
+        std::env::split_paths(self.get("PATH")?).map(|folder| folder.join(name)).find(|path| is_program(path))
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

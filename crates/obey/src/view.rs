@@ -1,0 +1,273 @@
+//! Shows an agent at work: its words on standard output as they come, everything else beside them, and a status
+//! line while nothing is said. Decides what is worth showing live; the complete record is the log.
+//! Requests are not shown here: whoever runs the conversation asks or tells about them.
+
+use std::collections::BTreeMap;
+
+use domain::turn::EndReason;
+use domain::usage::Usage;
+use domain::{CallId, EventKind, Status};
+use tokio::time::Instant;
+
+use crate::events::LogEvent;
+use crate::failure::Result;
+use crate::format;
+use crate::output::{Output, Style};
+use crate::render;
+
+/// Longest piece of a call or its output shown live.
+const CALL_MAX_CHARS: usize = 160;
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// What kind of running text stands at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Nothing,
+    Text,
+    Thinking,
+}
+
+/// The state of a live view.
+pub(crate) struct View {
+    open: Open,
+    /// Everything the agent itself said in this turn, and where its last words begin.
+    said: String,
+    last_words: usize,
+    /// Thoughts that wait for their end, where they are not shown as they come.
+    thoughts: String,
+    calls: BTreeMap<CallId, (String, Instant)>,
+    usage: Usage,
+    working: bool,
+    began: Instant,
+    frame: usize,
+}
+
+impl View {
+    pub(crate) fn new() -> Self {
+        Self {
+            open: Open::Nothing,
+            said: String::new(),
+            last_words: 0,
+            thoughts: String::new(),
+            calls: BTreeMap::new(),
+            usage: Usage::default(),
+            working: false,
+            began: Instant::now(),
+            frame: 0,
+        }
+    }
+
+    /// Begins a turn: what was counted and said before belongs to the last one.
+    pub(crate) fn begin_turn(&mut self) {
+        *self = Self { working: true, ..Self::new() };
+    }
+
+    /// Returns whether a turn is under way as far as was seen.
+    pub(crate) fn is_working(&self) -> bool {
+        self.working
+    }
+
+    /// Shows an event.
+    pub(crate) fn show(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
+        if out.json {
+            self.note_turn(event);
+            return out.json(&serde_json::value::RawValue::from_string(event.json_line()).ok());
+        }
+        let Some(kind) = &event.kind else { return self.note_row(out, event) };
+        match kind {
+            EventKind::TextDelta { text, parent: None } => self.text(out, text),
+            EventKind::ThinkingDelta { text, parent: None } => self.thinking(out, text),
+            EventKind::ToolStarted { call, tool, input, title, .. } => {
+                self.tool_started(out, call, &render::call_text(tool, input, title))
+            }
+            EventKind::ToolFinished { call, tool, ok, output } => {
+                self.tool_finished(out, call, tool, *ok, output)
+            }
+            EventKind::TurnEnded { reason, text, error, .. } => self.turn_ended(out, *reason, text, error),
+            EventKind::UsageReported { usage, .. } => {
+                self.usage.add(usage);
+                Ok(())
+            }
+            EventKind::StatusChanged { to: Status::Running | Status::Working, .. }
+            | EventKind::TextDelta { .. }
+            | EventKind::ThinkingDelta { .. }
+            | EventKind::ToolProgress { .. }
+            | EventKind::RequestOpened { .. }
+            | EventKind::RequestSettled { .. }
+            | EventKind::CommandsChanged { .. }
+            | EventKind::ToolsRegistered { .. }
+            | EventKind::InputHolderChanged { .. }
+            | EventKind::SessionCreated { .. }
+            | EventKind::AgentStarted { .. }
+            | EventKind::Unparsed { .. } => Ok(()),
+            EventKind::TurnStarted { .. } => {
+                self.begin_turn();
+                self.note_row(out, event)
+            }
+            EventKind::StatusChanged { .. }
+            | EventKind::AgentReady { .. }
+            | EventKind::AgentExited { .. }
+            | EventKind::AgentLogged { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Renamed { .. }
+            | EventKind::InterruptRequested { .. }
+            | EventKind::MessageAdded { .. }
+            | EventKind::TodosChanged { .. }
+            | EventKind::ModeChanged { .. }
+            | EventKind::PlanModeChanged { .. }
+            | EventKind::ModelChanged { .. }
+            | EventKind::Compacted { .. }
+            | EventKind::WorkerStarted { .. }
+            | EventKind::WorkerProgressed { .. }
+            | EventKind::WorkerFinished { .. }
+            | EventKind::Notice { .. }
+            | EventKind::ActivityReported { .. } => self.note_row(out, event),
+        }
+    }
+
+    /// Moves the status line.
+    pub(crate) fn tick(&mut self, out: &mut Output) -> Result<()> {
+        if !self.working {
+            return Ok(());
+        }
+        self.frame = (self.frame + 1) % FRAMES.len();
+        let mut line =
+            format!("{} working {}", FRAMES[self.frame], format::duration(whole(self.began.elapsed())));
+        if let Some((call, since)) = self.calls.values().last() {
+            line.push_str(&format!(" · {call} ({})", format::duration(whole(since.elapsed()))));
+        }
+        if !self.usage.is_empty() {
+            line.push_str(&format!(" · {}", render::usage_text(&self.usage)));
+        }
+        out.status(&line)
+    }
+
+    /// Ends running text, so that something else can be said.
+    pub(crate) fn close(&mut self, out: &mut Output) -> Result<()> {
+        match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Nothing => Ok(()),
+            Open::Text => out.end_text(),
+            Open::Thinking => {
+                if out.err_is_terminal() {
+                    return out.note_text(Style::Dim, "\n");
+                }
+                let thoughts = format::one_line(&std::mem::take(&mut self.thoughts));
+                out.note(Style::Dim, &format!("thinking: {thoughts}"))
+            }
+        }
+    }
+
+    /// Keeps count of turns where nothing is shown of them.
+    fn note_turn(&mut self, event: &LogEvent) {
+        match event.kind {
+            Some(EventKind::TurnStarted { .. }) => self.begin_turn(),
+            Some(EventKind::TurnEnded { .. }) => self.working = false,
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, out: &mut Output, text: &str) -> Result<()> {
+        if self.open != Open::Text {
+            self.close(out)?;
+            self.open = Open::Text;
+            self.last_words = self.said.len();
+        }
+        self.said.push_str(text);
+        // Only the last words are wanted then, and which are the last is known at the end.
+        if out.quiet { Ok(()) } else { out.text(text) }
+    }
+
+    fn thinking(&mut self, out: &mut Output, text: &str) -> Result<()> {
+        if self.open != Open::Thinking {
+            self.close(out)?;
+            self.open = Open::Thinking;
+        }
+        if out.err_is_terminal() {
+            return out.note_text(Style::Dim, text);
+        }
+        self.thoughts.push_str(text);
+        Ok(())
+    }
+
+    fn tool_started(&mut self, out: &mut Output, call: &CallId, text: &str) -> Result<()> {
+        self.close(out)?;
+        let text = format::shorten(&format::one_line(text), CALL_MAX_CHARS);
+        out.note(Style::Accent, &format!("● {text}"))?;
+        self.calls.insert(call.clone(), (text, Instant::now()));
+        Ok(())
+    }
+
+    fn tool_finished(
+        &mut self,
+        out: &mut Output,
+        call: &CallId,
+        tool: &str,
+        ok: bool,
+        output: &str,
+    ) -> Result<()> {
+        self.close(out)?;
+        let took =
+            self.calls.remove(call).map(|(_, since)| format::duration(since.elapsed())).unwrap_or_default();
+        let (mark, style) = if ok { ("✓", Style::Good) } else { ("✗", Style::Bad) };
+        let more = output.lines().count().saturating_sub(1);
+        let more = if more > 0 { format!(" (+{})", format::plural(more, "line")) } else { String::new() };
+        let first = format::shorten(output.lines().next().unwrap_or_default(), CALL_MAX_CHARS);
+        let name = if took.is_empty() { tool } else { took.as_str() };
+        out.note(style, format!("  {mark} {name} {first}{more}").trim_end())
+    }
+
+    fn turn_ended(&mut self, out: &mut Output, reason: EndReason, text: &str, error: &str) -> Result<()> {
+        self.close(out)?;
+        let last_words = self.said[self.last_words..].trim();
+        let answer = if text.trim().is_empty() { last_words } else { text.trim() };
+        let shown = !out.quiet && self.said.trim_end().ends_with(answer);
+        if !answer.is_empty() && !shown {
+            let answer = answer.to_owned();
+            out.text(&answer)?;
+            out.end_text()?;
+        }
+        self.working = false;
+        self.calls.clear();
+        let took = format::duration(self.began.elapsed());
+        let usage = if self.usage.is_empty() {
+            String::new()
+        } else {
+            format!(" · {}", render::usage_text(&self.usage))
+        };
+        if reason == EndReason::Completed {
+            return out.note(Style::Dim, &format!("✓ {took}{usage}"));
+        }
+        let because = if error.is_empty() { String::new() } else { format!(": {error}") };
+        let style = if reason == EndReason::Cancelled { Style::Warn } else { Style::Bad };
+        out.say(style, &format!("✗ the turn {}{because} ({took}{usage})", end_phrase(reason)))
+    }
+
+    fn note_row(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
+        self.close(out)?;
+        let row = render::row(event);
+        out.note(
+            row.style,
+            &format!("{}: {}", row.word, format::shorten(&format::one_line(&row.text), CALL_MAX_CHARS)),
+        )
+    }
+}
+
+fn end_phrase(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Cancelled => "was cancelled",
+        EndReason::Refused => "was refused by the model",
+        EndReason::Interrupted => "was interrupted: the agent died",
+        EndReason::LimitReached => "stopped at a limit of the model or agent",
+        EndReason::BudgetExceeded => "stopped: the token budget is used up",
+        EndReason::Completed => "completed",
+        EndReason::Failed => "failed",
+    }
+}
+
+/// Whole seconds once there are any: tenths that change with every frame only flicker.
+fn whole(duration: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_secs(duration.as_secs().max(1))
+}
+
+#[cfg(test)]
+mod tests;

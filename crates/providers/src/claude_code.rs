@@ -1,0 +1,153 @@
+//! Claude Code, as one long-lived process that speaks JSON lines (`--input-format stream-json`). Says how it starts
+//! (`launch`), what its lines mean (`wire`, `translate`) and how it is told things (`encode`); everything remembered
+//! between two lines is in `memory`. Knows nothing of who else watches the session.
+
+mod encode;
+mod launch;
+mod memory;
+mod models;
+mod settings;
+mod title;
+mod translate;
+mod usage;
+mod uuid;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
+use runtime::provider::{
+    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
+};
+use serde_json::{Map, Value};
+
+use memory::Memory;
+use settings::Settings;
+
+/// The version this code was tested with. Others of the same line are expected to work.
+pub const TESTED_VERSION: &str = "2.1.325";
+
+/// Returns whether a version speaks the protocol as it was tested: the same line, `2.1`.
+fn is_tested(version: &str) -> bool {
+    let line = TESTED_VERSION.rsplit_once('.').map_or(TESTED_VERSION, |(line, _)| line);
+    version.strip_prefix(line).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The provider `claude-code`.
+pub struct ClaudeCode {
+    binary: Option<PathBuf>,
+}
+
+impl ClaudeCode {
+    /// Makes the provider; without a program from the configuration, `claude` is looked for on the `PATH`.
+    pub fn new(binary: Option<PathBuf>) -> Self {
+        Self { binary }
+    }
+}
+
+impl Provider for ClaudeCode {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::ClaudeCode
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            process: true,
+            resume: true,
+            steer: true,
+            questions: true,
+            attachments: true,
+            compaction: true,
+        }
+    }
+
+    fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
+        models::check(&spec.model)?;
+        Settings::read(&spec.provider_config).map(drop)
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
+        let settings = Settings::read(&request.spec.provider_config)?;
+        let environment = launch::environment(request);
+        let path = crate::program::variable(&environment, "PATH");
+        let untrusted = launch::untrusted_dir(request.spec, &environment);
+        let program = launch::program(self.binary.as_deref(), path, untrusted)?;
+        let (name, exists) = launch::conversation(request);
+        let args = launch::arguments(&settings, request.state, &name, exists);
+        let memory = launch::memory(request, &name);
+        let first = First { system_prompt: settings.append_system_prompt, servers: settings.mcp_servers };
+        let codec = Box::new(ClaudeCodec { memory, first });
+        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec }))
+    }
+
+    fn codec(&self, _spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {
+        let memory: Memory = serde_json::from_str(saved).map_err(|error| {
+            Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
+                .with_detail(error.to_string())
+        })?;
+        Ok(Box::new(ClaudeCodec { memory, first: First::default() }))
+    }
+
+    fn availability(&self) -> Availability {
+        let path = std::env::var_os("PATH");
+        match launch::program(self.binary.as_deref(), path.as_deref(), None) {
+            Ok(program) => {
+                let version = installed_version(&program);
+                Availability::Installed { program, version }
+            }
+            Err(error) => Availability::Missing { remedy: error.message },
+        }
+    }
+}
+
+/// Reads the version from where the program is installed; running it to ask would be slow and is not ours to do.
+fn installed_version(program: &Path) -> Option<String> {
+    let real = program.canonicalize().ok()?;
+    // Its own installer: …/claude/versions/2.1.325.
+    let name = real.file_name()?.to_str()?;
+    if name.contains('.') && name.chars().all(|letter| letter.is_ascii_digit() || letter == '.') {
+        return Some(name.to_owned());
+    }
+    // npm: a package.json beside the program or one folder above.
+    real.ancestors().skip(1).take(2).find_map(|folder| {
+        let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
+        let package: Value = serde_json::from_str(&text).ok()?;
+        let ours = package["name"].as_str()?.starts_with("@anthropic-ai/claude-code");
+        if ours { package["version"].as_str().map(str::to_owned) } else { None }
+    })
+}
+
+/// What is told to a new agent once; not kept, it may hold keys.
+#[derive(Default)]
+struct First {
+    system_prompt: String,
+    servers: Map<String, Value>,
+}
+
+struct ClaudeCodec {
+    memory: Memory,
+    first: First,
+}
+
+impl Codec for ClaudeCodec {
+    fn open(&mut self, wire: &mut Vec<u8>) {
+        let First { system_prompt, servers } = std::mem::take(&mut self.first);
+        encode::open(&mut self.memory, &system_prompt, servers, wire);
+    }
+
+    fn decode(&mut self, line: &[u8], out: &mut Decoded) {
+        translate::line(&mut self.memory, line, out);
+    }
+
+    fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
+        encode::input(&mut self.memory, input, wire)
+    }
+
+    fn save(&self) -> String {
+        // Plain data with text keys; writing it cannot fail.
+        serde_json::to_string(&self.memory).unwrap_or_default()
+    }
+}

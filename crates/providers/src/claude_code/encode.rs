@@ -1,0 +1,263 @@
+//! Turns what an agent is told into lines for Claude Code. One JSON value per line; a line the agent cannot read ends
+//! it, so nothing is written that was not made by `line`.
+
+use std::collections::BTreeMap;
+
+use domain::event::Attachment;
+use domain::request::{Ask, Question};
+use domain::{AgentInput, Decision, Error, Mode};
+use serde_json::{Map, Value, json};
+
+use super::memory::Memory;
+use super::models;
+use crate::base64;
+
+/// Why we asked the agent something. Part of the request's name, so that its answer needs no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Initialize,
+    Servers,
+    Interrupt,
+    SetMode,
+    SetModel,
+    Leave,
+}
+
+impl Purpose {
+    const ALL: [Purpose; 6] =
+        [Self::Initialize, Self::Servers, Self::Interrupt, Self::SetMode, Self::SetModel, Self::Leave];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Servers => "servers",
+            Self::Interrupt => "interrupt",
+            Self::SetMode => "mode",
+            Self::SetModel => "model",
+            Self::Leave => "leave",
+        }
+    }
+
+    /// Says it within a sentence.
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Self::Initialize => "begin",
+            Self::Servers => "use the MCP servers",
+            Self::Interrupt => "end its turn",
+            Self::SetMode => "change its mode",
+            Self::SetModel => "change its model",
+            Self::Leave => "leave",
+        }
+    }
+}
+
+/// Returns why a request was made, if it was ours.
+pub(super) fn purpose(request_id: &str) -> Option<Purpose> {
+    let (name, _) = request_id.strip_prefix("obey-")?.rsplit_once('-')?;
+    Purpose::ALL.into_iter().find(|purpose| purpose.name() == name)
+}
+
+/// Writes what the agent is told first.
+pub(super) fn open(
+    memory: &mut Memory,
+    system_prompt: &str,
+    servers: Map<String, Value>,
+    wire: &mut Vec<u8>,
+) {
+    // Without the words of sub-agents a long one looks like a hang.
+    let mut body = json!({"subtype": "initialize", "forwardSubagentText": true});
+    if !system_prompt.is_empty() {
+        body["appendSystemPrompt"] = system_prompt.into();
+    }
+    ask(memory, Purpose::Initialize, body, wire);
+    if !servers.is_empty() {
+        // Not on the command line, which every user of the machine can read: servers come with keys.
+        ask(memory, Purpose::Servers, json!({"subtype": "mcp_set_servers", "servers": servers}), wire);
+    }
+}
+
+/// Writes the lines for an input.
+pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
+    match input {
+        AgentInput::Prompt { text, attachments } => {
+            let content = content(text, attachments)?;
+            memory.interrupting = false;
+            say(memory, content, wire);
+        }
+        AgentInput::Compact => {
+            memory.interrupting = false;
+            say(memory, "/compact".into(), wire);
+        }
+        AgentInput::Steer { text } => say(memory, text.as_str().into(), wire),
+        AgentInput::Interrupt => interrupt(memory, wire),
+        AgentInput::Decide { native, decision, message, updated_input, ask } => {
+            reply(native, &decided(*decision, message, updated_input.as_ref(), ask), wire);
+            if *decision == Decision::DenyAndStop && memory.outstanding.len() > 1 {
+                // Takes back what was added to the turn meanwhile; it would start the next one.
+                interrupt(memory, wire);
+            }
+        }
+        AgentInput::Answer { native, answers, ask } => reply(native, &answered(answers, ask), wire),
+        AgentInput::SetMode(mode) => {
+            memory.mode = *mode;
+            let body = json!({"subtype": "set_permission_mode", "mode": native_mode(*mode)});
+            ask(memory, Purpose::SetMode, body, wire);
+        }
+        AgentInput::SetModel(model) => {
+            models::check(model)?;
+            // What the name stands for is seen at the next turn and is then no change.
+            memory.turn_model.clear();
+            memory.asked_model.clone_from(model);
+            let name = if model.is_empty() { "default" } else { model };
+            ask(memory, Purpose::SetModel, json!({"subtype": "set_model", "model": name}), wire);
+        }
+        AgentInput::Leave => {
+            let body = json!({"subtype": "end_session", "reason": "the session was stopped"});
+            ask(memory, Purpose::Leave, body, wire);
+        }
+        // Tools of clients reach the agent as an MCP server of the daemon's.
+        AgentInput::Tools(_) | AgentInput::ToolResult { .. } => {}
+    }
+    Ok(())
+}
+
+/// Returns the agent's name for a mode. An autonomous session lets the agent ask and has the rules answer: that
+/// works for root, where the agent refuses its own mode without questions, and leaves a record of every call.
+pub(super) fn native_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Supervised | Mode::Autonomous => "default",
+        Mode::Plan => "plan",
+        Mode::AcceptEdits => "acceptEdits",
+    }
+}
+
+/// Answers a request of the agent's.
+pub(super) fn reply(native: &str, answer: &Value, wire: &mut Vec<u8>) {
+    let response = json!({"subtype": "success", "request_id": native, "response": answer});
+    line(&json!({"type": "control_response", "response": response}), wire);
+}
+
+/// Answers a request of the agent's that cannot be met.
+pub(super) fn refuse(native: &str, error: &str, wire: &mut Vec<u8>) {
+    let response = json!({"subtype": "error", "request_id": native, "error": error});
+    line(&json!({"type": "control_response", "response": response}), wire);
+}
+
+fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
+    memory.interrupting = true;
+    let body = json!({"subtype": "interrupt", "cancel_queued": true});
+    ask(memory, Purpose::Interrupt, body, wire);
+}
+
+fn ask(memory: &mut Memory, purpose: Purpose, body: Value, wire: &mut Vec<u8>) {
+    let id = format!("obey-{}-{}", purpose.name(), memory.next());
+    line(&json!({"type": "control_request", "request_id": id, "request": body}), wire);
+}
+
+fn say(memory: &mut Memory, content: Value, wire: &mut Vec<u8>) {
+    let uuid = memory.expect_end();
+    let message = json!({"role": "user", "content": content});
+    line(&json!({"type": "user", "message": message, "parent_tool_use_id": null, "uuid": uuid}), wire);
+}
+
+/// Returns a prompt as text, or as blocks when files come with it: the files first, as the model prefers.
+fn content(text: &str, attachments: &[Attachment]) -> Result<Value, Error> {
+    if attachments.is_empty() {
+        return Ok(text.into());
+    }
+    let mut blocks = attachments.iter().map(block).collect::<Result<Vec<Value>, Error>>()?;
+    if !text.is_empty() {
+        blocks.push(json!({"type": "text", "text": text}));
+    }
+    Ok(blocks.into())
+}
+
+fn block(file: &Attachment) -> Result<Value, Error> {
+    let source = || json!({"type": "base64", "media_type": file.media_type, "data": file.content});
+    let bytes = base64::decode(&file.content).ok_or_else(|| {
+        Error::invalid("attachments", format_args!("the content of {:?} is not base64", file.name))
+    })?;
+    match file.media_type.as_str() {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => {
+            return Ok(json!({"type": "image", "source": source()}));
+        }
+        "application/pdf" => return Ok(json!({"type": "document", "source": source()})),
+        _ => {}
+    }
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Error::invalid(
+            "attachments",
+            format_args!(
+                "{:?} is {}; text, PDF, PNG, JPEG, GIF and WebP can be sent",
+                file.name, file.media_type
+            ),
+        )
+    })?;
+    let name = file.name.replace(['"', '<', '>', '\n'], "_");
+    Ok(json!({"type": "text", "text": format!("<attachment name=\"{name}\">\n{text}\n</attachment>")}))
+}
+
+/// Returns the answer to a permission request. Nothing is added to the agent's own rules for "always": the session's
+/// grants answer the next such request, exactly and on record, where the agent's rules go by prefix and unseen.
+fn decided(decision: Decision, message: &str, updated: Option<&Value>, ask: &Ask) -> Value {
+    if decision.allows() {
+        let original = match ask {
+            Ask::Permission(permission) => permission.input.clone(),
+            Ask::ClientTool { input, .. } => input.clone(),
+            Ask::Question { questions, .. } => asked(questions),
+        };
+        return json!({"behavior": "allow", "updatedInput": updated.cloned().unwrap_or(original)});
+    }
+    let message = if message.is_empty() { "The user denied this." } else { message };
+    let mut answer = json!({"behavior": "deny", "message": message});
+    if decision == Decision::DenyAndStop {
+        answer["interrupt"] = true.into();
+    }
+    answer
+}
+
+/// Returns the answer to questions: the agent wants them back, with the answers by the question's text.
+fn answered(answers: &BTreeMap<String, String>, ask: &Ask) -> Value {
+    let questions: &[Question] = match ask {
+        Ask::Question { questions, .. } => questions,
+        _ => &[],
+    };
+    let mut input = asked(questions);
+    let by_text: Map<String, Value> = questions
+        .iter()
+        .filter_map(|question| {
+            let answer = answers.get(&question.id).or_else(|| answers.get(&question.text))?;
+            Some((question.text.clone(), answer.as_str().into()))
+        })
+        .collect();
+    input["answers"] = by_text.into();
+    json!({"behavior": "allow", "updatedInput": input})
+}
+
+/// Returns questions as the agent wrote them.
+fn asked(questions: &[Question]) -> Value {
+    let written = |question: &Question| {
+        let options: Vec<Value> = question
+            .options
+            .iter()
+            .map(|option| json!({"label": option.label, "description": option.description}))
+            .collect();
+        json!({
+            "question": question.text,
+            "header": question.header,
+            "options": options,
+            "multiSelect": question.multi_select,
+        })
+    };
+    json!({"questions": questions.iter().map(written).collect::<Vec<Value>>()})
+}
+
+/// Writes one line. Two separators that JSON allows within a text end a line for some readers.
+fn line(value: &Value, wire: &mut Vec<u8>) {
+    let text = value.to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    wire.extend_from_slice(text.as_bytes());
+    wire.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests;

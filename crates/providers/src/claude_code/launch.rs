@@ -1,0 +1,168 @@
+//! How Claude Code is started: its program, its command line, its environment, and whether an earlier conversation
+//! is taken up. Looks at the disk; starts nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use domain::{Error, ErrorCode, SessionSpec, State};
+use runtime::provider::LaunchRequest;
+
+use super::memory::Memory;
+use super::settings::Settings;
+use super::{encode, models, uuid};
+use crate::limits;
+use crate::program::{find, is_executable, variable};
+
+/// What to tell somebody who has no Claude Code.
+pub(super) const REMEDY: &str = "install Claude Code with `npm install -g @anthropic-ai/claude-code`, \
+     or name its program in obey's configuration";
+
+/// What one Claude Code leaves in the environment of its children. An agent that finds it believes that it runs
+/// inside another, whose socket and session these name.
+const PARENT_MARKS: [&str; 14] = [
+    "AI_AGENT",
+    "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_EXECPATH",
+    "CLAUDE_CODE_MESSAGING_SOCKET",
+    "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_EFFORT",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR",
+];
+
+/// Returns the program: the configured one, or the first on the agent's `PATH`.
+pub(super) fn program(
+    configured: Option<&Path>,
+    path: Option<&OsStr>,
+    working_dir: Option<&Path>,
+) -> Result<PathBuf, Error> {
+    let failed = |message: String| Error::new(ErrorCode::CreateFailed, message);
+    match configured {
+        Some(program) if program.is_absolute() && is_executable(program) => Ok(program.to_owned()),
+        Some(program) => Err(failed(format!(
+            "{} is configured as Claude Code but cannot be run; {REMEDY}",
+            program.display()
+        ))),
+        None => path
+            .and_then(|path| find("claude", path, working_dir))
+            .ok_or_else(|| failed(format!("claude is not on the agent's PATH; {REMEDY}"))),
+    }
+}
+
+/// Returns the working directory, unless it holds the home folder: then it is no repository that could bring a
+/// program of its own, and the user's own programs lie within it.
+pub(super) fn untrusted_dir<'a>(
+    spec: &'a SessionSpec,
+    environment: &[(OsString, OsString)],
+) -> Option<&'a Path> {
+    let home = variable(environment, "HOME").map(Path::new);
+    let dir = spec.working_dir.as_path();
+    if home.is_some_and(|home| home.starts_with(dir)) { None } else { Some(dir) }
+}
+
+/// Returns the name of the conversation and whether the agent has it already.
+pub(super) fn conversation(request: &LaunchRequest<'_>) -> (String, bool) {
+    let known = &request.state.native_session;
+    let name = if request.resume && uuid::is_uuid(known) {
+        known.clone()
+    } else {
+        uuid::of_session(request.spec.id.as_str())
+    };
+    // The agent refuses to begin a conversation that it has, and to resume one that it has not: it writes nothing
+    // before the first prompt, and loses what a crash cut short.
+    let exists = config_dir(&request.environment).is_some_and(|dir| has_conversation(&dir, &name));
+    (name, exists)
+}
+
+fn config_dir(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let named = variable(environment, "CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    named.or_else(|| variable(environment, "HOME").map(|home| Path::new(home).join(".claude")))
+}
+
+/// Looks in every project: a session may have been begun in another directory.
+fn has_conversation(config_dir: &Path, name: &str) -> bool {
+    let file = format!("{name}.jsonl");
+    let Ok(folders) = config_dir.join("projects").read_dir() else { return false };
+    folders.take(limits::PROJECT_FOLDERS_MAX).flatten().any(|folder| folder.path().join(&file).is_file())
+}
+
+/// Returns the command line. Every value is bound to its option with `=`, so that none can pass for an option.
+pub(super) fn arguments(settings: &Settings, state: &State, name: &str, resume: bool) -> Vec<OsString> {
+    let mut args: Vec<OsString> = [
+        "-p",
+        "--input-format=stream-json",
+        "--output-format=stream-json",
+        "--verbose",
+        "--permission-prompt-tool=stdio",
+        "--include-partial-messages",
+    ]
+    .map(OsString::from)
+    .to_vec();
+    let mut option = |name: &str, value: &OsStr| {
+        let mut arg = OsString::from(name);
+        arg.push("=");
+        arg.push(value);
+        args.push(arg);
+    };
+    option(if resume { "--resume" } else { "--session-id" }, name.as_ref());
+    option("--permission-mode", encode::native_mode(state.mode).as_ref());
+    // The session's model may be one that the agent named itself; what does not look like a model is left out.
+    if !state.model.is_empty() && models::check(&state.model).is_ok() {
+        option("--model", state.model.as_ref());
+    }
+    if !settings.allowed_tools.is_empty() {
+        option("--allowedTools", settings.allowed_tools.as_ref());
+    }
+    if !settings.disallowed_tools.is_empty() {
+        option("--disallowedTools", settings.disallowed_tools.as_ref());
+    }
+    if let Some(turns) = settings.max_turns {
+        option("--max-turns", turns.to_string().as_ref());
+    }
+    for dir in &settings.add_dirs {
+        option("--add-dir", dir.as_os_str());
+    }
+    if settings.strict_mcp {
+        args.push("--strict-mcp-config".into());
+    }
+    args
+}
+
+/// Returns the agent's environment: what it was given, less the marks of another agent, plus what a supervised
+/// program needs. What the session's own environment sets stands.
+pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsString)> {
+    let own = &request.spec.environment;
+    let is_mark = |name: &OsStr| PARENT_MARKS.iter().any(|mark| name == *mark && !own.contains_key(*mark));
+    let mut environment: Vec<(OsString, OsString)> =
+        request.environment.iter().filter(|(name, _)| !is_mark(name)).cloned().collect();
+    // A program that replaces itself under its supervisor is one nobody tested.
+    if variable(&environment, "DISABLE_AUTOUPDATER").is_none() {
+        environment.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
+    }
+    environment
+}
+
+/// Returns what the codec of a new run knows.
+pub(super) fn memory(request: &LaunchRequest<'_>, name: &str) -> Memory {
+    let state = request.state;
+    // A launch is told from every other of its session by when it happened and what had happened before.
+    let started = state.started_at.unwrap_or_default().0;
+    Memory {
+        session: name.to_owned(),
+        run: format!("{started}.{}.{}", state.restart_count, state.turns),
+        asked_model: if models::check(&state.model).is_ok() { state.model.clone() } else { String::new() },
+        mode: state.mode,
+        native_mode: encode::native_mode(state.mode).to_owned(),
+        todos: state.todos.iter().take(limits::TODOS_MAX).cloned().collect(),
+        ..Memory::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

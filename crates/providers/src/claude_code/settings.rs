@@ -1,0 +1,170 @@
+//! What `provider_config` may say to Claude Code. A closed list:
+//!
+//! | key | value |
+//! |---|---|
+//! | `permission_mode` | a mode's name; the surfaces make it the session's mode |
+//! | `append_system_prompt` | text added to the agent's own system prompt |
+//! | `allowed_tools`, `disallowed_tools` | rules such as `Read,Bash(git log:*)`; what they allow is not asked |
+//! | `max_turns` | model calls within one turn before it ends |
+//! | `add_dirs` | an absolute path, or a JSON list of them, that the agent may use besides its directory |
+//! | `mcp_servers` | JSON object of MCP servers by name, as in `.mcp.json` |
+//! | `strict_mcp` | `true`: only those servers, none from the user's or the repository's files |
+//!
+//! Not on it, on purpose: `settings` (can switch off asking, and run commands as hooks) and the program itself.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::Error;
+use serde_json::{Map, Value};
+
+use crate::config::{check_keys, check_permission_mode, flag, invalid, number};
+use crate::limits;
+
+pub(super) const KEYS: [&str; 8] = [
+    "permission_mode",
+    "append_system_prompt",
+    "allowed_tools",
+    "disallowed_tools",
+    "max_turns",
+    "add_dirs",
+    "mcp_servers",
+    "strict_mcp",
+];
+
+/// `provider_config`, read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Settings {
+    pub(super) append_system_prompt: String,
+    pub(super) allowed_tools: String,
+    pub(super) disallowed_tools: String,
+    pub(super) max_turns: Option<u64>,
+    pub(super) add_dirs: Vec<PathBuf>,
+    pub(super) mcp_servers: Map<String, Value>,
+    pub(super) strict_mcp: bool,
+}
+
+impl Settings {
+    /// Reads the entries; the first that cannot be used is the error.
+    pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
+        check_keys(config, &KEYS)?;
+        check_permission_mode(config)?;
+        Ok(Self {
+            // Goes through standard input, not the command line: any text is fine.
+            append_system_prompt: config.get("append_system_prompt").cloned().unwrap_or_default(),
+            allowed_tools: argument(config, "allowed_tools")?,
+            disallowed_tools: argument(config, "disallowed_tools")?,
+            max_turns: number(config, "max_turns", 1..=10_000)?,
+            add_dirs: add_dirs(config)?,
+            mcp_servers: mcp_servers(config)?,
+            strict_mcp: flag(config, "strict_mcp")?,
+        })
+    }
+}
+
+/// Reads a value that becomes part of one command line argument.
+fn argument(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
+    let value = config.get(key).map(|value| value.trim()).unwrap_or_default();
+    if value.contains('\0') {
+        return Err(invalid(key, "must not contain NUL"));
+    }
+    if value.len() > limits::ARGUMENT_MAX_BYTES {
+        return Err(invalid(key, format_args!("is longer than {} bytes", limits::ARGUMENT_MAX_BYTES)));
+    }
+    Ok(value.to_owned())
+}
+
+fn add_dirs(config: &BTreeMap<String, String>) -> Result<Vec<PathBuf>, Error> {
+    const KEY: &str = "add_dirs";
+    let value = argument(config, KEY)?;
+    let paths: Vec<String> = if value.starts_with('[') {
+        serde_json::from_str(&value)
+            .map_err(|error| invalid(KEY, format_args!("is not a JSON list of paths: {error}")))?
+    } else if value.is_empty() {
+        Vec::new()
+    } else {
+        vec![value]
+    };
+    let dirs: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
+    match dirs.iter().find(|dir| !dir.is_absolute() || dir.as_os_str().as_encoded_bytes().contains(&0)) {
+        Some(dir) => Err(invalid(KEY, format_args!("{} is not an absolute path", dir.display()))),
+        None => Ok(dirs),
+    }
+}
+
+fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<String, Value>, Error> {
+    const KEY: &str = "mcp_servers";
+    let Some(text) = config.get(KEY).filter(|text| !text.trim().is_empty()) else { return Ok(Map::new()) };
+    let wrong = |what: String| invalid(KEY, what);
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| wrong(format!("is not a JSON object: {error}")))?;
+    // The content of a `.mcp.json` file is taken as it stands.
+    let value = match value {
+        Value::Object(mut map) if map.len() == 1 && map.contains_key("mcpServers") => {
+            map.remove("mcpServers").unwrap_or_default()
+        }
+        other => other,
+    };
+    let Value::Object(mut servers) = value else {
+        return Err(wrong("must be a JSON object of servers by name".to_owned()));
+    };
+    for (name, server) in &mut servers {
+        let good = !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.'));
+        let Some(server) = server.as_object_mut().filter(|_| good) else {
+            return Err(wrong(format!("server {name:?} must have a plain name and be an object")));
+        };
+        if server.get("command").is_some_and(Value::is_string) {
+            // The agent fails on a server without this list.
+            server.entry("args").or_insert_with(|| Value::Array(Vec::new()));
+        } else if !server.get("url").is_some_and(Value::is_string) {
+            return Err(wrong(format!("server {name} needs a command or a url")));
+        }
+    }
+    Ok(servers)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(key: &str, value: &str) -> Result<Settings, Error> {
+        Settings::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn servers_are_read_in_both_forms() {
+        let servers =
+            json!({"a": {"command": "x", "args": []}, "b": {"type": "http", "url": "http://127.0.0.1"}});
+        let bare = r#"{"a":{"command":"x"},"b":{"type":"http","url":"http://127.0.0.1"}}"#;
+        assert_eq!(Value::Object(read("mcp_servers", bare).unwrap().mcp_servers), servers);
+        let file = format!(r#"{{"mcpServers":{bare}}}"#);
+        assert_eq!(Value::Object(read("mcp_servers", &file).unwrap().mcp_servers), servers);
+        for wrong in ["[]", "{", r#"{"a":1}"#, r#"{"a":{}}"#, r#"{"a b":{"command":"x"}}"#] {
+            assert!(read("mcp_servers", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn directories_are_absolute() {
+        assert_eq!(read("add_dirs", "/a").unwrap().add_dirs, [PathBuf::from("/a")]);
+        assert_eq!(read("add_dirs", r#"["/a","/b c"]"#).unwrap().add_dirs.len(), 2);
+        assert!(read("add_dirs", "a").is_err());
+        assert!(read("add_dirs", "--settings").is_err());
+        assert!(read("add_dirs", r#"["/a",1]"#).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_an_argument_is_refused() {
+        assert!(read("allowed_tools", "Read\0").is_err());
+        assert!(read("allowed_tools", &"x".repeat(200 * 1024)).is_err());
+        assert!(read("max_turns", "0").is_err());
+        assert_eq!(
+            read("binary", "/bin/sh").unwrap_err().message,
+            "provider_config.binary: is not known; this provider takes permission_mode, \
+             append_system_prompt, allowed_tools, disallowed_tools, max_turns, add_dirs, mcp_servers, strict_mcp"
+        );
+    }
+}

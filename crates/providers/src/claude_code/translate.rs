@@ -1,0 +1,81 @@
+//! Turns a line of Claude Code into what happened. Pure: a line and the memory give events and, where the agent asked
+//! something only a program can answer, replies. No line is an error; one nobody understands becomes `Unparsed`.
+//!
+//! Dropped on purpose, because they carry nothing a session needs: `keep_alive`, `tool_progress` (seconds passed),
+//! `tool_use_summary`, `prompt_suggestion`, `active_goal`, block starts and stops, signatures and partial inputs of
+//! tools (their `assistant` line has the whole), the agent's notes to itself in the user's name, and the `system`
+//! lines listed in `notes`. `command_lifecycle` is only used to tell which prompts are over.
+
+mod asks;
+mod notes;
+mod stream;
+mod tools;
+mod turn;
+
+use domain::AgentEvent;
+use domain::event::Level;
+use runtime::provider::Decoded;
+use serde_json::Value;
+
+use super::memory::Memory;
+use super::wire::{Head, Look};
+use crate::limits::MESSAGE_MAX_CHARS;
+use crate::text::{cut, unparsed};
+
+/// Takes one line of output.
+pub(super) fn line(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return;
+    }
+    let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else {
+        out.events.push(unparsed(line));
+        return;
+    };
+    let understood = if head.kind == "stream_event" {
+        notes::compaction_over(memory, None, out);
+        stream::piece(memory, line, out)
+    } else {
+        match serde_json::from_slice::<Value>(line) {
+            Ok(value) => whole(memory, &head.kind, &value, out),
+            Err(_) => false,
+        }
+    };
+    if !understood {
+        out.events.push(unparsed(line));
+    }
+}
+
+/// Takes a line that is not a piece of a message; returns whether it was understood.
+fn whole(memory: &mut Memory, kind: &str, value: &Value, out: &mut Decoded) -> bool {
+    notes::compaction_over(memory, Some((kind, value)), out);
+    match kind {
+        "assistant" => stream::whole(memory, value, out),
+        "user" => tools::results(memory, value, out),
+        "result" => turn::result(memory, value, out),
+        "command_lifecycle" => turn::lifecycle(memory, value, out),
+        "control_request" => return asks::request(memory, value, out),
+        "control_cancel_request" => asks::cancel(value, out),
+        "control_response" => asks::response(memory, value, out),
+        "system" => return notes::system(memory, value, out),
+        "conversation_reset" => notice(out, Level::Info, "the conversation was cleared"),
+        "rate_limit_event" => notes::rate_limit(value, out),
+        "auth_status" => notes::auth_status(value, out),
+        "keep_alive" | "tool_progress" | "tool_use_summary" | "prompt_suggestion" | "active_goal" => {}
+        _ => return false,
+    }
+    true
+}
+
+/// Tells a person something.
+fn notice(out: &mut Decoded, level: Level, message: &str) {
+    if !message.trim().is_empty() {
+        out.events.push(AgentEvent::Notice { level, message: cut(message.trim(), MESSAGE_MAX_CHARS) });
+    }
+}
+
+/// Returns the sub-agent's call that a line belongs to.
+fn parent_of(value: &Value) -> Option<domain::CallId> {
+    let parent = value.text("parent_tool_use_id");
+    (!parent.is_empty()).then(|| domain::CallId::new(parent))
+}

@@ -1,0 +1,149 @@
+//! Calls: each started once, when its input is complete, and finished once. Successful calls of the tools that keep
+//! the agent's list of things to do change that list.
+
+use domain::event::{Todo, TodoStatus};
+use domain::{AgentEvent, CallId};
+use runtime::provider::Decoded;
+use serde_json::Value;
+
+use super::super::memory::{Call, Memory, TodoChange};
+use super::super::title;
+use super::super::wire::Look;
+use super::parent_of;
+use crate::limits;
+use crate::text::cut;
+
+/// Takes a block that calls a tool.
+pub(super) fn started(memory: &mut Memory, block: &Value, parent: Option<&CallId>, out: &mut Decoded) {
+    let (id, tool, input) = (block.text("id"), block.text("name"), block.under("input"));
+    let call = CallId::new(id);
+    if id.is_empty() || memory.calls.contains_key(&call) {
+        return;
+    }
+    if memory.calls.len() < limits::OPEN_CALLS_MAX {
+        let todo = if parent.is_none() { todo_change(tool, input) } else { None };
+        memory.calls.insert(call.clone(), Call { parent: parent.cloned(), todo });
+    }
+    out.events.push(AgentEvent::ToolStarted {
+        call,
+        tool: tool.to_owned(),
+        input: input.clone(),
+        title: title::of(tool, input),
+        parent: parent.cloned(),
+    });
+}
+
+/// Takes what the agent adds in the user's name. Text there is the agent's note to itself and not told.
+pub(super) fn results(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+    let content = value.under("message").list("content");
+    let structured = value.under("tool_use_result");
+    for block in content.iter().filter(|block| block.text("type") == "tool_result") {
+        // The structured result belongs to the one block a line normally has, and to the agent itself.
+        let own = content.len() == 1 && parent_of(value).is_none();
+        finished(memory, block, if own { structured } else { &Value::Null }, out);
+    }
+}
+
+/// Takes the result of a call. One that is not open ended with its turn, or was never ours to report.
+pub(super) fn finished(memory: &mut Memory, block: &Value, structured: &Value, out: &mut Decoded) {
+    let call = CallId::new(block.text("tool_use_id"));
+    let Some(known) = memory.calls.remove(&call) else { return };
+    let ok = !block.is("is_error");
+    out.events.push(AgentEvent::ToolFinished { call, ok, output: plain(block.under("content")) });
+    if ok && known.parent.is_none() && change_todos(&mut memory.todos, known.todo, structured) {
+        out.events.push(AgentEvent::Todos(memory.todos.clone()));
+    }
+}
+
+/// Returns the text of a result; what is no text is named.
+fn plain(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let parts: Vec<String> = blocks.iter().map(plain_block).filter(|part| !part.is_empty()).collect();
+            parts.join("\n")
+        }
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn plain_block(block: &Value) -> String {
+    match block.text("type") {
+        "text" => block.text("text").to_owned(),
+        "image" | "document" => {
+            let source = block.under("source");
+            format!("[{} {}]", block.text("type"), source.text("media_type"))
+        }
+        // Such as the hits of a search: their title and address are what a person reads.
+        _ if !block.text("url").is_empty() => format!("{} {}", block.text("title"), block.text("url")),
+        _ => block.to_string(),
+    }
+}
+
+/// Returns what a call will change in the list, where its result does not say so itself.
+fn todo_change(tool: &str, input: &Value) -> Option<TodoChange> {
+    if tool != "TaskUpdate" {
+        return None;
+    }
+    let some = |key: &str| {
+        let text = input.text(key);
+        (!text.is_empty()).then(|| cut(text, limits::TODO_MAX_CHARS))
+    };
+    Some(TodoChange { id: some("taskId")?, text: some("subject"), status: some("status") })
+}
+
+/// Applies a successful call to the list; returns whether the list changed.
+fn change_todos(todos: &mut Vec<Todo>, change: Option<TodoChange>, structured: &Value) -> bool {
+    let before = todos.clone();
+    if let Some(change) = change {
+        if change.status.as_deref() == Some("deleted") {
+            todos.retain(|todo| todo.id != change.id);
+        } else if let Some(todo) = entry(todos, &change.id) {
+            todo.text = change.text.unwrap_or_else(|| std::mem::take(&mut todo.text));
+            todo.status = change.status.map_or(todo.status, |status| status_of(&status));
+        }
+    } else if let Some(list) = structured.get("newTodos").and_then(Value::as_array) {
+        *todos =
+            list.iter().take(limits::TODOS_MAX).enumerate().map(|(at, todo)| written(at, todo)).collect();
+    } else {
+        let task = structured.under("task");
+        let (id, subject) = (task.text("id"), task.text("subject"));
+        if !id.is_empty()
+            && !subject.is_empty()
+            && let Some(todo) = entry(todos, id)
+        {
+            todo.text = cut(subject, limits::TODO_MAX_CHARS);
+        }
+    }
+    *todos != before
+}
+
+/// Returns the entry with this id, made when there is room.
+fn entry<'a>(todos: &'a mut Vec<Todo>, id: &str) -> Option<&'a mut Todo> {
+    if let Some(at) = todos.iter().position(|todo| todo.id == id) {
+        return todos.get_mut(at);
+    }
+    if todos.len() >= limits::TODOS_MAX {
+        return None;
+    }
+    todos.push(Todo { id: id.to_owned(), text: String::new(), status: TodoStatus::Pending });
+    todos.last_mut()
+}
+
+/// Reads an entry of a list that was written as a whole; it has no ids, so its place is its name.
+fn written(at: usize, todo: &Value) -> Todo {
+    Todo {
+        id: (at + 1).to_string(),
+        text: cut(todo.text("content"), limits::TODO_MAX_CHARS),
+        status: status_of(todo.text("status")),
+    }
+}
+
+fn status_of(text: &str) -> TodoStatus {
+    match text {
+        "in_progress" => TodoStatus::InProgress,
+        "completed" => TodoStatus::Completed,
+        _ => TodoStatus::Pending,
+    }
+}

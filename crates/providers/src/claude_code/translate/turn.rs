@@ -1,0 +1,213 @@
+//! Turns: when one begins, when one ends, and whose it was. The agent runs turns of its own (a background command
+//! ended), folds messages into a running turn and joins messages that wait; so a `result` ends our turn only when it
+//! settles what we sent. In doubt it does: a turn that ends early is a nuisance, one that never ends is a dead session.
+
+use domain::event::{AgentCommand, Level};
+use domain::turn::EndReason;
+use domain::{AgentEvent, Mode, Usage};
+use runtime::provider::Decoded;
+use serde_json::Value;
+
+use super::super::memory::Memory;
+use super::super::wire::{Look, api_usage, model_usage, nano};
+use super::notice;
+use crate::limits::MESSAGE_MAX_CHARS;
+use crate::text::cut;
+
+/// Takes the line every turn begins with.
+pub(super) fn init(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+    let session = value.text("session_id");
+    if !session.is_empty() && session != memory.session {
+        // The agent cleared the conversation and began another; that is the one to resume from now on.
+        session.clone_into(&mut memory.session);
+        memory.context_tokens = None;
+        let version = memory.version.clone();
+        let native_session = session.to_owned();
+        out.events.push(AgentEvent::Ready { native_session, model: String::new(), version });
+    }
+    memory.in_turn = true;
+    out.events.push(AgentEvent::TurnStarted);
+    let model = value.text("model");
+    if !model.is_empty() && model != memory.turn_model {
+        // The first name after one was asked for is what the asked name stands for, not a change.
+        if !memory.turn_model.is_empty() {
+            out.events.push(AgentEvent::Model(model.to_owned()));
+        }
+        model.clone_into(&mut memory.turn_model);
+    }
+    mode_seen(memory, value.text("permissionMode"), out);
+    commands_seen(memory, value.list("slash_commands"), out);
+}
+
+/// Follows the agent's own mode. Asking less than the session's mode says is never taken over from the agent.
+pub(super) fn mode_seen(memory: &mut Memory, native: &str, out: &mut Decoded) {
+    if native.is_empty() || native == memory.native_mode {
+        return;
+    }
+    let planned = memory.native_mode == "plan";
+    native.clone_into(&mut memory.native_mode);
+    if planned != (native == "plan") {
+        out.events.push(AgentEvent::PlanMode(!planned));
+    }
+    let mode = match native {
+        "default" => Mode::Supervised,
+        "acceptEdits" => Mode::AcceptEdits,
+        // The agent plans by itself for a while; the session's mode is what it goes back to.
+        "plan" => return,
+        other => {
+            notice(out, Level::Warning, &format!("the agent says it is in mode {other}"));
+            return;
+        }
+    };
+    // An autonomous session has the agent ask, too, and answers by itself.
+    if memory.mode != Mode::Autonomous && memory.mode != mode {
+        memory.mode = mode;
+        out.events.push(AgentEvent::Mode(mode));
+    }
+}
+
+fn commands_seen(memory: &mut Memory, names: &[Value], out: &mut Decoded) {
+    let mut print = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in names.iter().filter_map(Value::as_str).flat_map(|name| name.bytes().chain([0])) {
+        print = (print ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    let last = std::mem::replace(&mut memory.commands, print);
+    if last == 0 || last == print || names.is_empty() {
+        return;
+    }
+    let plain = |name: &Value| {
+        let name = name.as_str()?.to_owned();
+        Some(AgentCommand { name, description: String::new() })
+    };
+    out.events.push(AgentEvent::Commands(names.iter().filter_map(plain).collect()));
+}
+
+/// Takes the end of a turn.
+pub(super) fn result(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+    settle_usage(memory, value, out);
+    let (mut reason, text, mut error) = ending(value);
+    if std::mem::take(&mut memory.cut_off) && reason == EndReason::Failed {
+        reason = EndReason::LimitReached;
+    }
+    if !memory.ready {
+        // It could not even start, and leaves now; its exit fails the session, with this as the last thing said.
+        out.events.push(AgentEvent::Logged(if error.is_empty() { text } else { error }));
+        return;
+    }
+    memory.in_turn = false;
+    let own_words = std::mem::take(&mut memory.error);
+    if !settles_ours(memory, value) {
+        let failed = matches!(reason, EndReason::Failed | EndReason::Refused | EndReason::LimitReached);
+        notice(out, Level::Error, if failed { &error } else { &own_words });
+        return;
+    }
+    if reason == EndReason::Failed && error.is_empty() {
+        error = own_words;
+    } else if error.is_empty() {
+        notice(out, Level::Error, &own_words);
+    }
+    memory.end_turn();
+    out.events.push(AgentEvent::TurnEnded { reason, text, error });
+}
+
+/// Returns whether nothing we sent is left to be answered after this result.
+fn settles_ours(memory: &mut Memory, value: &Value) -> bool {
+    if memory.outstanding.is_empty() {
+        return true;
+    }
+    let last = value.under("user_message_uuid").as_str();
+    let names: Vec<&str> =
+        value.list("user_message_uuids").iter().filter_map(Value::as_str).chain(last).collect();
+    let before = memory.outstanding.len();
+    memory.outstanding.retain(|name| !names.contains(&name.as_str()));
+    if memory.outstanding.len() < before {
+        // What still waits was taken back with an interrupt, even by an agent that does not say so.
+        return memory.outstanding.is_empty() || memory.interrupting;
+    }
+    let origin = value.under("origin").text("kind");
+    let unasked = !names.is_empty() || !matches!(origin, "" | "human");
+    !unasked
+}
+
+/// Takes what became of one message of ours. One that was cancelled before its turn began gets no result.
+pub(super) fn lifecycle(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+    let reason = match value.text("state") {
+        "completed" => EndReason::Completed,
+        "cancelled" => EndReason::Cancelled,
+        _ => return,
+    };
+    let name = value.text("command_uuid");
+    let before = memory.outstanding.len();
+    memory.outstanding.retain(|waiting| waiting != name);
+    if memory.outstanding.len() < before {
+        end_without_result(memory, reason, out);
+    }
+}
+
+/// Takes the answer to an interrupt: when nothing runs and nothing waits any more, there will be no result.
+pub(super) fn interrupted(memory: &mut Memory, answer: &Value, out: &mut Decoded) {
+    if !memory.interrupting {
+        return;
+    }
+    let cancelled: Vec<&str> = answer.list("cancelled").iter().filter_map(Value::as_str).collect();
+    memory.outstanding.retain(|waiting| !cancelled.contains(&waiting.as_str()));
+    end_without_result(memory, EndReason::Cancelled, out);
+}
+
+fn end_without_result(memory: &mut Memory, reason: EndReason, out: &mut Decoded) {
+    if !memory.in_turn && memory.outstanding.is_empty() {
+        memory.end_turn();
+        out.events.push(AgentEvent::TurnEnded { reason, text: String::new(), error: String::new() });
+    }
+}
+
+/// Reads why a turn ended, the agent's last word and its error.
+fn ending(value: &Value) -> (EndReason, String, String) {
+    let (subtype, stop) = (value.text("subtype"), value.text("stop_reason"));
+    let reason = match value.text("terminal_reason") {
+        "aborted_streaming" | "aborted_tools" => EndReason::Cancelled,
+        "max_turns" | "budget_exhausted" | "blocking_limit" | "prompt_too_long" => EndReason::LimitReached,
+        _ if stop == "refusal" => EndReason::Refused,
+        _ if matches!(subtype, "error_max_turns" | "error_max_budget_usd") => EndReason::LimitReached,
+        _ if value.is("is_error") || subtype.starts_with("error") => EndReason::Failed,
+        _ if matches!(stop, "max_tokens" | "model_context_window_exceeded") => EndReason::LimitReached,
+        _ => EndReason::Completed,
+    };
+    let said = value.text("result");
+    if !value.is("is_error") || reason == EndReason::Cancelled {
+        return (reason, said.to_owned(), String::new());
+    }
+    // Lines for the agent's own developers say nothing to ours.
+    let errors = value.list("errors").iter().filter_map(Value::as_str);
+    let errors: Vec<&str> = errors.filter(|error| !error.starts_with("[ede_diagnostic]")).collect();
+    let error = match (said.is_empty(), errors.is_empty()) {
+        (false, _) => said.to_owned(),
+        (true, false) => errors.join("; "),
+        (true, true) => format!("the agent ended the turn with {subtype}"),
+    };
+    (reason, String::new(), cut(&error, MESSAGE_MAX_CHARS))
+}
+
+/// Brings the books in line with what the agent says was used.
+fn settle_usage(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+    let (total, total_nano) = model_usage(value.under("modelUsage"));
+    let running = memory.tally.since(total, nano(value.under("total_cost_usd")).max(total_nano));
+    let (since, nano_usd) = match value.under("model_usage_since_last_result") {
+        Value::Object(_) => model_usage(value.under("model_usage_since_last_result")),
+        // Older agents: the difference to the last total, or what the turn itself used.
+        _ => running.unwrap_or_else(|| (api_usage(value.under("usage")), total_nano)),
+    };
+    let usage = memory.tally.settle(&since, nano_usd);
+    let models = value.under("modelUsage");
+    let only = models.as_object().filter(|map| map.len() == 1).and_then(|map| map.values().next());
+    let window = models.get(&memory.turn_model).or(only).and_then(|model| model.count("contextWindow"));
+    let window_is_new = window.is_some() && window != memory.context_window;
+    memory.context_window = window.or(memory.context_window);
+    if usage != Usage::default() || window_is_new {
+        out.events.push(AgentEvent::Usage {
+            usage,
+            context_tokens: memory.context_tokens,
+            context_window: memory.context_window,
+        });
+    }
+}

@@ -1,0 +1,132 @@
+//! The lines of Claude Code as they are written. The pieces of a message come by the thousand and are read into
+//! types; every other line is read as a value and looked into field by field, so that a field of another type in
+//! another version costs that field and not the line. Meaning is given in `translate`.
+
+use std::borrow::Cow;
+
+use domain::Usage;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What every line has: enough to know how to read the rest. `type` is not always the first field.
+#[derive(Deserialize)]
+pub(super) struct Head<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+}
+
+/// A piece of a message while the model writes it.
+#[derive(Deserialize)]
+pub(super) struct StreamEvent<'a> {
+    #[serde(borrow)]
+    pub(super) event: ApiEvent<'a>,
+    #[serde(default)]
+    pub(super) parent_tool_use_id: Option<String>,
+    #[serde(default)]
+    pub(super) api_message_id: Option<String>,
+}
+
+/// An event of the Messages API.
+#[derive(Deserialize)]
+pub(super) struct ApiEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) index: u64,
+    #[serde(default)]
+    pub(super) delta: Option<Delta>,
+    #[serde(default)]
+    pub(super) message: Option<MessageStart>,
+    #[serde(default)]
+    pub(super) usage: Value,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Delta {
+    #[serde(default)]
+    pub(super) text: Option<String>,
+    #[serde(default)]
+    pub(super) thinking: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct MessageStart {
+    #[serde(default)]
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) usage: Value,
+}
+
+/// Looks into a value and finds nothing, rather than an error, where something else is.
+pub(super) trait Look {
+    /// Returns the field, or null.
+    fn under(&self, key: &str) -> &Value;
+    /// Returns the field's text, or the empty one.
+    fn text(&self, key: &str) -> &str;
+    /// Returns the field's number, if it is one that can count something.
+    fn count(&self, key: &str) -> Option<u64>;
+    /// Returns the field's elements, or none.
+    fn list(&self, key: &str) -> &[Value];
+    /// Returns whether the field is true.
+    fn is(&self, key: &str) -> bool;
+}
+
+impl Look for Value {
+    fn under(&self, key: &str) -> &Value {
+        self.get(key).unwrap_or(&Value::Null)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.under(key).as_str().unwrap_or_default()
+    }
+
+    fn count(&self, key: &str) -> Option<u64> {
+        let value = self.under(key);
+        value.as_u64().or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64))
+    }
+
+    fn list(&self, key: &str) -> &[Value] {
+        self.under(key).as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn is(&self, key: &str) -> bool {
+        self.under(key).as_bool().unwrap_or(false)
+    }
+}
+
+/// Reads the tokens of a message's or a turn's `usage`. What was written to the cache is input, too; a later report on
+/// the same message leaves out what has not changed.
+pub(super) fn api_usage(value: &Value) -> Usage {
+    let written = value.count("cache_creation_input_tokens").unwrap_or(0);
+    Usage {
+        input_tokens: value.count("input_tokens").unwrap_or(0).saturating_add(written),
+        output_tokens: value.count("output_tokens").unwrap_or(0),
+        cache_read_tokens: value.count("cache_read_input_tokens").unwrap_or(0),
+        cache_write_tokens: written,
+        cost_micro_usd: 0,
+    }
+}
+
+/// Sums the tokens and the cost, in billionths of a dollar, of a `modelUsage` map.
+pub(super) fn model_usage(models: &Value) -> (Usage, u64) {
+    let (mut sum, mut nano_usd) = (Usage::default(), 0_u64);
+    for model in models.as_object().into_iter().flat_map(|map| map.values()) {
+        let written = model.count("cacheCreationInputTokens").unwrap_or(0);
+        sum.add(&Usage {
+            input_tokens: model.count("inputTokens").unwrap_or(0).saturating_add(written),
+            output_tokens: model.count("outputTokens").unwrap_or(0),
+            cache_read_tokens: model.count("cacheReadInputTokens").unwrap_or(0),
+            cache_write_tokens: written,
+            cost_micro_usd: 0,
+        });
+        nano_usd = nano_usd.saturating_add(nano(model.under("costUSD")));
+    }
+    (sum, nano_usd)
+}
+
+/// Reads dollars as billionths.
+pub(super) fn nano(dollars: &Value) -> u64 {
+    let dollars = dollars.as_f64().filter(|dollars| dollars.is_finite()).unwrap_or(0.0);
+    // A float that is too large or negative becomes the nearest number there is.
+    (dollars * 1e9).round() as u64
+}

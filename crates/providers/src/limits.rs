@@ -1,0 +1,48 @@
+//! Every bound of the providers, each with its reason. Bounds of the rules live in `domain`.
+
+use std::time::Duration;
+
+/// Longest one-line title of a call. Long enough for a command a person wants to recognise.
+pub(crate) const TITLE_MAX_CHARS: usize = 120;
+
+/// Longest description of an agent's command that is kept; some agents write pages.
+pub(crate) const COMMAND_DESCRIPTION_MAX_CHARS: usize = 200;
+
+/// Longest message of a notice or an error taken from an agent.
+pub(crate) const MESSAGE_MAX_CHARS: usize = 2_000;
+
+/// Calls a codec remembers as open. Agents run a handful at a time; a call beyond is closed with its turn.
+pub(crate) const OPEN_CALLS_MAX: usize = 256;
+
+/// API messages remembered, so that a whole message is not told after its parts were. Ten sub-agents at once stay
+/// well below.
+pub(crate) const MESSAGES_MAX: usize = 16;
+
+/// Prompts and steering messages that may wait for their end. The agent itself names at most 64 in one result.
+pub(crate) const OUTSTANDING_MAX: usize = 64;
+
+/// Entries of an agent's list of things to do, and the length of each.
+pub(crate) const TODOS_MAX: usize = 100;
+pub(crate) const TODO_MAX_CHARS: usize = 300;
+
+/// Folders of conversations looked through for one to resume. A person has some hundred projects.
+pub(crate) const PROJECT_FOLDERS_MAX: usize = 20_000;
+
+/// Longest single program argument Linux takes (`MAX_ARG_STRLEN`), less the option's own name.
+pub(crate) const ARGUMENT_MAX_BYTES: usize = 128 * 1024 - 256;
+
+/// Text of a scripted turn that is repeated at its end.
+pub(crate) const SCRIPTED_TEXT_MAX_BYTES: usize = 1024 * 1024;
+
+/// Things the scripted agent was told and has not taken up; the daemon tells it one at a time.
+pub(crate) const SCRIPTED_INBOX_MAX: usize = 256;
+
+/// How often the scripted agent looks for a file it waits for.
+pub(crate) const SCRIPTED_POLL: Duration = Duration::from_millis(20);
+
+/// How long a child that the scripted agent leaves behind lives, so that a failed test leaves nothing for long.
+pub(crate) const SCRIPTED_CHILD_LIFE: Duration = Duration::from_secs(600);
+
+/// Largest script step in bytes of output (`long_line`) and lines (`flood`); more is a typing mistake.
+pub(crate) const SCRIPTED_LINE_MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+pub(crate) const SCRIPTED_FLOOD_MAX_LINES: u64 = 100_000_000;

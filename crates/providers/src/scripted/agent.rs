@@ -1,0 +1,445 @@
+//! The scripted agent itself, a plain blocking program: a thread takes its input, so that an interrupt is heard at
+//! any time, and the main thread plays the script. Talks to nobody but its standard streams.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use domain::event::{Todo, TodoStatus};
+use domain::request::{Ask, PermissionAsk, Question, QuestionOption};
+use domain::turn::EndReason;
+use domain::{CallId, Mode};
+use serde_json::Value;
+
+use super::script::{self, Pieces, Step};
+use super::wire::{Do, Say, Start};
+use super::{SUBCOMMAND, demo};
+use crate::limits;
+use crate::text::one_line;
+
+/// Runs the agent until it is told to leave, its input ends or its script ends it; returns its exit code.
+pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
+    let (tx, inbox) = sync_channel(limits::SCRIPTED_INBOX_MAX);
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdin).split(b'\n') {
+            let Ok(line) = line else { break };
+            if let Ok(told) = serde_json::from_slice(&line)
+                && tx.send(told).is_err()
+            {
+                break;
+            }
+        }
+    });
+    let mut agent = Agent {
+        inbox,
+        out: BufWriter::new(stdout),
+        mode: Mode::Supervised,
+        later: VecDeque::new(),
+        said: String::new(),
+        calls: 0,
+        asks: 0,
+    };
+    match agent.live() {
+        Err(Stop::Exit(code)) => code,
+        Ok(()) | Err(Stop::Interrupted) => 0,
+    }
+}
+
+/// Why the agent drops what it is doing.
+#[derive(Debug, PartialEq)]
+pub(super) enum Stop {
+    /// The turn is over.
+    Interrupted,
+    /// The agent is over.
+    Exit(i32),
+}
+
+/// Nobody reads what it says any more.
+impl From<std::io::Error> for Stop {
+    fn from(_: std::io::Error) -> Self {
+        Self::Exit(0)
+    }
+}
+
+/// How a request was settled.
+pub(super) enum Settled {
+    Allowed,
+    Denied { message: String, stop: bool },
+    Answered(std::collections::BTreeMap<String, String>),
+}
+
+pub(super) struct Agent<W: Write> {
+    inbox: Receiver<Do>,
+    out: BufWriter<W>,
+    pub(super) mode: Mode,
+    /// Told too early: taken up when the turn is over.
+    later: VecDeque<Do>,
+    /// All text of the turn.
+    said: String,
+    calls: u64,
+    asks: u64,
+}
+
+impl<W: Write> Agent<W> {
+    fn live(&mut self) -> Result<(), Stop> {
+        loop {
+            let told = match self.later.pop_front() {
+                Some(told) => told,
+                None => self.inbox.recv().map_err(|_| Stop::Exit(0))?,
+            };
+            match told {
+                Do::Start(start) => self.start(start)?,
+                Do::Prompt { text, attachments } => self.turn(&text, &attachments)?,
+                // Too late to be added to a turn: it is one of its own.
+                Do::Steer { text } => self.turn(&text, &[])?,
+                Do::Compact => {
+                    self.say(&Say::TurnStarted)?;
+                    let done = self.step(&Step::Compact);
+                    self.end(done)?;
+                }
+                Do::Mode { mode } => self.mode = mode,
+                Do::Leave => return Ok(()),
+                Do::Outlive => self.outlive()?,
+                Do::Interrupt | Do::Decide { .. } | Do::Answer { .. } => {}
+            }
+        }
+    }
+
+    fn start(&mut self, start: Start) -> Result<(), Stop> {
+        self.mode = start.mode;
+        match self.rest(Duration::from_millis(start.startup_delay_ms)) {
+            Err(Stop::Exit(code)) => return Err(Stop::Exit(code)),
+            Ok(()) | Err(Stop::Interrupted) => {}
+        }
+        if !start.startup_fail.is_empty() {
+            let _ = writeln!(std::io::stderr(), "{}", start.startup_fail);
+            return Err(Stop::Exit(1));
+        }
+        let Start { session, model, .. } = start;
+        self.say(&Say::Ready { session, model, version: env!("CARGO_PKG_VERSION").to_owned() })
+    }
+
+    fn turn(&mut self, prompt: &str, attachments: &[String]) -> Result<(), Stop> {
+        self.said.clear();
+        self.say(&Say::TurnStarted)?;
+        let done = match script::read(prompt) {
+            Some(Ok(steps)) => steps.iter().try_for_each(|step| self.step(step)),
+            Some(Err(error)) => Err(Failed::Turn(error)),
+            None => demo::play(self, prompt, attachments),
+        };
+        self.end(done)
+    }
+
+    /// Ends the turn the way its script ended.
+    fn end(&mut self, done: Result<(), Failed>) -> Result<(), Stop> {
+        let (reason, error) = match done {
+            Ok(()) => (EndReason::Completed, String::new()),
+            Err(Failed::Turn(error)) => (EndReason::Failed, error),
+            Err(Failed::Stop(Stop::Interrupted)) => (EndReason::Cancelled, String::new()),
+            Err(Failed::Stop(stop)) => return Err(stop),
+        };
+        let text = std::mem::take(&mut self.said);
+        self.say(&Say::TurnEnded { reason, text, error })
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Failed> {
+        self.heed()?;
+        match step {
+            Step::Text(pieces) => self.pieces(pieces, Self::text)?,
+            Step::Thinking(pieces) => self.pieces(pieces, |agent, text| {
+                let text = text.to_owned();
+                agent.say(&Say::Thinking { text })
+            })?,
+            Step::Tool { tool, input, ask, result, ok } => {
+                self.tool(tool, input, *ask, || (*ok, result.clone()))?;
+            }
+            Step::Question { text, options } => self.question(text, options)?,
+            Step::Todo(todos) => {
+                let todo = |(at, text): (usize, &String)| {
+                    let id = (at + 1).to_string();
+                    Todo { id, text: text.clone(), status: TodoStatus::Pending }
+                };
+                self.say(&Say::Todos { todos: todos.iter().enumerate().map(todo).collect() })?;
+            }
+            Step::Usage(usage) => self.say(&Say::Usage { usage: *usage })?,
+            Step::WaitFile(path) => {
+                while !path.exists() {
+                    self.rest(limits::SCRIPTED_POLL)?;
+                }
+            }
+            Step::Hang => loop {
+                self.hear()?;
+            },
+            Step::Flood { lines, text } => self.flood(*lines, text)?,
+            Step::LongLine(bytes) => self.long_line(*bytes)?,
+            Step::PlanMode(on) => self.say(&Say::PlanMode { on: *on })?,
+            Step::Compact => {
+                let summary = "the script was compacted".to_owned();
+                self.say(&Say::Compacted { before: 1_000, after: 100, summary })?;
+            }
+            Step::Garbage(bytes) => {
+                self.out.write_all(bytes).map_err(Stop::from)?;
+                self.out.write_all(b"\n").and_then(|()| self.out.flush()).map_err(Stop::from)?;
+            }
+            Step::Stderr(text) => {
+                // Nobody reads it: then nobody misses it.
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+            Step::Error(error) => return Err(Failed::Turn(error.clone())),
+            Step::IgnoreTerm => ignore_term().map_err(|error| Failed::Turn(error.to_string()))?,
+            Step::Crash(code) => return Err(Failed::Stop(Stop::Exit(*code))),
+            Step::CrashSignal(number) => return Err(crash(*number)),
+            Step::SpawnChild => {
+                let pid = spawn_child().map_err(|error| Failed::Turn(error.to_string()))?;
+                self.text(&pid.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pieces(
+        &mut self,
+        pieces: &Pieces,
+        say: impl Fn(&mut Self, &str) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        for (at, piece) in pieces.iter().enumerate() {
+            if at > 0 {
+                self.rest(pieces.gap)?;
+            }
+            say(self, piece)?;
+        }
+        Ok(())
+    }
+
+    /// Calls a tool, after asking if it is to; returns whether it went well.
+    pub(super) fn tool(
+        &mut self,
+        tool: &str,
+        input: &Value,
+        ask: bool,
+        run: impl FnOnce() -> (bool, String),
+    ) -> Result<bool, Stop> {
+        self.calls += 1;
+        let call = CallId::new(format!("call-{}", self.calls));
+        let detail = ["command", "path", "file_path"].iter().find_map(|key| input.get(key)?.as_str());
+        let title = detail.map_or(tool.to_owned(), |detail| format!("{tool}: {detail}"));
+        let title = one_line(&title, limits::TITLE_MAX_CHARS);
+        let (tool, input) = (tool.to_owned(), input.clone());
+        self.say(&Say::ToolStarted {
+            call: call.clone(),
+            tool: tool.clone(),
+            input: input.clone(),
+            title: title.clone(),
+        })?;
+        if ask {
+            let ask = PermissionAsk { call: Some(call.clone()), tool, input, title, parent: None };
+            if let Settled::Denied { message, stop } = self.ask(Ask::Permission(ask))? {
+                self.say(&Say::ToolFinished { call, ok: false, output: message })?;
+                return if stop { Err(Stop::Interrupted) } else { Ok(false) };
+            }
+        }
+        let (ok, output) = run();
+        self.say(&Say::ToolFinished { call, ok, output })?;
+        Ok(ok)
+    }
+
+    fn question(&mut self, text: &str, options: &[String]) -> Result<(), Stop> {
+        let option = |label: &String| QuestionOption { label: label.clone(), description: String::new() };
+        let question = Question {
+            id: "q1".to_owned(),
+            text: text.to_owned(),
+            options: options.iter().map(option).collect(),
+            ..Question::default()
+        };
+        match self.ask(Ask::Question { questions: vec![question], call: None })? {
+            Settled::Answered(answers) => {
+                let given: Vec<&str> = answers.values().map(String::as_str).collect();
+                self.text(&format!("answered: {}", given.join(", ")))
+            }
+            Settled::Denied { stop: true, .. } => Err(Stop::Interrupted),
+            Settled::Denied { message, .. } => self.text(&format!("not answered: {message}")),
+            Settled::Allowed => self.text("not answered"),
+        }
+    }
+
+    /// Asks and waits for the answer.
+    fn ask(&mut self, ask: Ask) -> Result<Settled, Stop> {
+        self.asks += 1;
+        let name = format!("ask-{}", self.asks);
+        self.say(&Say::Asked { id: name.clone(), ask })?;
+        loop {
+            match self.hear() {
+                Ok(Do::Decide { id, allow: true, .. }) if id == name => return Ok(Settled::Allowed),
+                Ok(Do::Decide { id, message, stop, .. }) if id == name => {
+                    return Ok(Settled::Denied { message, stop });
+                }
+                Ok(Do::Answer { id, answers }) if id == name => return Ok(Settled::Answered(answers)),
+                Ok(_) => {}
+                Err(stop) => {
+                    if stop == Stop::Interrupted {
+                        self.say(&Say::Withdrew { id: name })?;
+                    }
+                    return Err(stop);
+                }
+            }
+        }
+    }
+
+    /// Says something and remembers it for the end of the turn.
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Stop> {
+        self.remember(text);
+        let text = text.to_owned();
+        self.say(&Say::Text { text })
+    }
+
+    fn remember(&mut self, text: &str) {
+        if self.said.len() + text.len() <= limits::SCRIPTED_TEXT_MAX_BYTES {
+            self.said.push_str(text);
+        }
+    }
+
+    pub(super) fn say(&mut self, say: &Say) -> Result<(), Stop> {
+        self.write(say)?;
+        Ok(self.out.flush()?)
+    }
+
+    fn write(&mut self, say: &Say) -> Result<(), Stop> {
+        serde_json::to_writer(&mut self.out, say).map_err(std::io::Error::from)?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    fn flood(&mut self, lines: u64, text: &str) -> Result<(), Stop> {
+        let say = Say::Text { text: text.to_owned() };
+        for at in 0..lines {
+            // Buffered: as fast as it can. An interrupt is heard all the same.
+            self.write(&say)?;
+            self.remember(text);
+            if at % 256 == 255 {
+                self.heed()?;
+            }
+        }
+        Ok(self.out.flush()?)
+    }
+
+    /// Writes one long text without holding it.
+    fn long_line(&mut self, bytes: u64) -> Result<(), Stop> {
+        self.out.write_all(br#"{"say":"text","text":""#)?;
+        std::io::copy(&mut std::io::repeat(b'x').take(bytes), &mut self.out)?;
+        self.out.write_all(b"\"}\n")?;
+        Ok(self.out.flush()?)
+    }
+
+    /// Waits for the next thing it is told that does not take care of itself.
+    fn hear(&mut self) -> Result<Do, Stop> {
+        loop {
+            let told = self.inbox.recv().map_err(|_| Stop::Exit(0))?;
+            if let Some(told) = self.attend(told)? {
+                return Ok(told);
+            }
+        }
+    }
+
+    /// Takes what came meanwhile, without waiting. The end of the input does not end a turn that needs none.
+    fn heed(&mut self) -> Result<(), Stop> {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(told) => drop(self.attend(told)?),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits that long, unless it is interrupted.
+    fn rest(&mut self, wait: Duration) -> Result<(), Stop> {
+        let until = std::time::Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            match self.inbox.recv_timeout(left) {
+                Ok(told) => drop(self.attend(told)?),
+                Err(RecvTimeoutError::Timeout) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    // Nobody can interrupt any more; the turn is finished all the same.
+                    std::thread::sleep(left);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Does what concerns the running turn; hands back what answers a request.
+    fn attend(&mut self, told: Do) -> Result<Option<Do>, Stop> {
+        match told {
+            Do::Interrupt => Err(Stop::Interrupted),
+            Do::Leave => Err(Stop::Exit(0)),
+            Do::Steer { text } => self.text(&format!("steered: {text}\n")).map(|()| None),
+            Do::Mode { mode } => {
+                self.mode = mode;
+                Ok(None)
+            }
+            answer @ (Do::Decide { .. } | Do::Answer { .. }) => Ok(Some(answer)),
+            other @ (Do::Start(_) | Do::Prompt { .. } | Do::Compact | Do::Outlive) => {
+                if self.later.len() < limits::SCRIPTED_INBOX_MAX {
+                    self.later.push_back(other);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// What a child left behind does: it becomes its own session, says so, and stays for a while.
+    fn outlive(&mut self) -> Result<(), Stop> {
+        rustix::process::setsid().map_err(std::io::Error::from)?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()?;
+        std::thread::sleep(limits::SCRIPTED_CHILD_LIFE);
+        Err(Stop::Exit(0))
+    }
+}
+
+/// Why a script did not come to its end.
+pub(super) enum Failed {
+    /// The turn fails with this text.
+    Turn(String),
+    Stop(Stop),
+}
+
+impl From<Stop> for Failed {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+/// Takes a handler for SIGTERM that does nothing. tokio is used for this alone: it is safe code and stays installed.
+fn ignore_term() -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _entered = runtime.enter();
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map(drop)
+}
+
+fn crash(number: i32) -> Failed {
+    if let Some(signal) = rustix::process::Signal::from_named_raw(number) {
+        // Nothing to do when it fails: the agent ends either way.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+    }
+    Failed::Stop(Stop::Exit(1))
+}
+
+/// Starts this program once more as a child that leaves the family; returns its pid when it has.
+fn spawn_child() -> std::io::Result<u32> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg(SUBCOMMAND)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut told = serde_json::to_vec(&Do::Outlive)?;
+    told.push(b'\n');
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&told)?;
+    }
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut String::new())?;
+    }
+    Ok(child.id())
+}

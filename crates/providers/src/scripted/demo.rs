@@ -1,0 +1,51 @@
+//! What the scripted agent does without a script: a small, friendly turn that shows every part of one.
+
+use std::io::Write;
+
+use domain::{Mode, Usage};
+use serde_json::json;
+
+use super::agent::{Agent, Failed};
+use super::wire::Say;
+
+/// Plays the demonstration.
+pub(super) fn play<W: Write>(
+    agent: &mut Agent<W>,
+    prompt: &str,
+    attachments: &[String],
+) -> Result<(), Failed> {
+    for thought in ["I was asked something. ", "Let me look around first."] {
+        agent.say(&Say::Thinking { text: thought.to_owned() })?;
+    }
+    let here =
+        std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_else(|_| ".".to_owned());
+    let asks = agent.mode == Mode::Supervised;
+    let mut names = Vec::new();
+    let looked = agent.tool("List", &json!({"path": here}), asks, || {
+        names = entries(&here);
+        (true, names.join("\n"))
+    })?;
+    if looked {
+        agent.text(&format!("There are {} entries in {here}.\n", names.len()))?;
+    } else {
+        agent.text("I was not allowed to look around.\n")?;
+    }
+    if !attachments.is_empty() {
+        agent.text(&format!("You sent {}.\n", attachments.join(", ")))?;
+    }
+    agent.text(&format!("You said: {prompt}\n"))?;
+    // About four letters to a token, as models count.
+    let tokens = |letters: usize| u64::try_from(letters / 4 + 1).unwrap_or(u64::MAX);
+    let usage =
+        Usage { input_tokens: tokens(prompt.len()), output_tokens: tokens(prompt.len()), ..Usage::default() };
+    agent.say(&Say::Usage { usage })?;
+    Ok(())
+}
+
+fn entries(folder: &str) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}

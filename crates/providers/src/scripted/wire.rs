@@ -1,0 +1,84 @@
+//! The scripted agent's protocol: one JSON object per line, both ways.
+//!
+//! The daemon writes `{"do": …}` lines: `start` first and once, then `prompt`, `steer`, `interrupt`, `decide`,
+//! `answer`, `mode`, `compact`, `leave`. The agent writes `{"say": …}` lines: `ready` once, and for every prompt
+//! `turn_started`, what happens, and `turn_ended`. A request of the agent's (`asked`) has an `id` that `decide` and
+//! `answer` name. The end of its input ends the agent, once its turn is over. Lines it cannot read it ignores.
+
+use std::collections::BTreeMap;
+
+use domain::event::Todo;
+use domain::request::Ask;
+use domain::turn::EndReason;
+use domain::{CallId, Mode, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the agent is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(super) enum Do {
+    Start(Start),
+    Prompt {
+        text: String,
+        /// Names of the files that came along.
+        #[serde(default)]
+        attachments: Vec<String>,
+    },
+    Steer {
+        text: String,
+    },
+    Interrupt,
+    Decide {
+        id: String,
+        allow: bool,
+        #[serde(default)]
+        message: String,
+        /// A denial that ends the turn, too.
+        #[serde(default)]
+        stop: bool,
+    },
+    Answer {
+        id: String,
+        answers: BTreeMap<String, String>,
+    },
+    Mode {
+        mode: Mode,
+    },
+    Compact,
+    Leave,
+    /// Told only by the agent to a child of its own: leave the family and live on.
+    Outlive,
+}
+
+/// How the agent begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Start {
+    pub(super) session: String,
+    pub(super) model: String,
+    pub(super) mode: Mode,
+    pub(super) resume: bool,
+    pub(super) startup_delay_ms: u64,
+    /// Not empty: it ends with this instead of being ready.
+    pub(super) startup_fail: String,
+}
+
+/// What the agent reports.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub(super) enum Say {
+    Ready { session: String, model: String, version: String },
+    TurnStarted,
+    Text { text: String },
+    Thinking { text: String },
+    ToolStarted { call: CallId, tool: String, input: Value, title: String },
+    ToolFinished { call: CallId, ok: bool, output: String },
+    Asked { id: String, ask: Ask },
+    Withdrew { id: String },
+    Todos { todos: Vec<Todo> },
+    Usage { usage: Usage },
+    PlanMode { on: bool },
+    Compacted { before: u64, after: u64, summary: String },
+    TurnEnded { reason: EndReason, text: String, error: String },
+}

@@ -1,0 +1,90 @@
+//! Recorded conversations, lived through by a session: the rules of `domain` accept what was told when it was told,
+//! tell the same, and end where a session should after all that the agent said.
+
+use domain::event::EventKind;
+use domain::{AgentInput, Command, Effect, Input, Machine, Status, StopHow, Timestamp, WhenBusy};
+
+use crate::claude_golden::{Recording, recordings};
+use crate::support::decode;
+
+struct Session {
+    name: String,
+    machine: Machine,
+    now: i64,
+    ended: usize,
+}
+
+impl Session {
+    fn apply(&mut self, input: Input) -> Vec<Effect> {
+        self.now += 1;
+        let effects = self.machine.apply(Timestamp(self.now), input).unwrap();
+        let ends = |effect: &&Effect| matches!(effect, Effect::Record(EventKind::TurnEnded { .. }));
+        self.ended += effects.iter().filter(ends).count();
+        effects
+    }
+
+    /// Returns the command that has the session tell this.
+    fn command(&self, told: &AgentInput) -> Command {
+        let request = |native: &str| {
+            let waiting = self.machine.state().requests.values().find(|waiting| waiting.native == native);
+            waiting.unwrap_or_else(|| panic!("{}: no request {native}", self.name)).id
+        };
+        let by = "test".to_owned();
+        match told.clone() {
+            AgentInput::Prompt { text, attachments } => {
+                Command::Prompt { text, attachments, when_busy: WhenBusy::Refuse, by }
+            }
+            AgentInput::Steer { text } => {
+                Command::Prompt { text, attachments: Vec::new(), when_busy: WhenBusy::Steer, by }
+            }
+            AgentInput::Interrupt => Command::CancelTurn,
+            AgentInput::Decide { native, decision, message, updated_input, .. } => {
+                Command::Decide { request: request(&native), decision, message, updated_input, by }
+            }
+            AgentInput::Answer { native, answers, .. } => {
+                Command::Answer { request: request(&native), answers, by }
+            }
+            AgentInput::SetMode(mode) => Command::SetMode { mode },
+            AgentInput::SetModel(model) => Command::SetModel { model },
+            AgentInput::Compact => Command::Compact,
+            AgentInput::Leave => Command::Stop { how: StopHow::Now },
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn live_through(recording: Recording) -> Session {
+    let Recording { name, spec, mut codec, entries } = recording;
+    let mut session = Session { name, machine: Machine::new(spec), now: 0, ended: 0 };
+    session.apply(Input::Command(Command::Start));
+    session.apply(Input::Launched { pid: 1 });
+    let mut wire = Vec::new();
+    codec.open(&mut wire);
+    for entry in entries {
+        if let Some(told) = entry.get("told") {
+            let told: AgentInput = serde_json::from_value(told.clone()).unwrap();
+            let command = session.command(&told);
+            let effects = session.apply(Input::Command(command));
+            let leaves = told == AgentInput::Leave;
+            assert!(leaves || effects.contains(&Effect::Tell(told.clone())), "{}: {told:?}", session.name);
+            codec.encode(&told, &mut wire).unwrap();
+        } else {
+            for event in decode(&mut *codec, entry["line"].to_string().as_bytes()).0 {
+                session.apply(Input::Agent(event));
+            }
+        }
+    }
+    session
+}
+
+#[test]
+fn a_session_lives_through_every_recording() {
+    for recording in recordings() {
+        let session = live_through(recording);
+        let state = session.machine.state();
+        // The last thing told was to leave; nothing was open then.
+        assert_eq!((state.status, &state.turn), (Status::Stopping, &None), "{}", session.name);
+        assert!(state.requests.is_empty(), "{}", session.name);
+        assert_eq!(session.ended as u64, state.turns, "{}", session.name);
+    }
+}

@@ -1,0 +1,94 @@
+//! Reading a spool without holding up the daemon: near its end from memory, far behind it on a thread for
+//! blocking work, because there the bytes may have to come from the disk.
+//! Must not know what the records are for.
+
+use std::io;
+
+use shim::Position;
+use shim::limits::BATCH_BYTES_MAX;
+use shim::spool::{Reader, Step};
+use tokio::task::{self, JoinHandle};
+use tokio::time;
+
+use super::connection::{Reach, State};
+use super::limits::LOOK_INTERVAL;
+
+/// A reader that may be away on another thread. A step that was begun is never lost.
+pub(super) struct Spool {
+    place: Place,
+    at: Position,
+    has_failed: bool,
+}
+
+enum Place {
+    Here(Reader),
+    /// On a thread, with what was known when it left.
+    Away(JoinHandle<(Reader, io::Result<Step>)>, State),
+    /// The thread that had it panicked or was stopped with the runtime.
+    Lost,
+}
+
+impl Spool {
+    pub(super) fn new(reader: Reader) -> Spool {
+        Spool { at: reader.position(), place: Place::Here(reader), has_failed: false }
+    }
+
+    /// The place before the next record.
+    pub(super) fn position(&self) -> Position {
+        self.at
+    }
+
+    /// Takes the next step and returns it with the state it was begun under, which alone may be used to judge
+    /// it. If the shim was gone then, an unreadable end is judged already: see [`Reader::verdict`].
+    ///
+    /// Cancel-safe: a step under way is finished by the next call.
+    pub(super) async fn step(&mut self, state: State) -> (State, io::Result<Step>) {
+        if self.has_failed {
+            // A caller that keeps asking must not spin.
+            time::sleep(LOOK_INTERVAL).await;
+            self.has_failed = false;
+        }
+        match std::mem::replace(&mut self.place, Place::Lost) {
+            Place::Here(mut reader) if is_near(self.at, state.head) && state.reach != Reach::Gone => {
+                let stepped = reader.step();
+                return (state, self.arrive(reader, stepped));
+            }
+            Place::Here(reader) => {
+                self.place = Place::Away(task::spawn_blocking(move || step_far(reader, state.reach)), state);
+            }
+            away => self.place = away,
+        }
+        let Place::Away(thread, began) = &mut self.place else {
+            return (state, Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        let began = *began;
+        match thread.await {
+            Ok((reader, stepped)) => (began, self.arrive(reader, stepped)),
+            Err(error) => {
+                self.place = Place::Lost;
+                self.has_failed = true;
+                (began, Err(io::Error::other(error)))
+            }
+        }
+    }
+
+    fn arrive(&mut self, reader: Reader, stepped: io::Result<Step>) -> io::Result<Step> {
+        self.at = reader.position();
+        self.place = Place::Here(reader);
+        self.has_failed = stepped.is_err();
+        stepped
+    }
+}
+
+fn step_far(mut reader: Reader, reach: Reach) -> (Reader, io::Result<Step>) {
+    let stepped = match reader.step() {
+        Ok(Step::Torn(fault)) if reach == Reach::Gone => reader.verdict(fault),
+        stepped => stepped,
+    };
+    (reader, stepped)
+}
+
+/// Whether what is to be read was written so recently that it is still in memory.
+fn is_near(at: Position, head: Position) -> bool {
+    at.segment == head.segment && head.offset.saturating_sub(at.offset) <= BATCH_BYTES_MAX as u64
+}

@@ -1,0 +1,120 @@
+//! What is kept and for how long: old sessions, their events, old reports, and folders of agents that are gone.
+
+use std::time::Duration;
+
+use domain::{Error, Timestamp};
+use rusqlite::{Connection, params};
+
+use crate::clock;
+use crate::process::scan;
+use crate::session::Services;
+use crate::store::Durability;
+
+/// How long ended things are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Events of sessions that ended longer ago are removed; their records stay.
+    pub activities: Duration,
+    /// Reports about campaigns and festivals.
+    pub events: Duration,
+    /// Records of sessions that ended longer ago are removed too.
+    pub sessions: Duration,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    pub sessions: u64,
+    pub activities: u64,
+    pub events: u64,
+    pub folders: u64,
+}
+
+/// Sessions whose events are removed in one transaction, so that writers never wait long.
+const SESSIONS_AT_ONCE: usize = 16;
+
+pub(crate) async fn collect(services: &Services, retention: Retention) -> Result<Removed, Error> {
+    let now = clock::now();
+    let before = |age: Duration| Timestamp(now.0 - i64::try_from(age.as_micros()).unwrap_or(i64::MAX));
+    let (activities, events, sessions) =
+        (before(retention.activities), before(retention.events), before(retention.sessions));
+    let mut removed = Removed { folders: remove_folders(services).await?, ..Removed::default() };
+    loop {
+        let step = services
+            .store
+            .write(Durability::Soon, move |connection| remove_activities(connection, activities))
+            .await?;
+        removed.activities += step.1;
+        if step.0 < SESSIONS_AT_ONCE {
+            break;
+        }
+    }
+    let (reports, records) = services
+        .store
+        .write(Durability::Soon, move |connection| {
+            let reports = connection.execute("DELETE FROM events WHERE created_at < ?1", [events.0])?;
+            connection.execute("DELETE FROM recent_events WHERE created_at < ?1", [events.0])?;
+            let records = connection.execute(
+                "DELETE FROM agent_sessions
+                 WHERE status IN ('STOPPED', 'FAILED') AND ended_at < ?1
+                   AND NOT EXISTS (SELECT 1 FROM agent_activities
+                                   WHERE id BETWEEN agent_sessions.key << 32 AND (agent_sessions.key + 1) << 32)",
+                [sessions.0],
+            )?;
+            Ok((reports as u64, records as u64))
+        })
+        .await?;
+    removed.events = reports;
+    removed.sessions = records;
+    Ok(removed)
+}
+
+/// Removes the events of a few sessions; returns how many sessions and how many events.
+fn remove_activities(connection: &Connection, before: Timestamp) -> rusqlite::Result<(usize, u64)> {
+    let keys: Vec<i64> = connection
+        .prepare_cached(
+            "SELECT key FROM agent_sessions
+             WHERE status IN ('STOPPED', 'FAILED') AND ended_at < ?1
+               AND EXISTS (SELECT 1 FROM agent_activities
+                           WHERE id BETWEEN agent_sessions.key << 32 AND (agent_sessions.key + 1) << 32)
+             LIMIT ?2",
+        )?
+        .query_map(params![before.0, SESSIONS_AT_ONCE as i64], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut removed = 0;
+    for key in &keys {
+        removed += connection
+            .prepare_cached("DELETE FROM agent_activities WHERE id BETWEEN ?1 << 32 AND (?1 + 1) << 32")?
+            .execute([key])? as u64;
+        connection.prepare_cached("DELETE FROM outbox WHERE session_key = ?1")?.execute([key])?;
+    }
+    Ok((keys.len(), removed))
+}
+
+/// Removes the folders of agents that nobody holds and no session needs any more.
+async fn remove_folders(services: &Services) -> Result<u64, Error> {
+    let needed: Vec<String> = services
+        .store
+        .read(|connection| {
+            connection
+                .prepare(
+                    "SELECT id || '.' || run FROM agent_sessions WHERE status NOT IN ('STOPPED', 'FAILED')",
+                )?
+                .query_map([], |row| row.get(0))?
+                .collect()
+        })
+        .await?;
+    let Ok(dirs) = scan::find_held(&services.agents_dir) else { return Ok(0) };
+    let mut removed = 0;
+    for found in dirs {
+        let name = found.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if found.is_held || needed.iter().any(|needed| needed == name) {
+            continue;
+        }
+        match std::fs::remove_dir_all(&found.dir) {
+            Ok(()) => removed += 1,
+            Err(error) => tracing::warn!(%error, dir = %found.dir.display(), "cannot remove an old folder"),
+        }
+    }
+    Ok(removed)
+}

@@ -1,0 +1,8 @@
+//! Tests of the shim: its formats byte by byte, damaged spools, and the process itself over a raw socket.
+//! How the daemon uses it is tested in `runtime::process`.
+
+mod format;
+mod hold;
+mod raw;
+mod reading;
+mod reexec;

@@ -1,0 +1,107 @@
+//! The accept loop of one listener: never ends on an error, bounds the connections, and cuts them in bounded time when
+//! the daemon goes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time;
+
+use super::connection::{self, Serving};
+use super::limits;
+use super::unix::SocketFile;
+
+/// A listener, ready to accept.
+pub(super) enum Listener {
+    /// The file is removed with the listener.
+    Unix(UnixListener, #[allow(dead_code)] SocketFile),
+    Tcp(TcpListener, SocketAddr),
+}
+
+/// A connection that nobody has looked at.
+pub(super) enum Incoming {
+    Unix(UnixStream),
+    Tcp { stream: TcpStream, from: SocketAddr, to: SocketAddr },
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Incoming> {
+        match self {
+            Listener::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Incoming::Unix(stream))
+            }
+            Listener::Tcp(listener, to) => {
+                let (stream, from) = listener.accept().await?;
+                // Small answers must not wait for the client's acknowledgements (40 ms each).
+                stream.set_nodelay(true)?;
+                Ok(Incoming::Tcp { stream, from, to: *to })
+            }
+        }
+    }
+}
+
+/// Serves connections until the daemon goes, then gives the open ones a moment and cuts them.
+pub(super) async fn run(listener: Listener, serving: Arc<Serving>, mut going: watch::Receiver<bool>) {
+    let most = connections_max();
+    let mut connections = JoinSet::new();
+    let mut is_pausing = false;
+    loop {
+        tokio::select! {
+            // Going first: a flood of connections must not keep the daemon. Then the ended ones, to make room.
+            biased;
+            () = gone(&mut going) => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < most => match accepted {
+                Ok(incoming) => {
+                    is_pausing = false;
+                    connections.spawn(connection::serve(incoming, Arc::clone(&serving), going.clone()));
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    // Said once, not ten times a second.
+                    if !std::mem::replace(&mut is_pausing, true) {
+                        tracing::warn!(%error, "cannot accept connections; trying on");
+                    }
+                    time::sleep(limits::ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    // The socket's file goes before the last streams do, so that new clients find out at once.
+    drop(listener);
+    let drained =
+        time::timeout(limits::SHUTDOWN_GRACE, async { while connections.join_next().await.is_some() {} });
+    if drained.await.is_err() {
+        tracing::debug!(open = connections.len(), "cutting connections that did not end in time");
+    }
+    connections.shutdown().await;
+}
+
+/// Waits until the daemon goes.
+pub(super) async fn gone(going: &mut watch::Receiver<bool>) {
+    // An error means that the server itself is gone.
+    let _ = going.wait_for(|going| *going).await;
+}
+
+/// Whether an error tells only of the connection that was about to be accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::NotConnected
+    )
+}
+
+/// Returns how many connections this listener may have, so that agents and the store keep their descriptors.
+pub(super) fn connections_max() -> usize {
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let share = descriptors.map_or(u64::MAX, |limit| limit / limits::CONNECTIONS_FD_SHARE);
+    usize::try_from(share).unwrap_or(usize::MAX).clamp(1, limits::CONNECTIONS_MAX)
+}

@@ -1,0 +1,135 @@
+//! One connection: who is calling, which HTTP it speaks, and its requests on their way to the router.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming as HttpBody;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time;
+use tower::ServiceExt;
+
+use super::accept::{Incoming, gone};
+use super::authority::Tolerant;
+use super::limits;
+use super::sniff::{Protocol, sniff};
+use crate::peer::{Access, Connection};
+
+/// What every connection needs.
+pub(super) struct Serving {
+    pub(super) router: axum::Router,
+    pub(super) access: Arc<Access>,
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(incoming: Incoming, serving: Arc<Serving>, going: watch::Receiver<bool>) {
+    match incoming {
+        Incoming::Unix(stream) => {
+            // Somebody else is refused before a byte is read.
+            let Some(connection) = Connection::unix(&stream, &serving.access) else { return };
+            let calls = Calls { serving, connection: Arc::new(connection) };
+            let Some((protocol, io)) = first_bytes(stream).await else { return };
+            match protocol {
+                Protocol::Http1 => speak_http1(io, calls, going).await,
+                Protocol::Http2 => speak_http2(Tolerant::new(io), calls, going).await,
+            }
+        }
+        Incoming::Tcp { stream, from, to } => {
+            let Some((protocol, io)) = first_bytes(stream).await else { return };
+            let connection = Connection::tcp(from, to, &serving.access).await;
+            let calls = Calls { serving, connection: Arc::new(connection) };
+            match protocol {
+                Protocol::Http1 => speak_http1(io, calls, going).await,
+                Protocol::Http2 => speak_http2(io, calls, going).await,
+            }
+        }
+    }
+}
+
+async fn first_bytes<T: AsyncRead + Unpin>(io: T) -> Option<(Protocol, super::sniff::Prefixed<T>)> {
+    time::timeout(limits::FIRST_BYTES_WAIT, sniff(io)).await.ok()?.ok()?
+}
+
+async fn speak_http1<T>(io: T, calls: Calls, mut going: watch::Receiver<bool>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::FIRST_BYTES_WAIT)
+        .max_header_size(limits::HEADERS_MAX_BYTES as usize)
+        .max_buf_size(limits::HTTP1_BUFFER_BYTES)
+        .serve_connection(TokioIo::new(io), calls);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = gone(&mut going) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    log(ended);
+}
+
+async fn speak_http2<T>(io: T, calls: Calls, mut going: watch::Receiver<bool>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_header_list_size(limits::HEADERS_MAX_BYTES)
+        .max_concurrent_streams(limits::STREAMS_MAX)
+        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
+        .max_send_buf_size(limits::SEND_BUFFER_BYTES)
+        .keep_alive_interval(limits::KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(limits::KEEPALIVE_WAIT)
+        .serve_connection(TokioIo::new(io), calls);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = gone(&mut going) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    log(ended);
+}
+
+/// A connection that breaks is the client's affair.
+fn log(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// The requests of one connection.
+#[derive(Clone)]
+struct Calls {
+    serving: Arc<Serving>,
+    connection: Arc<Connection>,
+}
+
+impl hyper::service::Service<Request<HttpBody>> for Calls {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<HttpBody>) -> Self::Future {
+        let calls = self.clone();
+        Box::pin(async move {
+            let mut request = request.map(Body::new);
+            if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access).await {
+                return Ok(refusal.into_response(request.headers()));
+            }
+            calls.serving.router.clone().oneshot(request).await
+        })
+    }
+}

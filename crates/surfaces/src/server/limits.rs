@@ -1,0 +1,52 @@
+//! Every bound of the listeners and their connections, each with its reason.
+
+use std::time::Duration;
+
+/// Connections of one listener at a time. An idle one costs a few tens of kilobytes; more clients wait in the
+/// kernel's queue until one leaves.
+pub const CONNECTIONS_MAX: usize = 2_048;
+
+/// The part of the process's file descriptors that the connections of one listener may take, as a divisor: agents,
+/// the store and the other listeners need the rest.
+pub const CONNECTIONS_FD_SHARE: u64 = 4;
+
+/// Header bytes of one request. gRPC metadata and browsers' headers stay below a few kilobytes.
+pub const HEADERS_MAX_BYTES: u32 = 16 * 1024;
+
+/// Requests that run at once on one HTTP/2 connection.
+pub const STREAMS_MAX: u32 = 256;
+
+/// Bytes a client may send ahead on one HTTP/2 connection and on one request of it. Bounds what a flood can make us
+/// hold; loopback and Unix sockets need no larger window to be fast.
+pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+pub const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
+
+/// Bytes of an answer that wait on one HTTP/2 stream for a client that does not read.
+pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Bytes read ahead and written at once on an HTTP/1 connection.
+pub const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
+
+/// How long a client may take from connecting until it has shown which protocol it speaks, and then until the first
+/// headers are complete.
+pub const FIRST_BYTES_WAIT: Duration = Duration::from_secs(10);
+
+/// How often a silent HTTP/2 connection is pinged, and how long the answer may take: half-dead clients leave.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+pub const KEEPALIVE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long `accept` rests when the system is out of descriptors or memory; trying at once would only burn time.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long open streams get to end once the daemon shuts down. After that they are cut (hyper#4170: waiting for
+/// them can take for ever).
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// Connections that wait to be accepted.
+pub const BACKLOG: i32 = 1_024;
+
+/// Longest path of a Unix socket: `sun_path` less its final zero.
+#[cfg(target_os = "linux")]
+pub const SOCKET_PATH_MAX_BYTES: usize = 107;
+#[cfg(not(target_os = "linux"))]
+pub const SOCKET_PATH_MAX_BYTES: usize = 103;

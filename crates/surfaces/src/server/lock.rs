@@ -1,0 +1,68 @@
+//! The lock that makes a daemon the only one for its user. Held by being open, so that the kernel releases it however
+//! the daemon ends; the number inside is for people.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use domain::{Error, ErrorCode};
+
+use super::folder;
+
+/// Proof that no other daemon runs with the same lock file.
+#[derive(Debug)]
+pub struct DaemonLock {
+    path: PathBuf,
+    /// Never read: closing it releases the lock.
+    _file: File,
+}
+
+impl DaemonLock {
+    /// Takes the lock, or says which process has it (OBEY-1012). The folder is made 0700 where it is missing. The
+    /// file stays when the lock is released: removing it would let two daemons lock two different files.
+    pub fn acquire(path: &Path) -> Result<Self, Error> {
+        folder::private(folder::of(path), "the daemon's lock needs a folder of your own")?;
+        let failed = |error: &std::io::Error| {
+            let message = format!("cannot use the lock file {}: {}", path.display(), folder::plain(error));
+            Error::new(ErrorCode::ListenFailed, message)
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)
+            .map_err(|error| failed(&error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(already_running(path, &mut file)),
+            Err(TryLockError::Error(error)) => return Err(failed(&error)),
+        }
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .map_err(|error| failed(&error))?;
+        Ok(Self { path: path.to_owned(), _file: file })
+    }
+
+    /// Returns where the lock is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn already_running(path: &Path, file: &mut File) -> Error {
+    let mut text = String::new();
+    // Whoever holds the lock may not have written its number yet; then the message does without.
+    let _ = file.take(32).read_to_string(&mut text);
+    let who = match text.trim().parse::<u32>() {
+        Ok(pid) => format!("process {pid}"),
+        Err(_) => "another process".to_owned(),
+    };
+    Error::new(
+        ErrorCode::AlreadyRunning,
+        format!("a daemon already runs: {who} holds {}; use it, or stop it first", path.display()),
+    )
+}

@@ -1,0 +1,102 @@
+//! The one router of every listener: gRPC, reflection, health, and answers for paths nobody serves.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use domain::{Error, ErrorCode};
+use http::{HeaderMap, StatusCode, Uri, header};
+use serde_json::json;
+use tonic::Status;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+/// Returns the router around the given services, and the hand that says whether they serve.
+pub(super) async fn build(routes: Routes) -> Result<(axum::Router, Health), Error> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let services = services();
+    for service in &services {
+        reporter.set_service_status(service, ServingStatus::Serving).await;
+    }
+    let routes = routes
+        .add_service(health)
+        .add_service(reflection().build_v1().map_err(|error| broken(&error))?)
+        .add_service(reflection().build_v1alpha().map_err(|error| broken(&error))?);
+    // `Routes` answers unknown paths itself, as if everybody spoke gRPC.
+    let router = routes
+        .into_axum_router()
+        .reset_fallback()
+        .route("/health", get(healthy))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method);
+    Ok((router, Health { reporter, services }))
+}
+
+/// Says through `grpc.health.v1` whether the daemon serves.
+pub(super) struct Health {
+    reporter: HealthReporter,
+    services: Vec<String>,
+}
+
+impl Health {
+    /// Tells the watchers that the daemon is going.
+    pub(super) async fn not_serving(&self) {
+        self.reporter.set_service_status("", ServingStatus::NotServing).await;
+        for service in &self.services {
+            self.reporter.set_service_status(service, ServingStatus::NotServing).await;
+        }
+    }
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        // Each version would name only itself.
+        .include_reflection_service(false)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+}
+
+/// Returns the full names of the services we publish.
+fn services() -> Vec<String> {
+    use prost::Message;
+    let Ok(set) = prost_types::FileDescriptorSet::decode(wire::DESCRIPTORS) else { return Vec::new() };
+    let named = set.file.iter().flat_map(|file| {
+        file.service.iter().map(move |service| format!("{}.{}", file.package(), service.name()))
+    });
+    named.collect()
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorCode::ListenFailed, "the built-in interface descriptions are unreadable")
+        .with_detail(error.to_string())
+}
+
+async fn healthy() -> Json<serde_json::Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+async fn unknown(uri: Uri, headers: HeaderMap) -> Response {
+    let message = format!("nothing is served at {}", uri.path());
+    if is_grpc(&headers) {
+        return Status::unimplemented(message).into_http::<axum::body::Body>();
+    }
+    (StatusCode::NOT_FOUND, Json(json!({ "error": message }))).into_response()
+}
+
+async fn wrong_method(uri: Uri) -> Response {
+    let message = format!("{} is not served for this method", uri.path());
+    (StatusCode::METHOD_NOT_ALLOWED, Json(json!({ "error": message }))).into_response()
+}
+
+/// Whether a request speaks gRPC or gRPC-Web, by its content type.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
+        return false;
+    };
+    let Some(rest) = kind.strip_prefix("application/grpc") else { return false };
+    let rest = rest.strip_prefix("-web").unwrap_or(rest);
+    let rest = rest.strip_prefix("-text").unwrap_or(rest);
+    rest.is_empty() || rest.starts_with(['+', ';', ' '])
+}

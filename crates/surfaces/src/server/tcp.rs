@@ -1,0 +1,45 @@
+//! TCP addresses: loopback only, with errors that say which flag to change.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use domain::{Error, ErrorCode};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use super::{folder, limits};
+
+/// Binds an address; port 0 lets the system choose one.
+pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
+    if !address.ip().is_loopback() {
+        let message = format!(
+            "cannot listen on {address}: off-host listeners need TLS or a token, not available yet; \
+             give --listen a loopback address such as 127.0.0.1:{}",
+            address.port()
+        );
+        return Err(Error::new(ErrorCode::ListenFailed, message));
+    }
+    listen(address).map_err(|error| {
+        let problem = match error.kind() {
+            io::ErrorKind::AddrInUse => "another process listens there".to_owned(),
+            _ => folder::plain(&error),
+        };
+        Error::new(
+            ErrorCode::ListenFailed,
+            format!(
+                "cannot listen on {address}: {problem}; choose another port with --listen {}:PORT (0 takes a free one)",
+                if address.is_ipv6() { format!("[{}]", address.ip()) } else { address.ip().to_string() }
+            ),
+        )
+    })
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // Without this a restarted daemon could not bind while old connections linger in TIME_WAIT.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, limits::BACKLOG)?;
+    Ok(TcpListener::from(socket))
+}

@@ -1,0 +1,193 @@
+//! What clients see: gRPC and plain HTTP on one address, sockets and ports alike, and a server that goes in time.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::running::{Running, soon};
+
+fn serving(service: &str) -> HealthCheckRequest {
+    HealthCheckRequest { service: service.to_owned() }
+}
+
+#[tokio::test]
+async fn grpc_health_is_served_on_every_listener() {
+    let running = Running::start();
+    for channel in running.channels().await {
+        let mut health = HealthClient::new(channel);
+        for service in ["", "obey.local.v1.LocalDaemonService"] {
+            let answer = soon(health.check(serving(service))).await.unwrap().into_inner();
+            assert_eq!(answer.status(), ServingStatus::Serving, "{service}");
+        }
+        assert_eq!(soon(health.check(serving("no.Such"))).await.unwrap_err().code(), Code::NotFound);
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn both_reflection_versions_name_our_services() {
+    use tonic_reflection::pb::{v1, v1alpha};
+    let running = Running::start();
+    for channel in running.channels().await {
+        let mut client = v1::server_reflection_client::ServerReflectionClient::new(channel.clone());
+        let ask = v1::ServerReflectionRequest {
+            message_request: Some(v1::server_reflection_request::MessageRequest::ListServices(String::new())),
+            ..Default::default()
+        };
+        let answer = soon(client.server_reflection_info(tokio_stream::once(ask))).await.unwrap();
+        let first = soon(answer.into_inner().message()).await.unwrap().unwrap();
+        let text = format!("{first:?}");
+        assert!(text.contains("obey.local.v1.LocalDaemonService"), "{text}");
+        assert!(text.contains("grpc.health.v1.Health"), "{text}");
+
+        let mut client = v1alpha::server_reflection_client::ServerReflectionClient::new(channel);
+        let symbol = v1alpha::server_reflection_request::MessageRequest::FileContainingSymbol(
+            "obey.local.v1.LocalDaemonService".to_owned(),
+        );
+        let ask = v1alpha::ServerReflectionRequest { message_request: Some(symbol), ..Default::default() };
+        let answer = soon(client.server_reflection_info(tokio_stream::once(ask))).await.unwrap();
+        let first = soon(answer.into_inner().message()).await.unwrap().unwrap();
+        assert!(format!("{first:?}").contains("FileDescriptorResponse"));
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn plain_http_gets_json() {
+    let running = Running::start();
+    for answer in running.plain("GET /health HTTP/1.1\r\nhost: HOST\r\nconnection: close\r\n\r\n").await {
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(answer.contains("application/json") && answer.ends_with(r#"{"status":"ok"}"#), "{answer}");
+    }
+    for answer in running.plain("GET /nothing HTTP/1.1\r\nhost: HOST\r\nconnection: close\r\n\r\n").await {
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+        assert!(answer.ends_with(r#"{"error":"nothing is served at /nothing"}"#), "{answer}");
+    }
+    for answer in running.plain("DELETE /health HTTP/1.1\r\nhost: HOST\r\nconnection: close\r\n\r\n").await {
+        assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_unknown_method_is_unimplemented() {
+    let running = Running::start();
+    for channel in running.channels().await {
+        for path in ["/no.Such/Method", "/grpc.health.v1.Health/NoSuch"] {
+            let mut client = tonic::client::Grpc::new(channel.clone());
+            client.ready().await.unwrap();
+            let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckRequest>::default();
+            let request = tonic::Request::new(serving(""));
+            let path = http::uri::PathAndQuery::from_static(path);
+            let status = soon(client.unary(request, path, codec)).await.unwrap_err();
+            assert_eq!(status.code(), Code::Unimplemented);
+        }
+    }
+    running.stop().await;
+}
+
+/// Plays a health check as gRPC's C-core sends it to a Unix socket and returns the kind of the frame that answers it.
+async fn as_c_core(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> u8 {
+    // POST and http from the static table.
+    let mut fields = vec![0x83, 0x86];
+    for (name, value) in [
+        (":path", "/grpc.health.v1.Health/Check"),
+        (":authority", "run%2Fuser%2F1000%2Fobey%2Fdaemon.sock"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ] {
+        fields.extend(
+            [&[0x40, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat(),
+        );
+    }
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    bytes.extend([0, 0, fields.len() as u8, 1, 4, 0, 0, 0, 1]);
+    bytes.extend(fields);
+    bytes.extend([0, 0, 5, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+    stream.write_all(&bytes).await.unwrap();
+    loop {
+        let mut head = [0; 9];
+        soon(stream.read_exact(&mut head)).await.unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        soon(stream.read_exact(&mut payload)).await.unwrap();
+        if head[8] == 1 {
+            return head[3];
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_socket_path_as_authority_is_served_on_the_socket_only() {
+    const HEADERS: u8 = 1;
+    const RESET: u8 = 3;
+    let running = Running::start();
+    let unix = UnixStream::connect(&running.socket).await.unwrap();
+    assert_eq!(as_c_core(unix).await, HEADERS);
+    let tcp = TcpStream::connect(("127.0.0.1", running.port)).await.unwrap();
+    assert_eq!(as_c_core(tcp).await, RESET);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn open_streams_do_not_hold_the_shutdown() {
+    let running = Running::start();
+    let mut streams = Vec::new();
+    for channel in running.channels().await {
+        let mut watch = soon(HealthClient::new(channel).watch(serving(""))).await.unwrap().into_inner();
+        assert_eq!(soon(watch.message()).await.unwrap().unwrap().status(), ServingStatus::Serving);
+        streams.push(watch);
+    }
+    // A connection that says nothing and one that stops in the middle of a request.
+    let _silent = UnixStream::connect(&running.socket).await.unwrap();
+    let mut slow = TcpStream::connect(("127.0.0.1", running.port)).await.unwrap();
+    slow.write_all(b"GET /health HTT").await.unwrap();
+    let started = Instant::now();
+    running.stop().await;
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    for mut stream in streams {
+        // The watchers learn that the daemon goes; then the stream ends.
+        let last = soon(stream.message()).await.unwrap().unwrap();
+        assert_eq!(last.status(), ServingStatus::NotServing);
+        assert!(!matches!(soon(stream.message()).await, Ok(Some(_))));
+    }
+}
+
+#[tokio::test]
+async fn headers_above_the_limit_are_refused() {
+    let running = Running::start();
+    let huge = "x".repeat(20_000);
+    let request =
+        format!("GET /health HTTP/1.1\r\nhost: HOST\r\nx-huge: {huge}\r\nconnection: close\r\n\r\n");
+    for answer in running.plain(&request).await {
+        // A reset because of what we did not read may overtake the answer.
+        assert!(answer.starts_with("HTTP/1.1 431") || answer.is_empty(), "{answer}");
+    }
+    for channel in running.channels().await {
+        let mut request = tonic::Request::new(serving(""));
+        request.metadata_mut().insert("x-huge", huge.parse().unwrap());
+        assert!(soon(HealthClient::new(channel.clone()).check(request)).await.is_err());
+        // The connection lives on.
+        soon(HealthClient::new(channel).check(serving(""))).await.unwrap();
+    }
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_shows_nothing_is_dropped() {
+    for first in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /health HT"] {
+        let running = Running::start();
+        let mut stream = UnixStream::connect(&running.socket).await.unwrap();
+        stream.write_all(first.as_bytes()).await.unwrap();
+        // Time passes only while everybody waits, so this ends at the server's limit, not at the clock's.
+        let started = tokio::time::Instant::now();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        assert!(started.elapsed() < Duration::from_secs(25), "{first:?}: {:?}", started.elapsed());
+        running.stop().await;
+    }
+}

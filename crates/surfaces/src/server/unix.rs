@@ -1,0 +1,113 @@
+//! The Unix socket: a file of mode 0600 in a folder of mode 0700, replaced only when it is dead, removed only while it
+//! is ours. Knows nothing of what is said through it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use domain::{Error, ErrorCode};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::lock::DaemonLock;
+use super::{folder, limits};
+
+const REMEDY: &str = "choose another path with --socket";
+
+/// The file of a bound socket; removed on drop while it is still the one that was bound.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl SocketFile {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let Ok(found) = fs::symlink_metadata(&self.path) else { return };
+        if (found.dev(), found.ino()) == (self.device, self.inode) {
+            // Left behind it is merely stale: the next daemon replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Binds a socket. A file that is in the way is removed only if it is a socket nobody listens on; the lock proves that
+/// no other daemon of this user is just about to.
+pub(super) fn bind(path: &Path, _lock: &DaemonLock) -> Result<(UnixListener, SocketFile), Error> {
+    let length = path.as_os_str().len();
+    if length > limits::SOCKET_PATH_MAX_BYTES {
+        let message = format!(
+            "the socket path {} is {length} bytes long and the system allows {}; choose a shorter one with --socket",
+            path.display(),
+            limits::SOCKET_PATH_MAX_BYTES
+        );
+        return Err(Error::new(ErrorCode::ListenFailed, message));
+    }
+    folder::private(folder::of(path), REMEDY)?;
+    clear(path)?;
+    let listener = listen(path).map_err(|error| failed(path, &folder::plain(&error)))?;
+    let found = fs::symlink_metadata(path).map_err(|error| failed(path, &folder::plain(&error)))?;
+    let file = SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() };
+    Ok((listener, file))
+}
+
+/// The folder lets nobody else in, so the moment between bind and chmod is harmless; the umask, which belongs to the
+/// whole process, stays alone.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let ready = fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .and_then(|()| Ok(rustix::net::listen(&socket, limits::BACKLOG)?));
+    if let Err(error) = ready {
+        // Bound a moment ago by us, in a folder nobody else can write.
+        let _ = fs::remove_file(path);
+        return Err(error);
+    }
+    Ok(UnixListener::from(socket))
+}
+
+/// Removes a dead socket, and nothing else.
+fn clear(path: &Path) -> Result<(), Error> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(path, &folder::plain(&error))),
+    };
+    if !found.file_type().is_socket() {
+        return Err(failed(path, "something that is not a socket is there, and is left alone"));
+    }
+    if found.uid() != runtime::own_uid() {
+        return Err(failed(path, &format!("a socket of user {} is there", found.uid())));
+    }
+    if is_listening(path).map_err(|error| failed(path, &folder::plain(&error)))? {
+        return Err(failed(path, "another process listens there"));
+    }
+    fs::remove_file(path).map_err(|error| failed(path, &folder::plain(&error)))
+}
+
+/// Whether somebody listens. Never blocks: a full queue counts as somebody.
+fn is_listening(path: &Path) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT) => Ok(false),
+        Err(_) => Ok(true),
+    }
+}
+
+fn failed(path: &Path, problem: &str) -> Error {
+    Error::new(
+        ErrorCode::ListenFailed,
+        format!("cannot listen on the socket {}: {problem}; {REMEDY}", path.display()),
+    )
+}

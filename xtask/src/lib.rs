@@ -1,0 +1,3 @@
+//! Work on the tree itself: the rules that no compiler checks. Knows files and text; knows nothing of how obey runs.
+
+pub mod tidy;

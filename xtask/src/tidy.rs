@@ -1,0 +1,92 @@
+//! The rules of the tree, each a small function from files to breaches. `tests/tidy.rs` runs them all with the other
+//! tests, so that a broken rule is a failed test and not a remark in a review.
+
+pub mod conformance;
+pub mod errors;
+pub mod files;
+pub mod hygiene;
+pub mod imports;
+pub mod proto;
+pub mod rust;
+pub mod source;
+pub mod tree;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+pub use tree::{File, Tree};
+
+/// One place where a rule is broken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Breach {
+    pub rule: &'static str,
+    /// File, and line where one can be named.
+    pub place: String,
+    /// What is wrong and what to do about it.
+    pub remedy: String,
+}
+
+impl Breach {
+    pub fn new(rule: &'static str, place: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { rule, place: place.into(), remedy: remedy.into() }
+    }
+}
+
+/// What a look at the tree found.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub breaches: Vec<Breach>,
+    /// Worth knowing, not wrong.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for breach in &self.breaches {
+            writeln!(f, "{}: {} [{}]", breach.place, breach.remedy, breach.rule)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        match self.breaches.len() {
+            0 => writeln!(f, "tidy"),
+            1 => writeln!(f, "1 breach"),
+            count => writeln!(f, "{count} breaches"),
+        }
+    }
+}
+
+/// A file that may break a rule, and why. An entry that is no longer needed is a breach itself.
+pub type Allowed = (&'static str, &'static str);
+
+/// Holds a tree to every rule.
+pub fn check(root: &Path) -> Result<Report> {
+    let tree = Tree::read(root)?;
+    let packages = imports::packages(root)?;
+    let mut breaches = imports::edges(&packages);
+    breaches.extend(imports::third_party(&packages));
+    breaches.extend(files::headers(&tree));
+    breaches.extend(files::lengths(&tree, files::LONG_FILES));
+    breaches.extend(files::no_mod_files(&tree));
+    breaches.extend(source::no_async(&tree));
+    breaches.extend(source::surfaces_apart(&tree));
+    breaches.extend(source::processes(&tree, source::STARTS_PROCESSES));
+    breaches.extend(source::clocks(&tree));
+    breaches.extend(source::unfinished(&tree));
+    breaches.extend(errors::pages(&tree));
+    breaches.extend(hygiene::developer_paths(&tree, root));
+    breaches.extend(hygiene::lock_files(&tree));
+    breaches.extend(proto::contracts(&tree, proto::published(root).as_deref()));
+    let conformance = conformance::rows(&tree);
+    breaches.extend(conformance.breaches);
+    breaches.sort();
+    Ok(Report { breaches, notes: conformance.notes })
+}
+
+/// Returns the root of the workspace this was built from.
+pub fn workspace_root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}

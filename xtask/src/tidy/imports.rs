@@ -1,0 +1,193 @@
+//! Who may import whom: between our own crates, and of the third-party crates that mark a layer. The tables are the
+//! law of ARCHITECTURE.md; a new edge is a decision and gets a record in `docs/decisions/`.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::Breach;
+
+/// Our crates and which of our crates each may use, in tests too.
+const OURS: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("domain", &[]),
+    ("shim", &[]),
+    // The format of spool and frames lives in `shim`: docs/decisions/0002.
+    ("runtime", &["domain", "shim"]),
+    ("providers", &["domain", "runtime"]),
+    ("workbench", &["domain", "runtime"]),
+    ("surfaces", &["wire", "domain", "runtime", "workbench"]),
+    ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
+    ("e2e", &["wire"]),
+    ("xtask", &[]),
+];
+
+/// Crates that use these and nothing else.
+const CLOSED: &[(&str, &[&str])] = &[
+    // serde_json: tool inputs are JSON to their core, docs/decisions/0003.
+    ("domain", &["serde", "serde_json", "thiserror"]),
+    ("shim", &["libc", "crc32c"]),
+    ("wire", &["prost", "prost-types", "tonic", "tonic-prost", "serde", "protox", "tonic-prost-build"]),
+];
+
+/// Third-party crates that mark a layer, and who may use them. Others are free.
+const GUARDED: &[(&str, &[&str])] = &[
+    ("tokio", &["runtime", "providers", "workbench", "surfaces", "obey", "e2e"]),
+    ("tokio-stream", &["surfaces", "obey", "e2e"]),
+    ("rusqlite", &["runtime"]),
+    ("libc", &["shim", "runtime", "surfaces", "obey", "e2e"]),
+    ("nix", &["runtime"]),
+    ("reqwest", &["providers"]),
+    ("regex", &["workbench"]),
+    ("prost", &["wire", "surfaces", "obey", "e2e"]),
+    ("prost-types", &["wire", "surfaces", "obey", "e2e"]),
+    ("tonic", &["wire", "surfaces", "obey", "e2e"]),
+    ("tonic-prost", &["wire", "surfaces"]),
+    ("tonic-types", &["surfaces", "obey", "e2e"]),
+    ("tonic-health", &["surfaces", "e2e"]),
+    ("tonic-reflection", &["surfaces", "e2e"]),
+    ("tonic-web", &["surfaces"]),
+    ("axum", &["surfaces", "e2e"]),
+    ("tower", &["surfaces", "obey", "e2e"]),
+    ("hyper-util", &["surfaces", "obey", "e2e"]),
+    ("agent-client-protocol", &["surfaces"]),
+    ("clap", &["obey"]),
+    ("clap_complete", &["obey"]),
+    ("tracing-subscriber", &["obey"]),
+    ("anyhow", &["obey", "e2e", "xtask"]),
+];
+
+/// A package of the workspace.
+#[derive(Debug)]
+pub struct Package {
+    pub name: String,
+    pub dependencies: Vec<Dependency>,
+}
+
+/// What a package depends on.
+#[derive(Debug)]
+pub struct Dependency {
+    pub name: String,
+    /// A folder of this workspace.
+    pub ours: bool,
+    pub only_tests: bool,
+}
+
+/// Asks cargo for the packages of a workspace.
+pub fn packages(root: &Path) -> Result<Vec<Package>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root)
+        .output()
+        .context("cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    packages.iter().map(package).collect()
+}
+
+fn package(value: &Value) -> Result<Package> {
+    let name = value["name"].as_str().context("a package without a name")?.to_owned();
+    let dependencies = value["dependencies"].as_array().context("no dependencies")?;
+    let dependencies = dependencies.iter().map(|dependency| Dependency {
+        name: dependency["name"].as_str().unwrap_or_default().to_owned(),
+        ours: dependency["path"].is_string(),
+        only_tests: dependency["kind"] == "dev",
+    });
+    Ok(Package { name, dependencies: dependencies.collect() })
+}
+
+fn row<'a>(table: &'a [(&str, &[&'static str])], name: &str) -> Option<&'a [&'static str]> {
+    table.iter().find(|(crate_name, _)| *crate_name == name).map(|(_, allowed)| *allowed)
+}
+
+/// Edges between our own crates.
+pub fn edges(packages: &[Package]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for package in packages {
+        let Some(allowed) = row(OURS, &package.name) else {
+            let remedy = "is not in the table of crates; say what it may import";
+            breaches.push(Breach::new("imports", &package.name, remedy));
+            continue;
+        };
+        for dependency in package.dependencies.iter().filter(|dependency| dependency.ours) {
+            if !allowed.contains(&dependency.name.as_str()) {
+                let remedy = format!("must not depend on {}", dependency.name);
+                breaches.push(Breach::new("imports", &package.name, remedy));
+            }
+        }
+    }
+    breaches
+}
+
+/// Third-party crates that mark a layer. Tests may use what they like.
+pub fn third_party(packages: &[Package]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for package in packages {
+        let theirs = |dependency: &&Dependency| !dependency.ours && !dependency.only_tests;
+        for dependency in package.dependencies.iter().filter(theirs) {
+            let name = dependency.name.as_str();
+            let allowed = match row(CLOSED, &package.name) {
+                Some(closed) => closed.contains(&name),
+                None => row(GUARDED, name).is_none_or(|users| users.contains(&package.name.as_str())),
+            };
+            if !allowed {
+                let remedy = format!("must not depend on {name}");
+                breaches.push(Breach::new("third-party", &package.name, remedy));
+            }
+        }
+    }
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uses(name: &str, dependencies: &[(&str, bool, bool)]) -> Vec<Package> {
+        let dependencies = dependencies.iter().map(|(name, ours, only_tests)| Dependency {
+            name: (*name).to_owned(),
+            ours: *ours,
+            only_tests: *only_tests,
+        });
+        vec![Package { name: name.to_owned(), dependencies: dependencies.collect() }]
+    }
+
+    #[test]
+    fn an_edge_outside_of_the_table_is_found() {
+        assert_eq!(edges(&uses("runtime", &[("domain", true, false), ("shim", true, false)])), []);
+        let found = edges(&uses("surfaces", &[("providers", true, false)]));
+        assert_eq!(found, [Breach::new("imports", "surfaces", "must not depend on providers")]);
+        assert_eq!(edges(&uses("domain", &[("runtime", true, true)])).len(), 1, "in tests too");
+        assert_eq!(edges(&uses("newcomer", &[])).len(), 1);
+    }
+
+    #[test]
+    fn a_guarded_crate_in_the_wrong_layer_is_found() {
+        assert_eq!(third_party(&uses("runtime", &[("tokio", false, false), ("ulid", false, false)])), []);
+        assert_eq!(third_party(&uses("providers", &[("rusqlite", false, false)])).len(), 1);
+        assert_eq!(third_party(&uses("runtime", &[("anyhow", false, false)])).len(), 1);
+        assert_eq!(third_party(&uses("runtime", &[("clap", false, true)])), [], "tests are free");
+    }
+
+    #[test]
+    fn a_closed_crate_takes_nothing_new() {
+        assert_eq!(third_party(&uses("domain", &[("serde", false, false)])), []);
+        assert_eq!(third_party(&uses("domain", &[("ulid", false, false)])).len(), 1);
+        assert_eq!(third_party(&uses("shim", &[("serde", false, false)])).len(), 1);
+    }
+
+    #[test]
+    fn cargo_names_the_packages_of_this_workspace() {
+        let packages = packages(&crate::tidy::workspace_root()).unwrap();
+        let domain = packages.iter().find(|package| package.name == "domain").unwrap();
+        assert!(domain.dependencies.iter().any(|dependency| dependency.name == "serde" && !dependency.ours));
+        let runtime = packages.iter().find(|package| package.name == "runtime").unwrap();
+        assert!(runtime.dependencies.iter().any(|dependency| dependency.name == "domain" && dependency.ours));
+    }
+}

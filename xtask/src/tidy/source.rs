@@ -1,0 +1,214 @@
+//! What may stand in which source file: waiting, starting processes, reading clocks, seeing another surface, and
+//! marks of unfinished work.
+
+use std::collections::BTreeSet;
+
+use super::rust::{has_word, lines_with_word};
+use super::{Allowed, Breach, File, Tree};
+
+/// Files outside of `runtime::process`, the shim and the tests that may start a process.
+pub const STARTS_PROCESSES: &[Allowed] = &[
+    ("crates/obey/src/autostart.rs", "a client starts the daemon itself, which nobody supervises"),
+    ("crates/obey/src/commands/doctor.rs", "asks an agent's program for its version, in the client"),
+    (
+        "crates/providers/src/scripted/agent.rs",
+        "the scripted agent is a program of its own and leaves children behind on purpose",
+    ),
+    ("xtask/src/tidy/imports.rs", "asks cargo for the packages; never part of the daemon"),
+];
+
+/// The rules and the translators are pure: nothing in them waits.
+pub fn no_async(tree: &Tree) -> Vec<Breach> {
+    let pure = |file: &&File| {
+        file.path.starts_with("crates/domain/")
+            || matches!(file.name(), "from_wire.rs" | "to_wire.rs" | "translate.rs")
+    };
+    let mut breaches = Vec::new();
+    for file in tree.rust().filter(pure) {
+        for (at, line) in file.code().lines().enumerate() {
+            if has_word(line, "async") || has_word(line, "await") {
+                let remedy = "rules and translators are pure; wait in the caller";
+                breaches.push(Breach::new("pure", file.at(at), remedy));
+            }
+        }
+    }
+    breaches
+}
+
+/// The folders of `surfaces` that speak a protocol.
+fn surfaces(tree: &Tree) -> BTreeSet<&str> {
+    let speaks = |name: &str| matches!(name, "service.rs" | "from_wire.rs" | "to_wire.rs");
+    tree.below(SURFACES)
+        .filter(|file| speaks(file.name()))
+        .filter_map(|file| file.path[SURFACES.len()..].split_once('/').map(|(folder, _)| folder))
+        .collect()
+}
+
+const SURFACES: &str = "crates/surfaces/src/";
+
+/// One surface never sees another; what they share stands beside their folders.
+pub fn surfaces_apart(tree: &Tree) -> Vec<Breach> {
+    let surfaces = surfaces(tree);
+    let mut breaches = Vec::new();
+    for file in tree.below(SURFACES).filter(|file| file.extension() == "rs") {
+        let inside = file.path[SURFACES.len()..].split(['/', '.']).next().unwrap_or_default();
+        if !surfaces.contains(inside) {
+            continue;
+        }
+        for (at, line) in file.code().lines().enumerate() {
+            for other in surfaces.iter().filter(|other| **other != inside) {
+                if has_word(line, &format!("crate::{other}")) {
+                    let remedy = format!("surface {inside} must not see surface {other}");
+                    breaches.push(Breach::new("surfaces", file.at(at), remedy));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// Processes are started in one place, where they get a group and are reaped.
+pub fn processes(tree: &Tree, allowed: &[Allowed]) -> Vec<Breach> {
+    let home =
+        |path: &str| path.starts_with("crates/runtime/src/process") || path.starts_with("crates/shim/");
+    let starts = |file: &File| {
+        file.code().lines().position(|line| line.contains("Command::new(") && !line.contains("clap::"))
+    };
+    let mut breaches = Vec::new();
+    for file in tree.rust().filter(|file| !home(&file.path) && !file.is_test()) {
+        if let Some(at) = starts(file)
+            && !allowed.iter().any(|(path, _)| *path == file.path)
+        {
+            let remedy = "processes are started by runtime::process; or list the file with a reason";
+            breaches.push(Breach::new("processes", file.at(at), remedy));
+        }
+    }
+    for file in allowed.iter().filter_map(|(path, _)| tree.get(path)) {
+        if starts(file).is_none() {
+            breaches.push(Breach::new(
+                "processes",
+                &file.path,
+                "starts nothing; take it off STARTS_PROCESSES",
+            ));
+        }
+    }
+    breaches
+}
+
+/// The wall clock is read in files called `clock.rs`.
+pub fn clocks(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for file in tree.rust().filter(|file| file.name() != "clock.rs" && !file.is_test()) {
+        for (at, line) in file.code().lines().enumerate() {
+            if line.contains("SystemTime::now") {
+                breaches.push(Breach::new("clock", file.at(at), "take the time from a clock.rs"));
+            }
+        }
+    }
+    breaches
+}
+
+/// Nothing unfinished is merged.
+pub fn unfinished(tree: &Tree) -> Vec<Breach> {
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME")];
+    let holes = ["todo!", "unimplemented!", "#[ignore"];
+    let source = |file: &&File| {
+        matches!(
+            file.extension(),
+            "rs" | "py" | "sh" | "js" | "ts" | "html" | "css" | "sql" | "toml" | "proto"
+        ) || file.name() == "Makefile"
+    };
+    let mut breaches = Vec::new();
+    for file in tree.files.iter().filter(source) {
+        let remedy = "finish it, or open an issue and leave no mark";
+        for mark in marks {
+            breaches.extend(
+                lines_with_word(&file.text, mark).map(|at| Breach::new("unfinished", file.at(at), remedy)),
+            );
+        }
+        if file.extension() == "rs" {
+            for (at, line) in file.code().lines().enumerate() {
+                if holes.iter().any(|hole| line.contains(hole)) {
+                    breaches.push(Breach::new("unfinished", file.at(at), remedy));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(breaches: Vec<Breach>) -> Vec<String> {
+        breaches.into_iter().map(|breach| breach.place).collect()
+    }
+
+    #[test]
+    fn waiting_in_a_rule_or_a_translator_is_found() {
+        let tree = Tree::of(&[
+            ("crates/domain/src/a.rs", "// async\nasync fn f() {}"),
+            ("crates/surfaces/src/obey/to_wire.rs", "fn f() { x.await }"),
+            ("crates/surfaces/src/obey/service.rs", "async fn f() { x.await }"),
+            ("crates/providers/src/claude_code/translate.rs", "fn f() { \"await\" }"),
+        ]);
+        assert_eq!(
+            places(no_async(&tree)),
+            ["crates/domain/src/a.rs:2", "crates/surfaces/src/obey/to_wire.rs:1"]
+        );
+    }
+
+    #[test]
+    fn a_surface_that_sees_another_is_found() {
+        let tree = Tree::of(&[
+            ("crates/surfaces/src/obey.rs", "use crate::roz::service;"),
+            ("crates/surfaces/src/obey/service.rs", "use crate::obey::to_wire;\nuse crate::pump;"),
+            ("crates/surfaces/src/roz/to_wire.rs", "fn f() { crate::obey::to_wire::x() }"),
+            ("crates/surfaces/src/lib.rs", "use crate::roz; use crate::obey;"),
+        ]);
+        assert_eq!(
+            places(surfaces_apart(&tree)),
+            ["crates/surfaces/src/obey.rs:1", "crates/surfaces/src/roz/to_wire.rs:1"]
+        );
+    }
+
+    #[test]
+    fn a_process_started_elsewhere_is_found() {
+        let start = "fn f() { Command::new(\"x\") }";
+        let tree = Tree::of(&[
+            ("crates/runtime/src/process/unix.rs", start),
+            ("crates/runtime/src/process.rs", start),
+            ("crates/shim/src/launch.rs", start),
+            ("crates/providers/src/codex.rs", start),
+            ("crates/obey/src/client.rs", start),
+            ("e2e/src/daemon.rs", start),
+        ]);
+        assert_eq!(
+            places(processes(&tree, &[("crates/obey/src/client.rs", "starts the daemon")])),
+            ["crates/providers/src/codex.rs:1"]
+        );
+        let tree = Tree::of(&[("calm.rs", "fn f() {}")]);
+        assert_eq!(places(processes(&tree, &[("calm.rs", "x")])), ["calm.rs"]);
+    }
+
+    #[test]
+    fn a_clock_read_elsewhere_is_found() {
+        let read = "let now = SystemTime::now();";
+        let tree = Tree::of(&[("crates/runtime/src/clock.rs", read), ("crates/runtime/src/store.rs", read)]);
+        assert_eq!(places(clocks(&tree)), ["crates/runtime/src/store.rs:1"]);
+    }
+
+    #[test]
+    fn marks_of_unfinished_work_are_found() {
+        let mark = concat!("// TO", "DO: later");
+        let tree = Tree::of(&[
+            ("a.rs", mark),
+            ("b.rs", "fn f() { todo!() }\n#[ignore = \"slow\"]\nfn g() { \"unimplemented!\" }"),
+            ("c.py", concat!("# FIX", "ME")),
+            ("d.md", mark),
+            ("e.rs", "struct Todo; // todos, TODOS"),
+        ]);
+        assert_eq!(places(unfinished(&tree)), ["a.rs:1", "b.rs:1", "b.rs:2", "c.py:1"]);
+    }
+}
