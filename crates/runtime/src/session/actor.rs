@@ -95,7 +95,7 @@ impl Actor {
             Beginning::Recover => self.recover(&mark).await,
             Beginning::Broken(message) => {
                 self.recover(&mark).await;
-                self.take(Input::Agent(AgentEvent::Broken { message })).await;
+                self.take(Input::Agent(AgentEvent::Broken { code: None, message })).await;
             }
         }
         loop {
@@ -397,7 +397,7 @@ impl Actor {
                 }
                 After::Tell(input) => {
                     if let Err(error) = link::tell_in_process(&mut self.agent, input) {
-                        Box::pin(self.take(Input::Agent(AgentEvent::Broken { message: error.message })))
+                        Box::pin(self.take(Input::Agent(AgentEvent::Broken { code: None, message: error.message })))
                             .await;
                     }
                 }

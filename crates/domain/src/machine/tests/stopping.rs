@@ -1,6 +1,7 @@
 //! Stopping: at once, gracefully, by force, twice; and agents that end by themselves.
 
 use super::script::{after, check};
+use crate::error::ErrorCode;
 use crate::session::Status;
 
 #[test]
@@ -246,4 +247,11 @@ fn an_agent_that_breaks_during_a_stop_does_not_turn_it_into_a_failure() {
 fn an_agent_that_breaks_at_start_fails_the_creation() {
     let session = after("given starting\nagent broken not logged in\nexit signal 9");
     assert_eq!(session.state().error, "OBEY-2004: not logged in");
+}
+
+#[test]
+fn an_agent_that_knows_why_it_cannot_start_says_so() {
+    let session = after("given starting\nagent broken OBEY-2003 no model x\nexit signal 9");
+    assert_eq!(session.state().error, "OBEY-2003: no model x");
+    assert_eq!(session.state().error_code, Some(ErrorCode::ModelUnsupported));
 }
