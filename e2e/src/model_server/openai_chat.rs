@@ -38,7 +38,7 @@ async fn completions(
     let step = step_name(&request.body, &choice);
     match begin(&shared, request, purpose, choice, &step) {
         Ok(begun) => respond(shared, begun),
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
 

@@ -44,7 +44,7 @@ async fn responses(
     let step = conversation::step_name(&request.body, &choice);
     match begin(&shared, request, purpose, choice, &step) {
         Ok(begun) => respond(shared, begun),
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn begin(
     purpose: Purpose,
     choice: Choice,
     step: &str,
-) -> Result<Begun, Response> {
+) -> Result<Begun, Box<Response>> {
     request.purpose = purpose;
     request.key = choice.key;
     request.step = choice.step;
@@ -89,7 +89,7 @@ pub(super) fn begin(
         .map_err(|mistake| refuse(shared, index, &Refusal::new(400, format!("bad script: {mistake}"))))?;
     let attempt = shared.ledger.attempt(step.to_owned());
     match refusal(&reply, attempt, body["stream"] == json!(true)) {
-        Some(refusal) => Err(refuse(shared, index, &refusal)),
+        Some(refusal) => Err(Box::new(refuse(shared, index, &refusal))),
         None => Ok(Begun { request: index, attempt, body, reply }),
     }
 }

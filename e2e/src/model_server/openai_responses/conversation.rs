@@ -52,6 +52,11 @@ pub(super) fn entries(body: &Value) -> Vec<Entry> {
         if is_message(item, "user") {
             in_reply = false;
             entries.extend(texts(item).into_iter().filter_map(prompt).map(Entry::Prompt));
+        } else if kind(item) == "agent_message" {
+            // How a sub-agent is told its task; the messages back to its parent have no script.
+            in_reply = false;
+            let scripts = texts(item).into_iter().filter(|text| text.contains("SCRIPT:"));
+            entries.extend(scripts.filter_map(prompt).map(Entry::Prompt));
         } else if is_output(item) {
             in_reply = false;
         } else if is_of_model(item) {
@@ -98,7 +103,10 @@ fn is_of_model(item: &Value) -> bool {
 fn texts(message: &Value) -> Vec<&str> {
     match &message["content"] {
         Value::String(text) => vec![text],
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        Value::Array(parts) => {
+            let texts = parts.iter().flat_map(|part| [&part["text"], &part["encrypted_content"]]);
+            texts.filter_map(Value::as_str).collect()
+        }
         _ => Vec::new(),
     }
 }
