@@ -2,6 +2,7 @@
 
 mod claude_driver;
 mod faults;
+mod local;
 mod python_client;
 mod real_claude_direct;
 mod sessions;

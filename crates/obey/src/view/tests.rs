@@ -20,9 +20,10 @@ fn shown(global: &Global, events: &[(&str, Value)]) -> (String, String) {
     for (name, fields) in events {
         view.show(&mut output, &event(name, fields.clone())).unwrap();
     }
-    let err =
-        err.text().split(' ').map(|word| if word.ends_with("ms") { "0ms" } else { word }).collect::<Vec<_>>();
-    (out.text(), err.join(" "))
+    let told = err.text();
+    let words: Vec<&str> =
+        told.split(' ').map(|word| if word.ends_with("ms") { "0ms" } else { word }).collect();
+    (out.text(), words.join(" "))
 }
 
 fn turn() -> Vec<(&'static str, Value)> {
@@ -87,4 +88,14 @@ fn json_is_one_event_per_line() {
     let (out, err) = shown(&global, &[("text_delta", json!({"text": "x"}))]);
     assert_eq!(out, "{\"seq\":0,\"at\":\"\",\"type\":\"text_delta\",\"text\":\"x\"}\n");
     assert_eq!(err, "");
+}
+
+#[test]
+fn a_notice_does_not_break_words_in_a_pipe() {
+    let notice = ("notice", json!({"level": "warning", "message": "trying again"}));
+    let piece = |text: &str| ("text_delta", json!({"text": text}));
+    let (out, err) =
+        shown(&Global::default(), &[piece("one "), notice, piece("two"), ended("completed", "")]);
+    assert_eq!(out, "one two\n");
+    assert!(err.starts_with("notice: trying again\n"), "{err}");
 }
