@@ -37,7 +37,7 @@ pub(super) fn open(memory: &mut Memory, wire: &mut Vec<u8>) {
 }
 
 /// Begins a conversation, or takes up the one that was. Everything a mode means is told again when one is taken up:
-/// the agent forgets the sandbox of a conversation.
+/// the agent does not always keep the sandbox of a conversation, and the mode may have changed since.
 pub(super) fn begin_thread(memory: &mut Memory, settings: &Settings, wire: &mut Vec<u8>) {
     let stance = Stance::of(memory.mode, settings);
     let mut params = json!({
