@@ -17,6 +17,9 @@ use tokio::sync::oneshot;
 use crate::deadline::within;
 
 mod anthropic;
+mod exchange;
+mod openai_chat;
+mod openai_responses;
 mod play;
 mod record;
 mod script;
@@ -100,6 +103,11 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
+    /// What agents that speak OpenAI's APIs must be given.
+    pub fn openai_base_url(&self) -> String {
+        format!("{}/v1", self.base_url())
+    }
+
     /// Every request so far, in order of arrival.
     pub fn requests(&self) -> Vec<Request> {
         self.ledger.read(|inner| inner.requests.clone())
@@ -176,7 +184,11 @@ fn describe(request: &Request) -> String {
 
 /// One set of routes per API. Each API joins as a sibling of `anthropic` with its own paths.
 fn router(shared: Shared) -> Router {
-    anthropic::routes().with_state(shared).layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
+    anthropic::routes()
+        .merge(openai_responses::routes())
+        .merge(openai_chat::routes())
+        .with_state(shared)
+        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
 }
 
 async fn serve(listener: TcpListener, router: Router) {

@@ -46,6 +46,12 @@ pub fn claude() -> Result<Option<PathBuf>> {
     fetched("npm/node_modules/@anthropic-ai/claude-code-linux-x64/claude", "the real claude")
 }
 
+/// The real Codex, without the script that npm puts before it; `None` as for [`claude`].
+pub fn codex() -> Result<Option<PathBuf>> {
+    let program = "npm/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex";
+    fetched(program, "the real codex")
+}
+
 /// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].
 pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;

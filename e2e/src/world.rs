@@ -43,6 +43,44 @@ impl World {
         tools::claude()?.map(|claude| World::with_path(claude.parent())).transpose()
     }
 
+    /// A world in which the real `codex` is first on PATH and configured for this world's model; `None` as for
+    /// [`World::with_claude`].
+    pub fn with_codex() -> Result<Option<World>> {
+        let Some(codex) = tools::codex()? else { return Ok(None) };
+        let world = World::with_path(codex.parent())?;
+        world.configure_codex("")?;
+        world.set_env("OPENAI_API_KEY", "dummy");
+        Ok(Some(world))
+    }
+
+    /// Writes the Codex configuration of this world, with some lines of the test's own before the first table.
+    pub fn configure_codex(&self, lines: &str) -> Result<()> {
+        let home = self.path("home/.codex");
+        fs::create_dir_all(&home)?;
+        let url = self.model().openai_base_url();
+        let config = format!(
+            r#"model = "gpt-5.5"
+model_provider = "scripted"
+sandbox_mode = "workspace-write"
+{lines}
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+supports_websockets = false
+[features]
+# They would be looked for on the network.
+plugins = false
+[analytics]
+enabled = false
+"#
+        );
+        Ok(fs::write(home.join("config.toml"), config)?)
+    }
+
     fn with_path(agent: Option<&Path>) -> Result<World> {
         let inner = Inner {
             root: short_folder()?,

@@ -43,6 +43,7 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
         providers: providers::all(&providers::Options {
             obey_exe: own_program()?,
             claude_binary: options.config.claude_code.binary.clone(),
+            ..providers::Options::default()
         }),
         agents_dir: options.data_dir.join("agents"),
         shim_program: own_program()?,

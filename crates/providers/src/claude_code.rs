@@ -73,8 +73,8 @@ impl Provider for ClaudeCode {
         let settings = Settings::read(&request.spec.provider_config)?;
         let environment = launch::environment(request);
         let path = crate::program::variable(&environment, "PATH");
-        let untrusted = launch::untrusted_dir(request.spec, &environment);
-        let program = launch::program(self.binary.as_deref(), path, untrusted)?;
+        let untrusted = crate::program::untrusted_dir(request.spec, &environment);
+        let program = launch::PROGRAM.locate(self.binary.as_deref(), path, untrusted)?;
         let (name, exists) = launch::conversation(request);
         let args = launch::arguments(&settings, request.state, &name, exists);
         let memory = launch::memory(request, &name);
@@ -93,7 +93,7 @@ impl Provider for ClaudeCode {
 
     fn availability(&self) -> Availability {
         let path = std::env::var_os("PATH");
-        match launch::program(self.binary.as_deref(), path.as_deref(), None) {
+        match launch::PROGRAM.locate(self.binary.as_deref(), path.as_deref(), None) {
             Ok(program) => {
                 let version = installed_version(&program);
                 Availability::Installed { program, version }

@@ -2,11 +2,13 @@
 //! `domain` and back; nothing here keeps sessions or knows a protocol we serve.
 
 pub mod claude_code;
+pub mod codex;
 pub mod scripted;
 
 mod base64;
 mod config;
 mod limits;
+mod look;
 mod near;
 mod program;
 mod text;
@@ -24,12 +26,15 @@ pub struct Options {
     pub obey_exe: PathBuf,
     /// Claude Code's program; absent: `claude` on the agent's `PATH`.
     pub claude_binary: Option<PathBuf>,
+    /// Codex's program; absent: `codex` on the agent's `PATH`.
+    pub codex_binary: Option<PathBuf>,
 }
 
 /// Returns every provider of this build.
 pub fn all(options: &Options) -> Providers {
     Providers::new(vec![
         Arc::new(claude_code::ClaudeCode::new(options.claude_binary.clone())),
+        Arc::new(codex::Codex::new(options.codex_binary.clone())),
         Arc::new(scripted::Scripted::new(options.obey_exe.clone())),
     ])
 }

@@ -46,3 +46,19 @@ pub(crate) const SCRIPTED_CHILD_LIFE: Duration = Duration::from_secs(600);
 /// Largest script step in bytes of output (`long_line`) and lines (`flood`); more is a typing mistake.
 pub(crate) const SCRIPTED_LINE_MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 pub(crate) const SCRIPTED_FLOOD_MAX_LINES: u64 = 100_000_000;
+
+/// Longest name of a model, and names of models a codec remembers; Codex lists about a dozen.
+pub(crate) const MODEL_NAME_MAX_CHARS: usize = 128;
+pub(crate) const MODELS_MAX: usize = 200;
+
+/// Requests of an agent a codec remembers until they are answered; the rules let no more wait.
+pub(crate) const ASKS_MAX: usize = 256;
+
+/// Sub-agents a codec remembers. Codex runs at most six at once; the oldest is forgotten.
+pub(crate) const WORKERS_MAX: usize = 32;
+
+/// Files of one change that are named where it is asked about; the call itself has them all.
+pub(crate) const CHANGES_MAX: usize = 50;
+
+/// Longest plan that is put before a person as a whole.
+pub(crate) const PLAN_MAX_CHARS: usize = 20_000;

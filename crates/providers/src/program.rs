@@ -5,6 +5,52 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use domain::{Error, ErrorCode, SessionSpec};
+
+/// A program to be found, and what to say when it is not.
+pub(crate) struct Wanted {
+    /// Its name on a `PATH`.
+    pub(crate) name: &'static str,
+    /// What people call it.
+    pub(crate) title: &'static str,
+    /// What to install or set.
+    pub(crate) remedy: &'static str,
+}
+
+impl Wanted {
+    /// Returns the program: the configured one, or the first on the agent's `PATH`.
+    pub(crate) fn locate(
+        &self,
+        configured: Option<&Path>,
+        path: Option<&OsStr>,
+        working_dir: Option<&Path>,
+    ) -> Result<PathBuf, Error> {
+        let Wanted { name, title, remedy } = self;
+        let failed = |message: String| Error::new(ErrorCode::CreateFailed, message);
+        match configured {
+            Some(program) if program.is_absolute() && is_executable(program) => Ok(program.to_owned()),
+            Some(program) => Err(failed(format!(
+                "{} is configured as {title} but cannot be run; {remedy}",
+                program.display()
+            ))),
+            None => path
+                .and_then(|path| find(name, path, working_dir))
+                .ok_or_else(|| failed(format!("{name} is not on the agent's PATH; {remedy}"))),
+        }
+    }
+}
+
+/// Returns the working directory, unless it holds the home folder: then it is no repository that could bring a
+/// program of its own, and the user's own programs lie within it.
+pub(crate) fn untrusted_dir<'a>(
+    spec: &'a SessionSpec,
+    environment: &[(OsString, OsString)],
+) -> Option<&'a Path> {
+    let home = variable(environment, "HOME").map(Path::new);
+    let dir = spec.working_dir.as_path();
+    if home.is_some_and(|home| home.starts_with(dir)) { None } else { Some(dir) }
+}
+
 /// Returns a variable of an agent's environment; the last one wins, as it does for a program.
 pub(crate) fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())

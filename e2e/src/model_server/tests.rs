@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// One HTTP exchange on a connection of its own; returns head and body as they came, chunk framing included.
-fn exchange(server: &ModelServer, method: &str, path: &str, body: &str) -> (String, String) {
+pub(super) fn exchange(server: &ModelServer, method: &str, path: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let length = body.len();
     write!(
@@ -30,7 +30,7 @@ fn ask(server: &ModelServer, prompt: &str, stream: bool) -> (String, String) {
     exchange(server, "POST", "/v1/messages?beta=true", &body.to_string())
 }
 
-fn events(body: &str) -> Vec<Value> {
+pub(super) fn events(body: &str) -> Vec<Value> {
     body.lines()
         .filter_map(|line| line.strip_prefix("data: "))
         .map(|l| serde_json::from_str(l).unwrap())

@@ -3,9 +3,11 @@
 #![allow(clippy::print_stdout, reason = "tests say what they skip and which seed they use")]
 
 mod claude_driver;
+mod codex_driver;
 mod faults;
 mod local;
 mod python_client;
 mod real_claude_direct;
+mod real_codex_direct;
 mod sessions;
 mod stage;

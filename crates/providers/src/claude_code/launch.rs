@@ -4,18 +4,22 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use domain::{Error, ErrorCode, SessionSpec, State};
+use domain::State;
 use runtime::provider::LaunchRequest;
 
 use super::memory::Memory;
 use super::settings::Settings;
 use super::{encode, models, uuid};
 use crate::limits;
-use crate::program::{find, is_executable, variable};
+use crate::program::{Wanted, variable};
 
-/// What to tell somebody who has no Claude Code.
-pub(super) const REMEDY: &str = "install Claude Code with `npm install -g @anthropic-ai/claude-code`, \
-     or name its program in obey's configuration";
+/// The program, and what to tell somebody who has no Claude Code.
+pub(super) const PROGRAM: Wanted = Wanted {
+    name: "claude",
+    title: "Claude Code",
+    remedy: "install Claude Code with `npm install -g @anthropic-ai/claude-code`, \
+             or name its program in obey's configuration",
+};
 
 /// What one Claude Code leaves in the environment of its children. An agent that finds it believes that it runs
 /// inside another, whose socket and session these name.
@@ -35,36 +39,6 @@ const PARENT_MARKS: [&str; 14] = [
     "CLAUDE_PID",
     "CLAUDE_PROJECT_DIR",
 ];
-
-/// Returns the program: the configured one, or the first on the agent's `PATH`.
-pub(super) fn program(
-    configured: Option<&Path>,
-    path: Option<&OsStr>,
-    working_dir: Option<&Path>,
-) -> Result<PathBuf, Error> {
-    let failed = |message: String| Error::new(ErrorCode::CreateFailed, message);
-    match configured {
-        Some(program) if program.is_absolute() && is_executable(program) => Ok(program.to_owned()),
-        Some(program) => Err(failed(format!(
-            "{} is configured as Claude Code but cannot be run; {REMEDY}",
-            program.display()
-        ))),
-        None => path
-            .and_then(|path| find("claude", path, working_dir))
-            .ok_or_else(|| failed(format!("claude is not on the agent's PATH; {REMEDY}"))),
-    }
-}
-
-/// Returns the working directory, unless it holds the home folder: then it is no repository that could bring a
-/// program of its own, and the user's own programs lie within it.
-pub(super) fn untrusted_dir<'a>(
-    spec: &'a SessionSpec,
-    environment: &[(OsString, OsString)],
-) -> Option<&'a Path> {
-    let home = variable(environment, "HOME").map(Path::new);
-    let dir = spec.working_dir.as_path();
-    if home.is_some_and(|home| home.starts_with(dir)) { None } else { Some(dir) }
-}
 
 /// Returns the name of the conversation and whether the agent has it already.
 pub(super) fn conversation(request: &LaunchRequest<'_>) -> (String, bool) {

@@ -18,8 +18,7 @@ use std::path::PathBuf;
 use domain::Error;
 use serde_json::{Map, Value};
 
-use crate::config::{check_keys, check_permission_mode, flag, invalid, number};
-use crate::limits;
+use crate::config::{argument, check_keys, check_permission_mode, directories, flag, mcp_servers, number};
 
 pub(super) const KEYS: [&str; 8] = [
     "permission_mode",
@@ -55,73 +54,11 @@ impl Settings {
             allowed_tools: argument(config, "allowed_tools")?,
             disallowed_tools: argument(config, "disallowed_tools")?,
             max_turns: number(config, "max_turns", 1..=10_000)?,
-            add_dirs: add_dirs(config)?,
+            add_dirs: directories(config, "add_dirs")?,
             mcp_servers: mcp_servers(config)?,
             strict_mcp: flag(config, "strict_mcp")?,
         })
     }
-}
-
-/// Reads a value that becomes part of one command line argument.
-fn argument(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
-    let value = config.get(key).map(|value| value.trim()).unwrap_or_default();
-    if value.contains('\0') {
-        return Err(invalid(key, "must not contain NUL"));
-    }
-    if value.len() > limits::ARGUMENT_MAX_BYTES {
-        return Err(invalid(key, format_args!("is longer than {} bytes", limits::ARGUMENT_MAX_BYTES)));
-    }
-    Ok(value.to_owned())
-}
-
-fn add_dirs(config: &BTreeMap<String, String>) -> Result<Vec<PathBuf>, Error> {
-    const KEY: &str = "add_dirs";
-    let value = argument(config, KEY)?;
-    let paths: Vec<String> = if value.starts_with('[') {
-        serde_json::from_str(&value)
-            .map_err(|error| invalid(KEY, format_args!("is not a JSON list of paths: {error}")))?
-    } else if value.is_empty() {
-        Vec::new()
-    } else {
-        vec![value]
-    };
-    let dirs: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
-    match dirs.iter().find(|dir| !dir.is_absolute() || dir.as_os_str().as_encoded_bytes().contains(&0)) {
-        Some(dir) => Err(invalid(KEY, format_args!("{} is not an absolute path", dir.display()))),
-        None => Ok(dirs),
-    }
-}
-
-fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<String, Value>, Error> {
-    const KEY: &str = "mcp_servers";
-    let Some(text) = config.get(KEY).filter(|text| !text.trim().is_empty()) else { return Ok(Map::new()) };
-    let wrong = |what: String| invalid(KEY, what);
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| wrong(format!("is not a JSON object: {error}")))?;
-    // The content of a `.mcp.json` file is taken as it stands.
-    let value = match value {
-        Value::Object(mut map) if map.len() == 1 && map.contains_key("mcpServers") => {
-            map.remove("mcpServers").unwrap_or_default()
-        }
-        other => other,
-    };
-    let Value::Object(mut servers) = value else {
-        return Err(wrong("must be a JSON object of servers by name".to_owned()));
-    };
-    for (name, server) in &mut servers {
-        let good = !name.is_empty()
-            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.'));
-        let Some(server) = server.as_object_mut().filter(|_| good) else {
-            return Err(wrong(format!("server {name:?} must have a plain name and be an object")));
-        };
-        if server.get("command").is_some_and(Value::is_string) {
-            // The agent fails on a server without this list.
-            server.entry("args").or_insert_with(|| Value::Array(Vec::new()));
-        } else if !server.get("url").is_some_and(Value::is_string) {
-            return Err(wrong(format!("server {name} needs a command or a url")));
-        }
-    }
-    Ok(servers)
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use domain::Usage;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(super) use crate::look::Look;
+
 /// What every line has: enough to know how to read the rest. `type` is not always the first field.
 #[derive(Deserialize)]
 pub(super) struct Head<'a> {
@@ -55,43 +57,6 @@ pub(super) struct MessageStart {
     pub(super) id: String,
     #[serde(default)]
     pub(super) usage: Value,
-}
-
-/// Looks into a value and finds nothing, rather than an error, where something else is.
-pub(super) trait Look {
-    /// Returns the field, or null.
-    fn under(&self, key: &str) -> &Value;
-    /// Returns the field's text, or the empty one.
-    fn text(&self, key: &str) -> &str;
-    /// Returns the field's number, if it is one that can count something.
-    fn count(&self, key: &str) -> Option<u64>;
-    /// Returns the field's elements, or none.
-    fn list(&self, key: &str) -> &[Value];
-    /// Returns whether the field is true.
-    fn is(&self, key: &str) -> bool;
-}
-
-impl Look for Value {
-    fn under(&self, key: &str) -> &Value {
-        self.get(key).unwrap_or(&Value::Null)
-    }
-
-    fn text(&self, key: &str) -> &str {
-        self.under(key).as_str().unwrap_or_default()
-    }
-
-    fn count(&self, key: &str) -> Option<u64> {
-        let value = self.under(key);
-        value.as_u64().or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64))
-    }
-
-    fn list(&self, key: &str) -> &[Value] {
-        self.under(key).as_array().map(Vec::as_slice).unwrap_or_default()
-    }
-
-    fn is(&self, key: &str) -> bool {
-        self.under(key).as_bool().unwrap_or(false)
-    }
 }
 
 /// Reads the tokens of a message's or a turn's `usage`. What was written to the cache is input, too; a later report on

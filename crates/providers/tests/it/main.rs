@@ -10,6 +10,10 @@
 mod claude_golden;
 mod claude_live;
 mod claude_reference;
-mod claude_session;
+mod codex_golden;
+mod codex_live;
+mod codex_reference;
+mod recording;
 mod scripted_process;
+mod session;
 mod support;

@@ -29,7 +29,7 @@ struct Process {
 impl Process {
     fn start(config: &[(&str, &str)]) -> Self {
         let temp = std::env::temp_dir();
-        let providers = all(&Options { obey_exe: program(), claude_binary: None });
+        let providers = all(&Options { obey_exe: program(), ..Options::default() });
         let mut spec = spec(ProviderKind::Scripted, &temp);
         for (key, value) in config {
             spec.provider_config.insert((*key).to_owned(), (*value).to_owned());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
-use domain::{Launch, Mode, ProviderKind, SessionId, Timestamp};
+use domain::{Error, ErrorCode, Launch, Mode, ProviderKind, SessionId, SessionSpec, Timestamp};
 use runtime::provider::{LaunchPlan, ProcessLaunch, Provider};
 
 use super::super::ClaudeCode;

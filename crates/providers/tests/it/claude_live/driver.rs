@@ -13,7 +13,7 @@ use providers::claude_code::ClaudeCode;
 use runtime::provider::Codec;
 use serde_json::{Value, json};
 
-use crate::claude_golden::{folder, recorded_spec};
+use crate::claude_golden::CLAUDE;
 use crate::support::{decode, launch, starting};
 
 /// Long enough for a loaded machine; a healthy answer takes a second.
@@ -60,7 +60,7 @@ impl Live {
         for dir in ["home", "tmp", "repo"] {
             std::fs::create_dir_all(root.join(dir)).unwrap();
         }
-        let mut spec = recorded_spec(&setup);
+        let mut spec = CLAUDE.spec(&setup);
         spec.working_dir = root.join("repo");
         let mut state = starting(&spec);
         native.clone_into(&mut state.native_session);
@@ -207,8 +207,11 @@ impl Live {
         let slug = root.replace(['/', '.'], "-");
         let text = text.replace(&root, "/example").replace(&slug, "-example");
         let port = std::env::var("OBEY_TEST_MODEL").unwrap().replace("http://", "");
-        std::fs::write(folder().join(format!("{}.jsonl", self.name)), text.replace(&port, "127.0.0.1:1"))
-            .unwrap();
+        std::fs::write(
+            CLAUDE.folder().join(format!("{}.jsonl", self.name)),
+            text.replace(&port, "127.0.0.1:1"),
+        )
+        .unwrap();
     }
 }
 

@@ -4,7 +4,9 @@
 use domain::event::EventKind;
 use domain::{AgentInput, Command, Effect, Input, Machine, Status, StopHow, Timestamp, WhenBusy};
 
-use crate::claude_golden::{Recording, recordings};
+use crate::claude_golden::CLAUDE;
+use crate::codex_golden::CODEX;
+use crate::recording::{Agent, Recording};
 use crate::support::decode;
 
 struct Session {
@@ -77,9 +79,8 @@ fn live_through(recording: Recording) -> Session {
     session
 }
 
-#[test]
-fn a_session_lives_through_every_recording() {
-    for recording in recordings() {
+fn check(agent: &Agent) {
+    for recording in agent.recordings() {
         let session = live_through(recording);
         let state = session.machine.state();
         // The last thing told was to leave; nothing was open then.
@@ -87,4 +88,14 @@ fn a_session_lives_through_every_recording() {
         assert!(state.requests.is_empty(), "{}", session.name);
         assert_eq!(session.ended as u64, state.turns, "{}", session.name);
     }
+}
+
+#[test]
+fn a_session_lives_through_every_recording_of_claude_code() {
+    check(&CLAUDE);
+}
+
+#[test]
+fn a_session_lives_through_every_recording_of_codex() {
+    check(&CODEX);
 }

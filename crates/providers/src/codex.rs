@@ -1,0 +1,141 @@
+//! Codex, as one long-lived process that speaks JSON-RPC lines (`codex app-server`). Says how it starts (`launch`),
+//! what its lines mean (`rpc`, `translate`) and how it is told things (`encode`); everything remembered between two
+//! lines is in `memory`. Knows nothing of who else watches the session.
+
+mod encode;
+mod launch;
+mod memory;
+mod models;
+mod rpc;
+mod settings;
+mod stance;
+mod translate;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
+use runtime::provider::{
+    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
+};
+use serde_json::Value;
+
+use memory::Memory;
+use settings::Settings;
+
+/// The version this code was tested with. Others of the same line are expected to work.
+pub const TESTED_VERSION: &str = "0.166.0";
+
+/// The line of versions that was tested, in words.
+const TESTED_RANGE: &str = "0.166.0 up to, but not including, 0.167.0";
+
+/// Returns whether a version speaks the protocol as it was tested.
+fn is_tested(version: &str) -> bool {
+    let line = TESTED_VERSION.rsplit_once('.').map_or(TESTED_VERSION, |(line, _)| line);
+    version.strip_prefix(line).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The provider `codex`.
+pub struct Codex {
+    binary: Option<PathBuf>,
+}
+
+impl Codex {
+    /// Makes the provider; without a program from the configuration, `codex` is looked for on the `PATH`.
+    pub fn new(binary: Option<PathBuf>) -> Self {
+        Self { binary }
+    }
+}
+
+impl Provider for Codex {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Codex
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            process: true,
+            resume: true,
+            steer: true,
+            questions: true,
+            attachments: true,
+            compaction: true,
+        }
+    }
+
+    fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
+        models::check_form(&spec.model)?;
+        Settings::read(&spec.provider_config).map(drop)
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
+        let settings = Settings::read(&request.spec.provider_config)?;
+        let environment = launch::environment(request);
+        let path = crate::program::variable(&environment, "PATH");
+        let untrusted = crate::program::untrusted_dir(request.spec, &environment);
+        let program = launch::PROGRAM.locate(self.binary.as_deref(), path, untrusted)?;
+        launch::check_environment(&settings, &environment)?;
+        let args = launch::arguments(&settings, &environment);
+        let codec = Box::new(CodexCodec { memory: launch::memory(request), settings });
+        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec }))
+    }
+
+    fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {
+        let memory: Memory = serde_json::from_str(saved).map_err(|error| {
+            Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
+                .with_detail(error.to_string())
+        })?;
+        let settings = Settings::read(&spec.provider_config)?;
+        Ok(Box::new(CodexCodec { memory, settings }))
+    }
+
+    fn availability(&self) -> Availability {
+        let path = std::env::var_os("PATH");
+        match launch::PROGRAM.locate(self.binary.as_deref(), path.as_deref(), None) {
+            Ok(program) => {
+                let version = installed_version(&program);
+                Availability::Installed { program, version }
+            }
+            Err(error) => Availability::Missing { remedy: error.message },
+        }
+    }
+}
+
+/// Reads the version from where the program is installed; running it to ask would be slow and is not ours to do.
+fn installed_version(program: &Path) -> Option<String> {
+    let real = program.canonicalize().ok()?;
+    // npm: the package.json of the package that holds the script (one folder up) or the program itself (four up).
+    real.ancestors().skip(1).take(5).find_map(|folder| {
+        let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
+        let package: Value = serde_json::from_str(&text).ok()?;
+        let version = package["version"].as_str().filter(|_| package["name"] == "@openai/codex")?;
+        // The packages of single platforms have the platform in their version.
+        Some(version.split('-').next().unwrap_or(version).to_owned())
+    })
+}
+
+struct CodexCodec {
+    memory: Memory,
+    settings: Settings,
+}
+
+impl Codec for CodexCodec {
+    fn open(&mut self, wire: &mut Vec<u8>) {
+        encode::open(&mut self.memory, wire);
+    }
+
+    fn decode(&mut self, line: &[u8], out: &mut Decoded) {
+        translate::line(&mut self.memory, &self.settings, line, out);
+    }
+
+    fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
+        encode::input(&mut self.memory, &self.settings, input, wire)
+    }
+
+    fn save(&self) -> String {
+        // Plain data with text keys; writing it cannot fail.
+        serde_json::to_string(&self.memory).unwrap_or_default()
+    }
+}

@@ -1,0 +1,174 @@
+//! Answers to what Codex asked: each kind of request wants its own form. An answer always goes out, for an agent that
+//! gets none waits for ever.
+
+use std::collections::BTreeMap;
+
+use domain::request::{Ask, Question};
+use domain::turn::EndReason;
+use domain::{Decision, Mode};
+use serde_json::{Map, Value, json};
+
+use super::super::memory::{Asking, Memory};
+use super::super::rpc::{self, Purpose};
+use super::super::settings::Settings;
+use super::{change_stance, say, steer, text_part};
+
+/// What the agent is told when its plan is to be carried out; the words its own interface uses.
+const CARRY_OUT: &str = "Implement the plan.";
+
+/// A decision, as it was made.
+pub(super) struct Decided<'a> {
+    pub(super) decision: Decision,
+    pub(super) message: &'a str,
+    pub(super) updated: Option<&'a Value>,
+    pub(super) ask: &'a Ask,
+}
+
+impl Decided<'_> {
+    fn input(&self) -> &Value {
+        match self.ask {
+            Ask::Permission(permission) => &permission.input,
+            Ask::ClientTool { input, .. } => input,
+            Ask::Question { .. } => &Value::Null,
+        }
+    }
+
+    /// Returns what the call should be instead, where it was changed. Codex runs what it asked about or nothing.
+    fn changed(&self) -> Option<&Value> {
+        self.updated.filter(|updated| self.decision.allows() && *updated != self.input())
+    }
+
+    /// Returns the agent's word for it. Nothing is added to the agent's own rules for "always": the session's grants
+    /// answer the next such request, exactly and on record.
+    fn word(&self) -> &'static str {
+        match self.decision {
+            _ if self.changed().is_some() => "decline",
+            Decision::AllowOnce | Decision::AllowSession => "accept",
+            Decision::Deny => "decline",
+            Decision::DenyAndStop => "cancel",
+        }
+    }
+}
+
+/// Answers a request with a decision.
+pub(super) fn decide(
+    memory: &mut Memory,
+    settings: &Settings,
+    native: &str,
+    decided: &Decided<'_>,
+    wire: &mut Vec<u8>,
+) {
+    let asking = memory.asks.remove(native).unwrap_or(Asking::Decision);
+    let id = id_of(native);
+    match asking {
+        Asking::Plan => return decide_plan(memory, settings, decided, wire),
+        Asking::Consent => rpc::reply(&id, consent(decided.word(), json!({})), wire),
+        // The server's own form may have been filled in.
+        Asking::Form(_) => {
+            let content = decided.updated.cloned().unwrap_or_else(|| json!({}));
+            let word = if decided.decision.allows() { "accept" } else { decided.word() };
+            rpc::reply(&id, consent(word, content), wire);
+            return;
+        }
+        Asking::Decision => rpc::reply(&id, json!({"decision": decided.word()}), wire),
+        Asking::Permissions => {
+            let allowed = decided.decision.allows();
+            let given = if allowed { decided.input()["permissions"].clone() } else { json!({}) };
+            rpc::reply(&id, json!({"permissions": given, "scope": "turn"}), wire);
+        }
+        Asking::Answers => rpc::reply(&id, json!({"answers": {}}), wire),
+    }
+    explain(memory, decided, wire);
+}
+
+/// Tells the agent what its protocol has no room for: why something was denied, and what to do instead.
+fn explain(memory: &mut Memory, decided: &Decided<'_>, wire: &mut Vec<u8>) {
+    if let Some(changed) = decided.changed() {
+        steer(memory, &format!("I did not allow that as it stands. Do this instead: {changed}"), wire);
+    } else if decided.decision == Decision::Deny && !decided.message.is_empty() {
+        steer(memory, &format!("I denied that: {}", decided.message), wire);
+    }
+}
+
+fn consent(word: &str, content: Value) -> Value {
+    let content = if word == "accept" { content } else { Value::Null };
+    json!({"action": word, "content": content})
+}
+
+/// Carries out a plan, has it changed, or leaves it at that. The agent is idle; what happens is up to us.
+fn decide_plan(memory: &mut Memory, settings: &Settings, decided: &Decided<'_>, wire: &mut Vec<u8>) {
+    memory.plan.clear();
+    if decided.decision.allows() {
+        memory.mode = Mode::Supervised;
+        memory.left_plan = true;
+        change_stance(memory, settings, wire);
+        say(memory, Purpose::Turn, json!([text_part(CARRY_OUT)]), wire);
+    } else if decided.decision == Decision::Deny && !decided.message.is_empty() {
+        say(memory, Purpose::Turn, json!([text_part(decided.message)]), wire);
+    } else {
+        let stopped = decided.decision == Decision::DenyAndStop;
+        memory.settle(if stopped { EndReason::Cancelled } else { EndReason::Completed }, wire);
+    }
+}
+
+/// Answers questions.
+pub(super) fn answer(
+    memory: &mut Memory,
+    native: &str,
+    answers: &BTreeMap<String, String>,
+    ask: &Ask,
+    wire: &mut Vec<u8>,
+) {
+    let asking = memory.asks.remove(native).unwrap_or(Asking::Answers);
+    let questions: &[Question] = match ask {
+        Ask::Question { questions, .. } => questions,
+        _ => &[],
+    };
+    let given = questions.iter().filter_map(|question| {
+        let answer = answers.get(&question.id).or_else(|| answers.get(&question.text))?;
+        Some((question.id.clone(), answer.as_str()))
+    });
+    let result = match asking {
+        Asking::Form(fields) => {
+            let content: Map<String, Value> = given
+                .map(|(field, answer)| {
+                    let kind = fields.get(&field).map(String::as_str).unwrap_or_default();
+                    (field, typed(answer, kind))
+                })
+                .collect();
+            json!({"action": "accept", "content": content})
+        }
+        _ => {
+            let answers: Map<String, Value> =
+                given.map(|(id, answer)| (id, json!({"answers": [answer]}))).collect();
+            json!({"answers": answers})
+        }
+    };
+    rpc::reply(&id_of(native), result, wire);
+}
+
+/// Returns an answer as the field's type wants it; what does not fit is sent as it was written, for the server to say
+/// what is wrong with it.
+fn typed(answer: &str, kind: &str) -> Value {
+    let text = answer.trim();
+    let value = match kind {
+        "boolean" => match text.to_ascii_lowercase().as_str() {
+            "yes" | "true" | "y" | "1" => Some(json!(true)),
+            "no" | "false" | "n" | "0" => Some(json!(false)),
+            _ => None,
+        },
+        "integer" => text.parse::<i64>().ok().map(Value::from),
+        "number" => text.parse::<f64>().ok().map(Value::from),
+        "array" => serde_json::from_str::<Vec<Value>>(text)
+            .ok()
+            .or_else(|| Some(text.split(',').map(|part| json!(part.trim())).collect()))
+            .map(Value::from),
+        _ => None,
+    };
+    value.unwrap_or_else(|| json!(answer))
+}
+
+/// Returns how the agent itself writes the request's name.
+fn id_of(native: &str) -> Value {
+    serde_json::from_str(native).unwrap_or_else(|_| Value::from(native))
+}

@@ -1,0 +1,167 @@
+//! What is written for inputs that no recording has.
+
+use domain::request::PermissionAsk;
+use domain::{Decision, Mode};
+
+use super::super::memory::Asking;
+use super::*;
+
+fn ready() -> Memory {
+    Memory {
+        thread: "t1".into(),
+        model: "gpt-5.5".into(),
+        version: "0.166.0".into(),
+        models: vec!["gpt-5.5".into()],
+        ..Memory::default()
+    }
+}
+
+fn written(memory: &mut Memory, told: &AgentInput) -> Vec<Value> {
+    let mut wire = Vec::new();
+    input(memory, &Settings::default(), told, &mut wire).unwrap();
+    assert!(wire.is_empty() || wire.ends_with(b"\n"));
+    std::str::from_utf8(&wire).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn decide(memory: &mut Memory, decision: Decision, updated: Option<Value>) -> Vec<Value> {
+    let ask = domain::request::Ask::Permission(PermissionAsk {
+        call: None,
+        tool: "shell".into(),
+        input: json!({"command": "x", "permissions": {"network": {"enabled": true}}}),
+        title: String::new(),
+        parent: None,
+    });
+    let (native, message) = ("7".to_owned(), String::new());
+    written(memory, &AgentInput::Decide { native, decision, message, updated_input: updated, ask })
+}
+
+#[test]
+fn every_kind_of_request_gets_its_own_answer() {
+    let answer = |asking: Asking, decision: Decision| {
+        let mut memory = ready();
+        memory.remember_ask("7", asking);
+        let written = decide(&mut memory, decision, None);
+        assert_eq!((written.len(), &written[0]["id"]), (1, &json!(7)));
+        assert!(memory.asks.is_empty());
+        written[0]["result"].clone()
+    };
+    let words = [
+        (Decision::AllowOnce, "accept"),
+        (Decision::AllowSession, "accept"),
+        (Decision::Deny, "decline"),
+        (Decision::DenyAndStop, "cancel"),
+    ];
+    for (decision, word) in words {
+        assert_eq!(answer(Asking::Decision, decision), json!({"decision": word}));
+        assert_eq!(answer(Asking::Consent, decision)["action"], word);
+        assert_eq!(answer(Asking::Form(Default::default()), decision)["action"], word);
+    }
+    let given = answer(Asking::Permissions, Decision::AllowSession);
+    assert_eq!(given, json!({"permissions": {"network": {"enabled": true}}, "scope": "turn"}));
+    assert_eq!(answer(Asking::Permissions, Decision::Deny), json!({"permissions": {}, "scope": "turn"}));
+    assert_eq!(answer(Asking::Answers, Decision::Deny), json!({"answers": {}}));
+}
+
+#[test]
+fn a_changed_call_is_declined_and_explained() {
+    for asking in [Asking::Decision, Asking::Consent] {
+        let mut memory = ready();
+        memory.remember_ask("7", asking);
+        let written = decide(&mut memory, Decision::AllowOnce, Some(json!({"command": "y"})));
+        assert!(written[0]["result"].to_string().contains("decline"));
+        assert_eq!(written[1]["method"], "turn/start");
+        assert!(written[1]["params"]["input"][0]["text"].as_str().unwrap().contains(r#"{"command":"y"}"#));
+    }
+    // A server's form is there to be filled in.
+    let mut memory = ready();
+    memory.remember_ask("7", Asking::Form(Default::default()));
+    let written = decide(&mut memory, Decision::AllowOnce, Some(json!({"name": "Ann"})));
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0]["result"], json!({"action": "accept", "content": {"name": "Ann"}}));
+}
+
+#[test]
+fn models_are_checked_against_what_the_agent_said() {
+    let set = |model: &str| {
+        let mut memory = ready();
+        input(&mut memory, &Settings::default(), &AgentInput::SetModel(model.into()), &mut Vec::new())
+    };
+    assert_eq!(set("gpt-5.5"), Ok(()));
+    for model in ["gpt-9", "", "--x"] {
+        assert!(set(model).is_err(), "{model}");
+    }
+}
+
+#[test]
+fn a_mode_is_told_with_everything_it_means() {
+    let mut memory = ready();
+    let written = written(&mut memory, &AgentInput::SetMode(Mode::Plan));
+    assert_eq!(
+        written[0]["params"],
+        json!({
+            "threadId": "t1", "approvalPolicy": "on-request", "sandboxPolicy": {"type": "readOnly"},
+            "collaborationMode": {"mode": "plan", "settings":
+                {"model": "gpt-5.5", "reasoning_effort": null, "developer_instructions": null}},
+        })
+    );
+}
+
+#[test]
+fn a_conversation_begins_with_what_the_session_was_created_with() {
+    let settings = Settings {
+        sandbox: "workspace-write".into(),
+        network_access: true,
+        add_dirs: vec!["/b".into()],
+        reasoning_effort: "low".into(),
+        append_system_prompt: "be nice".into(),
+        ..Settings::default()
+    };
+    let begin = |memory: &mut Memory| -> Value {
+        let mut wire = Vec::new();
+        begin_thread(memory, &settings, &mut wire);
+        serde_json::from_slice(&wire).unwrap()
+    };
+    let mut memory = ready();
+    memory.asked_model = "gpt-5.5".into();
+    memory.workspace.writable_roots = vec!["/a".into()];
+    let started = begin(&mut memory);
+    let params = &started["params"];
+    assert_eq!(started["method"], "thread/start");
+    assert_eq!(
+        (&params["sandbox"], &params["approvalPolicy"]),
+        (&json!("workspace-write"), &json!("on-request"))
+    );
+    assert_eq!((&params["model"], &params["approvalsReviewer"]), (&json!("gpt-5.5"), &json!("user")));
+    assert_eq!(params["developerInstructions"], "be nice");
+    let config = &params["config"];
+    assert_eq!(config["sandbox_workspace_write.writable_roots"], json!(["/a", "/b"]));
+    assert_eq!(config["sandbox_workspace_write.network_access"], true);
+    assert_eq!(config["model_reasoning_effort"], "low");
+    assert_eq!(config["tools.update_plan.enabled"], true);
+    // Taken up, the same is told again; another version is spared what it may not know.
+    memory.resume = "t0".into();
+    memory.version = "0.9.0".into();
+    let resumed = begin(&mut memory);
+    assert_eq!((&resumed["method"], &resumed["params"]["threadId"]), (&json!("thread/resume"), &json!("t0")));
+    assert_eq!(resumed["params"]["sandbox"], "workspace-write");
+    assert_eq!(resumed["params"]["excludeTurns"], true);
+    assert!(resumed["params"]["config"].get("tools.update_plan.enabled").is_none());
+}
+
+#[test]
+fn files_that_cannot_be_sent_are_named() {
+    let send = |media_type: &str, content: &str| {
+        let file = Attachment { name: "a".into(), media_type: media_type.into(), content: content.into() };
+        content_of(&[file])
+    };
+    fn content_of(files: &[Attachment]) -> Result<Value, Error> {
+        super::content("look", files)
+    }
+    assert_eq!(send("image/png", "aGVs\nbG8=").unwrap()[0]["url"], "data:image/png;base64,aGVsbG8=");
+    assert_eq!(
+        send("text/plain", "aGVsbG8=").unwrap()[0]["text"],
+        "<attachment name=\"a\">\nhello\n</attachment>"
+    );
+    assert!(send("application/pdf", "/+8A").unwrap_err().message.contains("text, PNG, JPEG"));
+    assert!(send("text/plain", "*").unwrap_err().message.contains("is not base64"));
+}

@@ -1,0 +1,145 @@
+//! How Codex is started: its program, its command line, its environment, and what its codec knows at first. Looks at
+//! the disk; starts nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use domain::{Error, ErrorCode};
+use runtime::provider::LaunchRequest;
+use serde_json::Value;
+
+use super::memory::Memory;
+use super::models;
+use super::settings::Settings;
+use crate::config::invalid;
+use crate::program::{Wanted, variable};
+
+/// The program, and what to tell somebody who has no Codex.
+pub(super) const PROGRAM: Wanted = Wanted {
+    name: "codex",
+    title: "Codex",
+    remedy: "install Codex with `npm install -g @openai/codex` where the daemon's PATH finds it",
+};
+
+/// The model provider that `base_url` makes.
+const OWN_PROVIDER: &str = "obey";
+const DEFAULT_KEY: &str = "OPENAI_API_KEY";
+
+/// What one Codex leaves in the environment of its children. An agent that finds it believes that it runs inside
+/// another, whose sandbox and conversation these name.
+const PARENT_MARKS: [&str; 9] = [
+    "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
+    "CODEX_PERMISSION_PROFILE",
+    "CODEX_PLUGIN_METRICS_OUTPUT",
+    "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED",
+    "CODEX_SESSION_ID",
+    "CODEX_THREAD_ID",
+    "CODEX_TOOL_CALL_ID",
+    "CODEX_VERSION",
+];
+
+/// What is set unless the session's own environment says otherwise: a start that fails must end in its reason, not in
+/// a trace and colours. Commands that the agent runs are given no colours by it anyway.
+const QUIET: [(&str, &str); 2] = [("RUST_LIB_BACKTRACE", "0"), ("NO_COLOR", "1")];
+
+/// Returns the agent's environment: what it was given, less the marks of another agent, plus what a supervised
+/// program needs. What the session's own environment sets stands.
+pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsString)> {
+    let own = &request.spec.environment;
+    let is_mark = |name: &OsStr| PARENT_MARKS.iter().any(|mark| name == *mark && !own.contains_key(*mark));
+    let mut environment: Vec<(OsString, OsString)> =
+        request.environment.iter().filter(|(name, _)| !is_mark(name)).cloned().collect();
+    for (name, value) in QUIET {
+        if !own.contains_key(name) {
+            environment.retain(|(known, _)| known != name);
+            environment.push((name.into(), value.into()));
+        }
+    }
+    environment
+}
+
+/// Refuses what the agent itself would only say on its way out.
+pub(super) fn check_environment(
+    settings: &Settings,
+    environment: &[(OsString, OsString)],
+) -> Result<(), Error> {
+    if let Some(home) = variable(environment, "CODEX_HOME").filter(|home| !home.is_empty())
+        && !Path::new(home).is_dir()
+    {
+        return Err(Error::new(
+            ErrorCode::CreateFailed,
+            format!(
+                "CODEX_HOME is {}, which is not a folder; create it or leave CODEX_HOME unset",
+                home.display()
+            ),
+        ));
+    }
+    let key = &settings.api_key_env;
+    if !key.is_empty() && variable(environment, key).is_none_or(OsStr::is_empty) {
+        let remedy = format!("{key} is not set in the agent's environment");
+        return Err(invalid("api_key_env", remedy));
+    }
+    Ok(())
+}
+
+/// Returns the command line. Only what concerns the whole program is on it; everything else is told through standard
+/// input, because every user of the machine can read a command line.
+pub(super) fn arguments(settings: &Settings, environment: &[(OsString, OsString)]) -> Vec<OsString> {
+    let mut args = vec![OsString::from("app-server")];
+    let mut set = |key: &str, value: &str| {
+        args.push("-c".into());
+        args.push(format!("{key}={value}").into());
+    };
+    if settings.base_url.is_empty() {
+        if !settings.model_provider.is_empty() {
+            set("model_provider", &text(&settings.model_provider));
+        }
+        return args;
+    }
+    if settings.model_provider.is_empty() {
+        let key = match settings.api_key_env.as_str() {
+            "" if variable(environment, DEFAULT_KEY).is_some_and(|key| !key.is_empty()) => DEFAULT_KEY,
+            named => named,
+        };
+        // Without a key the endpoint is asked without one, as a local model wants it.
+        let key = if key.is_empty() { String::new() } else { format!(",env_key={}", text(key)) };
+        let url = text(&settings.base_url);
+        set(
+            &format!("model_providers.{OWN_PROVIDER}"),
+            &format!(r#"{{name="{OWN_PROVIDER}",base_url={url},wire_api="responses"{key}}}"#),
+        );
+        set("model_provider", &text(OWN_PROVIDER));
+    } else {
+        let provider = &settings.model_provider;
+        set(&format!("model_providers.{provider}.base_url"), &text(&settings.base_url));
+        if !settings.api_key_env.is_empty() {
+            set(&format!("model_providers.{provider}.env_key"), &text(&settings.api_key_env));
+        }
+        set("model_provider", &text(provider));
+    }
+    args
+}
+
+/// Writes a text as the configuration language has it; for printable text that is what JSON has, too.
+fn text(value: &str) -> String {
+    Value::from(value).to_string()
+}
+
+/// Returns what the codec of a new run knows.
+pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
+    let (spec, state) = (request.spec, request.state);
+    let asked = if models::check_form(&state.model).is_ok() { state.model.clone() } else { String::new() };
+    Memory {
+        cwd: spec.working_dir.to_string_lossy().into_owned(),
+        resume: if request.resume { state.native_session.clone() } else { String::new() },
+        had_turns: state.turns > 0,
+        model_is_wanted: asked == spec.model,
+        asked_model: asked,
+        mode: state.mode,
+        ..Memory::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Everything the codec remembers between two lines. One plain struct: what is not in here does not survive the
+//! daemon, so translating and encoding keep nothing anywhere else. Its size is bounded. What `provider_config` says
+//! is not in here (it may hold keys); it is read from the session again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::turn::EndReason;
+use domain::{CallId, Mode, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::rpc::{self, Purpose};
+use super::stance::Workspace;
+use crate::limits;
+
+/// What is known about the agent and the turn it is in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Memory {
+    /// Requests of ours numbered so far.
+    pub(super) sent: u64,
+    pub(super) cwd: String,
+    /// The conversation to take up; empty: a new one.
+    pub(super) resume: String,
+    /// The session had turns before this run, so a conversation that is gone is a loss.
+    pub(super) had_turns: bool,
+    /// The model as it was asked for; empty: the agent's default.
+    pub(super) asked_model: String,
+    /// Somebody asked for that model; it is not just what the agent said it used last time.
+    pub(super) model_is_wanted: bool,
+    pub(super) mode: Mode,
+    pub(super) version: String,
+    /// How the agent calls the conversation; empty until it is ready.
+    pub(super) thread: String,
+    pub(super) model: String,
+    /// Names that can be asked for.
+    pub(super) models: Vec<String>,
+    pub(super) workspace: Workspace,
+    /// The agent works in its planning mode.
+    pub(super) planning: bool,
+    /// The plan it has proposed in this turn.
+    pub(super) plan: String,
+    /// The session left its planning mode and has not heard of it.
+    pub(super) left_plan: bool,
+    pub(super) turn: Option<Turn>,
+    /// A turn without the agent's part ends with the next answer, like this.
+    pub(super) settling: Option<EndReason>,
+    /// Items of the model that were told piece by piece.
+    pub(super) streamed: BTreeSet<String>,
+    /// Calls that started and have not finished.
+    pub(super) calls: BTreeMap<CallId, Call>,
+    /// Commands of a turn that was cut short; what still runs of them is ended.
+    pub(super) strays: BTreeSet<String>,
+    /// Requests that wait for an answer, by their native name.
+    pub(super) asks: BTreeMap<String, Asking>,
+    /// Sub-agents, by the name of their conversation.
+    pub(super) workers: BTreeMap<String, Worker>,
+    /// Tokens of the conversation that were reported; absent until its past is known.
+    pub(super) counted: Option<Usage>,
+    pub(super) context_tokens: Option<u64>,
+    pub(super) context_window: Option<u64>,
+    /// Tokens in use when a compaction began.
+    pub(super) compacting: Option<u64>,
+}
+
+/// The turn that is open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Turn {
+    /// How the agent calls it; empty until it says, and while a plan is put before a person.
+    pub(super) id: String,
+    pub(super) interrupt: Interrupt,
+    /// The agent is done and its plan waits for a decision.
+    pub(super) plan_asked: bool,
+}
+
+/// Whether the turn was told to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Interrupt {
+    #[default]
+    No,
+    /// As soon as the agent has said how it calls the turn.
+    Wanted,
+    Sent,
+}
+
+/// An open call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Call {
+    pub(super) kind: CallKind,
+    /// The files of a change, for the request that asks about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) files: Vec<(String, String)>,
+    /// The tool, where a request does not name it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) tool: String,
+    /// The call of the sub-agent that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<CallId>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CallKind {
+    Command,
+    #[default]
+    Other,
+}
+
+/// What kind of answer a request wants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Asking {
+    /// A decision about a command or a change.
+    Decision,
+    /// Permissions, given back as they were asked for.
+    Permissions,
+    /// Answers to questions.
+    Answers,
+    /// Yes or no to a server.
+    Consent,
+    /// A server's form: its fields with their types.
+    Form(BTreeMap<String, String>),
+    /// Whether a plan is carried out; the agent does not wait for it.
+    Plan,
+}
+
+/// A sub-agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Worker {
+    /// The call that started it.
+    pub(super) call: CallId,
+    /// Its tokens that were reported.
+    #[serde(default)]
+    pub(super) counted: Usage,
+}
+
+impl Memory {
+    /// Asks the agent something.
+    pub(super) fn ask(&mut self, purpose: Purpose, params: Value, wire: &mut Vec<u8>) {
+        self.sent += 1;
+        rpc::ask(purpose, self.sent, params, wire);
+    }
+
+    /// Ends the open turn without the agent's part, at its next answer.
+    pub(super) fn settle(&mut self, reason: EndReason, wire: &mut Vec<u8>) {
+        if self.settling.is_none() {
+            self.settling = Some(reason);
+            self.ask(Purpose::Settle, serde_json::json!({}), wire);
+        }
+    }
+
+    /// Remembers a request until it is answered.
+    pub(super) fn remember_ask(&mut self, native: &str, asking: Asking) {
+        if self.asks.len() < limits::ASKS_MAX {
+            self.asks.insert(native.to_owned(), asking);
+        }
+    }
+
+    /// Remembers a sub-agent; the oldest is forgotten when there are too many.
+    pub(super) fn remember_worker(&mut self, thread: &str, call: CallId) {
+        if self.workers.len() >= limits::WORKERS_MAX {
+            // Names grow with time.
+            self.workers.pop_first();
+        }
+        self.workers.insert(thread.to_owned(), Worker { call, counted: Usage::default() });
+    }
+
+    /// Notes that an item is told piece by piece.
+    pub(super) fn remember_streamed(&mut self, item: &str) {
+        if !self.streamed.contains(item) && self.streamed.len() < limits::OPEN_CALLS_MAX {
+            self.streamed.insert(item.to_owned());
+        }
+    }
+
+    /// Forgets what ended with the turn.
+    pub(super) fn end_turn(&mut self) {
+        self.turn = None;
+        self.settling = None;
+        self.plan.clear();
+        self.streamed.clear();
+        self.calls.clear();
+        self.asks.clear();
+        self.compacting = None;
+    }
+}

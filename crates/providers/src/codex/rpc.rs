@@ -1,0 +1,187 @@
+//! JSON-RPC as `codex app-server` speaks it: one object a line, without the `jsonrpc` key. Reads lines and writes
+//! them; gives no meaning. Why we asked something is part of the request's name, so that its answer needs no memory.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The code of an answer that says "I do not do that".
+const METHOD_NOT_FOUND: i32 = -32601;
+
+/// One line of the agent's.
+#[derive(Debug, PartialEq)]
+pub(super) enum Message {
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// It waits for an answer.
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    /// What it answered to a request of ours, or why it refused.
+    Answer {
+        id: Value,
+        result: Result<Value, String>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    id: Option<Value>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+/// Reads a line; nothing where it is not JSON-RPC.
+pub(super) fn read(line: &[u8]) -> Option<Message> {
+    let Line { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
+    match (method, id) {
+        (Some(method), Some(id)) => Some(Message::Request { id, method, params }),
+        (Some(method), None) => Some(Message::Notification { method, params }),
+        (None, Some(id)) => {
+            let result = match error {
+                Some(error) => Err(error["message"].as_str().unwrap_or("it gave no reason").to_owned()),
+                // An answer that is null is an answer, too.
+                None => Ok(result.unwrap_or_default()),
+            };
+            Some(Message::Answer { id, result })
+        }
+        (None, None) => None,
+    }
+}
+
+/// Why we asked the agent something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Initialize,
+    Account,
+    Models,
+    Config,
+    Start,
+    Resume,
+    Settings,
+    Turn,
+    Steer,
+    Interrupt,
+    Compact,
+    /// Which commands still run.
+    Terminals,
+    /// End one of them.
+    Terminate,
+    /// Nothing but an answer, on which a turn without the agent's part ends.
+    Settle,
+}
+
+impl Purpose {
+    const ALL: [(Purpose, &'static str, &'static str); 14] = [
+        (Self::Initialize, "initialize", "initialize"),
+        (Self::Account, "account", "account/read"),
+        (Self::Models, "models", "model/list"),
+        (Self::Config, "config", "config/read"),
+        (Self::Start, "start", "thread/start"),
+        (Self::Resume, "resume", "thread/resume"),
+        (Self::Settings, "settings", "thread/settings/update"),
+        (Self::Turn, "turn", "turn/start"),
+        // Not `turn/steer`: that fails when the turn has just ended, and the message would be lost. A second
+        // `turn/start` steers a running turn and begins one where there is none.
+        (Self::Steer, "steer", "turn/start"),
+        (Self::Interrupt, "interrupt", "turn/interrupt"),
+        (Self::Compact, "compact", "thread/compact/start"),
+        (Self::Terminals, "terminals", "thread/backgroundTerminals/list"),
+        (Self::Terminate, "terminate", "thread/backgroundTerminals/terminate"),
+        (Self::Settle, "settle", "thread/loaded/list"),
+    ];
+
+    fn names(self) -> (&'static str, &'static str) {
+        let own = Self::ALL.iter().find(|(purpose, ..)| *purpose == self);
+        own.map_or(("", ""), |(_, name, method)| (name, method))
+    }
+}
+
+/// Returns why a request was made, if it was ours.
+pub(super) fn purpose(id: &Value) -> Option<Purpose> {
+    let (name, _) = id.as_str()?.strip_prefix("obey-")?.rsplit_once('-')?;
+    Purpose::ALL.iter().find(|(_, own, _)| *own == name).map(|(purpose, ..)| *purpose)
+}
+
+/// Asks the agent something; `number` makes the request's name its own.
+pub(super) fn ask(purpose: Purpose, number: u64, params: Value, wire: &mut Vec<u8>) {
+    let (name, method) = purpose.names();
+    line(&json!({"id": format!("obey-{name}-{number}"), "method": method, "params": params}), wire);
+}
+
+/// Tells the agent something it does not answer.
+pub(super) fn notify(method: &str, wire: &mut Vec<u8>) {
+    line(&json!({"method": method}), wire);
+}
+
+/// Answers a request of the agent's.
+pub(super) fn reply(id: &Value, result: Value, wire: &mut Vec<u8>) {
+    line(&json!({"id": id, "result": result}), wire);
+}
+
+/// Answers a request of the agent's that cannot be met.
+pub(super) fn refuse(id: &Value, message: &str, wire: &mut Vec<u8>) {
+    line(&json!({"id": id, "error": {"code": METHOD_NOT_FOUND, "message": message}}), wire);
+}
+
+/// Writes one line. Two separators that JSON allows within a text end a line for some readers.
+fn line(value: &Value, wire: &mut Vec<u8>) {
+    let text = value.to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    wire.extend_from_slice(text.as_bytes());
+    wire.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_line_is_told_apart() {
+        let params = json!({"a": 1});
+        let expect = |line: Value, message: Message| {
+            assert_eq!(read(line.to_string().as_bytes()), Some(message));
+        };
+        let method = "m".to_owned();
+        expect(
+            json!({"method": "m", "params": params, "emittedAtMs": 1}),
+            Message::Notification { method: method.clone(), params: params.clone() },
+        );
+        expect(
+            json!({"id": 0, "method": "m", "params": params}),
+            Message::Request { id: json!(0), method, params: params.clone() },
+        );
+        expect(
+            json!({"id": "x", "result": null}),
+            Message::Answer { id: json!("x"), result: Ok(Value::Null) },
+        );
+        expect(
+            json!({"id": "x", "error": {"code": 1, "message": "no"}}),
+            Message::Answer { id: json!("x"), result: Err("no".to_owned()) },
+        );
+        for garbage in ["", "x", "[]", "{}", "1", r#"{"method":1}"#, r#"{"id":"#] {
+            assert_eq!(read(garbage.as_bytes()), None, "{garbage}");
+        }
+    }
+
+    #[test]
+    fn a_purpose_is_found_in_the_name_of_its_request() {
+        for (at, (purpose, ..)) in Purpose::ALL.into_iter().enumerate() {
+            let mut wire = Vec::new();
+            ask(purpose, at as u64, json!({}), &mut wire);
+            let written: Value = serde_json::from_slice(&wire).unwrap();
+            assert_eq!(super::purpose(&written["id"]), Some(purpose));
+        }
+        assert_eq!(super::purpose(&json!(3)), None);
+        assert_eq!(super::purpose(&json!("obey-unheard-3")), None);
+    }
+}

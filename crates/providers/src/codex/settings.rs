@@ -1,0 +1,193 @@
+//! What `provider_config` may say to Codex. A closed list:
+//!
+//! | key | value |
+//! |---|---|
+//! | `permission_mode` | a mode's name; the surfaces make it the session's mode |
+//! | `sandbox` | `read-only`, `workspace-write` or `danger-full-access`, whatever the session's mode says |
+//! | `approval_policy` | `untrusted`, `on-request` or `never`, whatever the session's mode says |
+//! | `network_access` | `true`: commands in a `workspace-write` sandbox reach the network |
+//! | `add_dirs` | an absolute path, or a JSON list of them, that a `workspace-write` sandbox may write to as well |
+//! | `model_provider` | a model provider by the name it has in Codex's configuration |
+//! | `base_url` | the address of an OpenAI-compatible endpoint (Responses API); with `model_provider`, that one's address |
+//! | `api_key_env` | the variable that holds the endpoint's key; absent: `OPENAI_API_KEY`, where it is set |
+//! | `reasoning_effort` | such as `low`, `medium`, `high`; what the model offers |
+//! | `reasoning_summary` | `auto`, `concise`, `detailed` or `none` |
+//! | `append_system_prompt` | text added to the agent's own instructions |
+//! | `mcp_servers` | JSON object of MCP servers by name, as in `.mcp.json` |
+//!
+//! Not on it, on purpose: anything else of Codex's configuration (it can run commands as hooks), who reviews approvals
+//! (an agent must not answer its own requests) and the program itself.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::Error;
+use serde_json::{Map, Value, json};
+
+use crate::config::{argument, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers};
+
+pub(super) const KEYS: [&str; 12] = [
+    "permission_mode",
+    "sandbox",
+    "approval_policy",
+    "network_access",
+    "add_dirs",
+    "model_provider",
+    "base_url",
+    "api_key_env",
+    "reasoning_effort",
+    "reasoning_summary",
+    "append_system_prompt",
+    "mcp_servers",
+];
+
+const SANDBOXES: [&str; 3] = ["read-only", "workspace-write", "danger-full-access"];
+const POLICIES: [&str; 3] = ["untrusted", "on-request", "never"];
+const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
+
+/// `provider_config`, read. Empty texts: not said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Settings {
+    pub(super) sandbox: String,
+    pub(super) approval_policy: String,
+    pub(super) network_access: bool,
+    pub(super) add_dirs: Vec<PathBuf>,
+    pub(super) model_provider: String,
+    pub(super) base_url: String,
+    pub(super) api_key_env: String,
+    pub(super) reasoning_effort: String,
+    pub(super) reasoning_summary: String,
+    pub(super) append_system_prompt: String,
+    /// In Codex's own form.
+    pub(super) mcp_servers: Map<String, Value>,
+}
+
+impl Settings {
+    /// Reads the entries; the first that cannot be used is the error.
+    pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
+        check_keys(config, &KEYS)?;
+        check_permission_mode(config)?;
+        let settings = Self {
+            sandbox: one_of(config, "sandbox", &SANDBOXES)?,
+            approval_policy: one_of(config, "approval_policy", &POLICIES)?,
+            network_access: flag(config, "network_access")?,
+            add_dirs: directories(config, "add_dirs")?,
+            model_provider: word(config, "model_provider")?,
+            base_url: base_url(config)?,
+            api_key_env: word(config, "api_key_env")?,
+            reasoning_effort: word(config, "reasoning_effort")?,
+            reasoning_summary: one_of(config, "reasoning_summary", &SUMMARIES)?,
+            // Goes through standard input, not the command line: any text is fine.
+            append_system_prompt: config.get("append_system_prompt").cloned().unwrap_or_default(),
+            mcp_servers: own_servers(mcp_servers(config)?),
+        };
+        if let Some(name) = settings.mcp_servers.keys().find(|name| name.contains('.')) {
+            return Err(invalid(
+                "mcp_servers",
+                format_args!("Codex takes no server with a dot in its name: {name}"),
+            ));
+        }
+        if !settings.api_key_env.is_empty() && settings.base_url.is_empty() {
+            return Err(invalid("api_key_env", "is of use only with base_url"));
+        }
+        Ok(settings)
+    }
+}
+
+fn one_of(config: &BTreeMap<String, String>, key: &str, allowed: &[&str]) -> Result<String, Error> {
+    let value = argument(config, key)?;
+    if value.is_empty() || allowed.contains(&value.as_str()) {
+        return Ok(value);
+    }
+    Err(invalid(key, format_args!("must be one of {}", allowed.join(", "))))
+}
+
+/// Reads a name: it becomes part of a configuration key or is looked up.
+fn word(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
+    let value = argument(config, key)?;
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    if value.len() <= 64 && value.chars().all(plain) {
+        return Ok(value);
+    }
+    Err(invalid(key, "must be one word of letters, digits, - and _"))
+}
+
+fn base_url(config: &BTreeMap<String, String>) -> Result<String, Error> {
+    const KEY: &str = "base_url";
+    let value = argument(config, KEY)?;
+    let host = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
+    let printable = value.chars().all(|letter| letter.is_ascii_graphic());
+    match host {
+        _ if value.is_empty() => Ok(value),
+        Some(host) if !host.is_empty() && !host.starts_with('/') && printable => Ok(value),
+        _ => Err(invalid(KEY, "must be an address such as https://example.com/v1")),
+    }
+}
+
+/// Returns servers as Codex's configuration has them: `.mcp.json` names a few things differently.
+fn own_servers(servers: Map<String, Value>) -> Map<String, Value> {
+    let own = |(name, server): (String, Value)| {
+        let mut server = match server {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        server.remove("type");
+        if let Some(headers) = server.remove("headers") {
+            server.insert("http_headers".to_owned(), headers);
+        }
+        if server.contains_key("url") {
+            server.remove("args");
+        }
+        (name, json!(server))
+    };
+    servers.into_iter().map(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(entries: &[(&str, &str)]) -> Result<Settings, Error> {
+        let config = entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Settings::read(&config)
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let message = |key: &str, value: &str| read(&[(key, value)]).unwrap_err().message;
+        assert_eq!(
+            message("sandbox", "none"),
+            "provider_config.sandbox: must be one of read-only, workspace-write, danger-full-access"
+        );
+        assert_eq!(
+            message("approval_policy", "on-failure"),
+            "provider_config.approval_policy: must be one of untrusted, on-request, never"
+        );
+        assert_eq!(message("sandbx", "x"), "provider_config.sandbx: is not known; did you mean sandbox?");
+        assert!(message("approvals_reviewer", "auto_review").contains("approvals_reviewer: is not known"));
+        assert!(message("hooks", "x").contains("this provider takes permission_mode, sandbox"));
+        for url in ["example.com", "ftp://x", "http://", "http:///x", "http://x y", "http://x\ny"] {
+            assert!(message("base_url", url).starts_with("provider_config.base_url: must be"), "{url}");
+        }
+        for name in ["a b", "a.b", "a=\"b\"", "a\nb"] {
+            assert!(read(&[("model_provider", name)]).is_err(), "{name}");
+        }
+        assert!(message("api_key_env", "KEY").contains("only with base_url"));
+        assert!(message("mcp_servers", "[]").starts_with("provider_config.mcp_servers:"));
+        assert!(message("mcp_servers", r#"{"a.b":{"command":"x"}}"#).contains("dot in its name: a.b"));
+        assert!(message("network_access", "maybe").contains("network_access: must be true or false"));
+        assert!(message("add_dirs", "x").contains("add_dirs: x is not an absolute path"));
+    }
+
+    #[test]
+    fn servers_are_put_in_codexs_words() {
+        let servers = r#"{"a":{"command":"x","env":{"K":"v"}},
+            "b":{"type":"http","url":"http://127.0.0.1/mcp","headers":{"authorization":"Bearer x"}}}"#;
+        let read = read(&[("mcp_servers", servers)]).unwrap().mcp_servers;
+        let expected = json!({
+            "a": {"command": "x", "args": [], "env": {"K": "v"}},
+            "b": {"url": "http://127.0.0.1/mcp", "http_headers": {"authorization": "Bearer x"}},
+        });
+        assert_eq!(Value::Object(read), expected);
+    }
+}

@@ -1,0 +1,380 @@
+//! Lines that no recording has: other versions and other orders; nonsense is in `nonsense`.
+
+mod nonsense;
+
+use domain::event::Level;
+use domain::turn::EndReason;
+use domain::{AgentEvent, CallId};
+use serde_json::json;
+
+use super::*;
+
+fn with(memory: Memory) -> CodexCodec {
+    CodexCodec { memory, settings: Settings::default() }
+}
+
+fn running() -> CodexCodec {
+    with(Memory {
+        thread: "t1".into(),
+        version: TESTED_VERSION.into(),
+        counted: Some(domain::Usage::default()),
+        ..Memory::default()
+    })
+}
+
+fn hear(codec: &mut CodexCodec, line: Value) -> Vec<AgentEvent> {
+    hear_all(codec, line).0
+}
+
+fn hear_all(codec: &mut CodexCodec, line: Value) -> (Vec<AgentEvent>, Vec<Value>) {
+    let mut out = Decoded::default();
+    codec.decode(line.to_string().as_bytes(), &mut out);
+    let replies = std::str::from_utf8(&out.replies).unwrap().lines();
+    (out.events, replies.map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+fn note(method: &str, params: Value) -> Value {
+    json!({"method": method, "params": params})
+}
+
+fn began(codec: &mut CodexCodec, id: &str) {
+    hear(codec, note("turn/started", json!({"threadId": "t1", "turn": {"id": id}})));
+}
+
+fn ended(codec: &mut CodexCodec, id: &str, status: &str) -> Vec<AgentEvent> {
+    let turn = json!({"id": id, "status": status, "items": []});
+    hear(codec, note("turn/completed", json!({"threadId": "t1", "turn": turn})))
+}
+
+fn tell(codec: &mut CodexCodec, input: AgentInput) -> String {
+    let mut wire = Vec::new();
+    codec.encode(&input, &mut wire).unwrap();
+    String::from_utf8(wire).unwrap()
+}
+
+fn prompt(codec: &mut CodexCodec) {
+    tell(codec, AgentInput::Prompt { text: "x".into(), attachments: Vec::new() });
+}
+
+fn command(id: &str, turn: &str) -> Value {
+    let item =
+        json!({"type": "commandExecution", "id": id, "command": "x", "cwd": "/", "status": "inProgress"});
+    json!({"threadId": "t1", "turnId": turn, "item": item})
+}
+
+#[test]
+fn a_version_that_was_not_tested_is_named_with_the_range() {
+    let mut codec = with(Memory::default());
+    let notice = |codec: &mut CodexCodec, agent: &str| {
+        let result = json!({"userAgent": agent});
+        hear(codec, json!({"id": "obey-initialize-1", "result": result})).pop()
+    };
+    let warning = |message: &str| Some(AgentEvent::Notice { level: Level::Warning, message: message.into() });
+    assert_eq!(notice(&mut codec, "obey/0.166.3 (Debian 12.0.0; x86_64)"), None);
+    assert_eq!(codec.memory.version, "0.166.3");
+    assert_eq!(
+        notice(&mut codec, "obey/0.170.1 (x)"),
+        warning("this Codex is 0.170.1; obey is tested with 0.166.0 up to, but not including, 0.167.0")
+    );
+    assert_eq!(
+        notice(&mut codec, ""),
+        warning(
+            "this Codex is of unknown version; obey is tested with 0.166.0 up to, but not including, 0.167.0"
+        )
+    );
+}
+
+#[test]
+fn a_start_that_is_refused_breaks_the_session() {
+    for (id, words) in [
+        ("obey-initialize-1", "does not speak the protocol"),
+        ("obey-start-1", "cannot begin a conversation: no"),
+        ("obey-resume-1", "cannot begin a conversation: no"),
+    ] {
+        let mut codec = with(Memory::default());
+        let events = hear(&mut codec, json!({"id": id, "error": {"code": 1, "message": "no"}}));
+        let [AgentEvent::Broken { code: None, message }] = &events[..] else { panic!("{events:?}") };
+        assert!(message.contains(words), "{message}");
+    }
+    let mut codec = with(Memory::default());
+    let events = hear(&mut codec, json!({"id": "obey-start-1", "result": {}}));
+    assert!(matches!(&events[..], [AgentEvent::Broken { .. }]));
+}
+
+#[test]
+fn a_model_that_nobody_knows_breaks_the_session() {
+    let asked = |model: &str, wanted: bool| {
+        let mut codec =
+            with(Memory { asked_model: model.into(), model_is_wanted: wanted, ..Memory::default() });
+        let page = json!({"data": [{"model": "gpt-5.5"}], "nextCursor": "2"});
+        let (_, more) = hear_all(&mut codec, json!({"id": "obey-models-3", "result": page}));
+        assert_eq!(more[0]["params"]["cursor"], "2");
+        let page = json!({"data": [{"model": "gpt-6"}], "nextCursor": null});
+        let (_, config) = hear_all(&mut codec, json!({"id": "obey-models-4", "result": page}));
+        assert_eq!(config[0]["method"], "config/read");
+        let config = json!({"config": {"model": "own"}});
+        hear_all(&mut codec, json!({"id": "obey-config-5", "result": config}))
+    };
+    for model in ["", "gpt-5.5", "gpt-6", "own"] {
+        let (events, replies) = asked(model, true);
+        assert_eq!((events, replies[0]["method"].as_str()), (Vec::new(), Some("thread/start")), "{model}");
+    }
+    let (events, replies) = asked("gpt-7", true);
+    assert!(matches!(&events[..], [AgentEvent::Broken { code: Some(ErrorCode::ModelUnsupported), .. }]));
+    assert!(replies.is_empty(), "nothing is begun with it");
+    // Last time's model of an agent that has it no more is no reason to fail.
+    let (events, replies) = asked("gpt-7", false);
+    assert!(matches!(&events[..], [AgentEvent::Notice { .. }]));
+    assert_eq!(replies[0]["params"].get("model"), None);
+}
+
+#[test]
+fn an_agent_without_a_list_of_models_is_believed() {
+    let mut codec = with(Memory { asked_model: "x".into(), model_is_wanted: true, ..Memory::default() });
+    let refused = json!({"id": "obey-models-1", "error": {"code": -32600, "message": "unknown method"}});
+    hear(&mut codec, refused);
+    let refused = json!({"id": "obey-config-1", "error": {"code": -32600, "message": "unknown method"}});
+    let (events, replies) = hear_all(&mut codec, refused);
+    assert_eq!((events.len(), &replies[0]["params"]["model"]), (0, &json!("x")));
+}
+
+#[test]
+fn a_login_that_is_missing_is_said_at_once() {
+    let hear_account = |account: Value, requires: bool| {
+        let result = json!({"account": account, "requiresOpenaiAuth": requires});
+        hear(&mut running(), json!({"id": "obey-account-1", "result": result})).len()
+    };
+    assert_eq!(hear_account(Value::Null, true), 1);
+    assert_eq!(hear_account(json!({"type": "apiKey"}), true), 0);
+    assert_eq!(hear_account(Value::Null, false), 0);
+}
+
+#[test]
+fn the_end_of_another_turn_ends_nothing() {
+    let mut codec = running();
+    prompt(&mut codec);
+    assert!(ended(&mut codec, "old", "completed").is_empty());
+    began(&mut codec, "new");
+    assert!(ended(&mut codec, "old", "completed").is_empty());
+    let other =
+        note("turn/completed", json!({"threadId": "t2", "turn": {"id": "new", "status": "completed"}}));
+    assert!(hear(&mut codec, other).is_empty());
+    assert_eq!(ended(&mut codec, "new", "completed").len(), 1);
+    assert!(ended(&mut codec, "new", "completed").is_empty());
+}
+
+#[test]
+fn a_turn_that_is_refused_fails() {
+    let mut codec = running();
+    prompt(&mut codec);
+    let refused = json!({"id": "obey-turn-1", "error": {"code": -32600, "message": "thread not found"}});
+    assert_eq!(
+        hear(&mut codec, refused),
+        [AgentEvent::TurnEnded {
+            reason: EndReason::Failed,
+            text: String::new(),
+            error: "thread not found".into()
+        }]
+    );
+    assert_eq!(codec.memory.turn, None);
+    // A message that is refused while a turn runs is no end of that turn.
+    prompt(&mut codec);
+    began(&mut codec, "a");
+    let refused = json!({"id": "obey-steer-2", "error": {"code": -32600, "message": "not now"}});
+    assert!(matches!(&hear(&mut codec, refused)[..], [AgentEvent::Notice { level: Level::Error, .. }]));
+    assert_eq!(ended(&mut codec, "a", "completed").len(), 1);
+}
+
+#[test]
+fn an_interrupt_waits_for_the_turns_name_and_is_sent_once() {
+    let mut codec = running();
+    prompt(&mut codec);
+    assert_eq!(tell(&mut codec, AgentInput::Interrupt), "");
+    let started = note("turn/started", json!({"threadId": "t1", "turn": {"id": "a"}}));
+    let (_, replies) = hear_all(&mut codec, started.clone());
+    assert_eq!(replies[0]["params"], json!({"threadId": "t1", "turnId": "a"}));
+    assert!(hear_all(&mut codec, started).1.is_empty());
+    assert!(matches!(
+        &ended(&mut codec, "a", "interrupted")[..],
+        [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]
+    ));
+    assert!(!tell(&mut codec, AgentInput::Interrupt).contains("turn/interrupt"));
+}
+
+#[test]
+fn only_commands_of_the_turn_that_was_cut_short_are_ended() {
+    let mut codec = running();
+    prompt(&mut codec);
+    began(&mut codec, "a");
+    hear(&mut codec, note("item/started", command("c1", "a")));
+    let turn = json!({"id": "a", "status": "interrupted", "items": []});
+    let (events, replies) =
+        hear_all(&mut codec, note("turn/completed", json!({"threadId": "t1", "turn": turn})));
+    assert_eq!(
+        events[0],
+        AgentEvent::ToolFinished { call: CallId::new("c1"), ok: false, output: "interrupted".into() }
+    );
+    assert_eq!(replies[0]["method"], "thread/backgroundTerminals/list");
+    let data = json!([{"itemId": "c0", "processId": "1"}, {"itemId": "c1", "processId": "2"}]);
+    let (_, replies) = hear_all(&mut codec, json!({"id": replies[0]["id"], "result": {"data": data}}));
+    assert_eq!(replies.len(), 1);
+    assert_eq!(replies[0]["params"], json!({"threadId": "t1", "processId": "2"}));
+    // It tells of its end in the next turn, and nobody asks any more.
+    prompt(&mut codec);
+    began(&mut codec, "b");
+    assert!(hear(&mut codec, note("item/completed", command("c1", "a"))).is_empty());
+}
+
+#[test]
+fn requests_that_were_taken_back_are_withdrawn_once() {
+    let mut codec = running();
+    prompt(&mut codec);
+    began(&mut codec, "a");
+    let ask = json!({"id": 3, "method": "item/commandExecution/requestApproval",
+        "params": {"threadId": "t1", "turnId": "a", "itemId": "c", "command": "x"}});
+    assert!(
+        matches!(&hear(&mut codec, ask.clone())[..], [AgentEvent::Asked { native, .. }] if native == "3")
+    );
+    let resolved = note("serverRequest/resolved", json!({"threadId": "t1", "requestId": 3}));
+    assert_eq!(hear(&mut codec, resolved.clone()), [AgentEvent::Withdrew { native: "3".into() }]);
+    assert!(hear(&mut codec, resolved.clone()).is_empty());
+    let events = hear(&mut codec, ask);
+    let [AgentEvent::Asked { native, ask }] = &events[..] else { panic!("{events:?}") };
+    let (native, ask, decision) = (native.clone(), ask.clone(), domain::Decision::Deny);
+    let (message, updated_input) = (String::new(), None);
+    tell(&mut codec, AgentInput::Decide { native, decision, message, updated_input, ask });
+    assert!(hear(&mut codec, resolved).is_empty());
+}
+
+#[test]
+fn what_only_a_program_could_answer_is_refused() {
+    for method in ["attestation/generate", "currentTime/read", "account/chatgptAuthTokens/refresh"] {
+        let (events, replies) = hear_all(&mut running(), json!({"id": 1, "method": method, "params": {}}));
+        assert_eq!((events.len(), replies[0]["error"]["code"].as_i64()), (0, Some(-32601)), "{method}");
+    }
+    let (events, replies) = hear_all(&mut running(), json!({"id": "x", "method": "new/ask", "params": {}}));
+    assert!(matches!(&events[..], [AgentEvent::Unparsed { .. }]));
+    assert_eq!(replies[0]["id"], "x");
+    let call = json!({"id": 1, "method": "item/tool/call", "params": {"tool": "t"}});
+    assert_eq!(hear_all(&mut running(), call).1[0]["result"]["success"], false);
+}
+
+#[test]
+fn leaving_the_sandbox_is_another_permission_than_staying_in_it() {
+    let asked = |policy: &str, reason: Value| {
+        let mut codec = running();
+        codec.settings.approval_policy = policy.to_owned();
+        let params =
+            json!({"threadId": "t1", "itemId": "c", "command": "/bin/bash -lc ls", "reason": reason});
+        let ask = json!({"id": 1, "method": "item/commandExecution/requestApproval", "params": params});
+        match hear(&mut codec, ask).pop() {
+            Some(AgentEvent::Asked { ask: domain::request::Ask::Permission(ask), .. }) => ask.tool,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(asked("untrusted", Value::Null), "shell");
+    assert_eq!(asked("untrusted", json!("network")), "shell_unsandboxed");
+    assert_eq!(asked("on-request", json!("network")), "shell");
+}
+
+#[test]
+fn tokens_are_told_as_differences() {
+    let mut codec = running();
+    let said = |turn: &str, total: (u64, u64, u64), last: u64| {
+        let counted = json!({"inputTokens": total.0, "cachedInputTokens": total.1, "outputTokens": total.2, "totalTokens": 1});
+        let last = json!({"inputTokens": last, "outputTokens": 1, "totalTokens": 50});
+        note(
+            "thread/tokenUsage/updated",
+            json!({"threadId": "t1", "turnId": turn, "tokenUsage": {"total": counted, "last": last, "modelContextWindow": 100}}),
+        )
+    };
+    let told = |codec: &mut CodexCodec, line: Value| match hear(codec, line).pop() {
+        Some(AgentEvent::Usage { usage, .. }) => {
+            (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&mut codec, said("a", (100, 40, 10), 100)), (60, 40, 10));
+    assert_eq!(told(&mut codec, said("a", (150, 50, 12), 50)), (40, 10, 2));
+    assert!(hear(&mut codec, said("a", (150, 50, 12), 50)).is_empty(), "nothing new");
+    // A conversation that was taken up tells its past first, or the first thing that is new.
+    codec.memory.counted = None;
+    assert!(hear(&mut codec, said("old", (500, 0, 50), 50)).is_empty());
+    codec.memory.counted = None;
+    prompt(&mut codec);
+    began(&mut codec, "b");
+    assert_eq!(told(&mut codec, said("b", (500, 0, 50), 30)), (30, 0, 1));
+}
+
+#[test]
+fn the_reasons_of_failures() {
+    let failed = |error: Value| {
+        let mut codec = running();
+        prompt(&mut codec);
+        began(&mut codec, "a");
+        let turn = json!({"id": "a", "status": "failed", "error": error, "items": []});
+        match hear(&mut codec, note("turn/completed", json!({"threadId": "t1", "turn": turn}))).pop() {
+            Some(AgentEvent::TurnEnded { reason, error, .. }) => (reason, error),
+            other => panic!("{other:?}"),
+        }
+    };
+    let is = |reason: EndReason, text: &str| (reason, text.to_owned());
+    assert_eq!(failed(json!({"message": "x"})), is(EndReason::Failed, "x"));
+    assert_eq!(failed(Value::Null), is(EndReason::Failed, "the agent gave no reason"));
+    assert_eq!(
+        failed(json!({"message": "a", "codexErrorInfo": "contextWindowExceeded", "additionalDetails": "b"})),
+        is(EndReason::LimitReached, "a (b)")
+    );
+    assert_eq!(failed(json!({"message": "a", "codexErrorInfo": "cyberPolicy"})).0, EndReason::Refused);
+    assert!(failed(json!({"message": "a", "codexErrorInfo": "unauthorized"})).1.contains("codex login"));
+    let down = json!({"message": "a.", "codexErrorInfo": {"httpConnectionFailed": {"httpStatusCode": null}}});
+    assert_eq!(failed(down), is(EndReason::Failed, "a; is the model's endpoint up?"));
+}
+
+#[test]
+fn retries_warnings_and_servers_are_told() {
+    let mut codec = running();
+    let mut said = |method: &str, params: Value| match hear(&mut codec, note(method, params)).pop() {
+        Some(AgentEvent::Notice { message, .. }) => message,
+        other => format!("{other:?}"),
+    };
+    let retry = json!({"threadId": "t1", "willRetry": true, "error": {"message": "Reconnecting... 1/5", "additionalDetails": "refused"}});
+    assert_eq!(said("error", retry), "the model did not answer: Reconnecting... 1/5 (refused)");
+    let lost = json!({"threadId": "t1", "willRetry": false, "error": {"message": "no"}});
+    assert_eq!(said("error", lost), "no");
+    assert_eq!(said("warning", json!({"message": "careful"})), "careful");
+    let server = json!({"name": "lab", "status": "failed", "error": "no such file"});
+    assert_eq!(said("mcpServer/startupStatus/updated", server), "MCP server lab did not start: no such file");
+    let wrapped = json!({"summary": "Codex will use the bundled bubblewrap in the meantime."});
+    assert_eq!(said("configWarning", wrapped), "None");
+    assert_eq!(said("configWarning", json!({"summary": "a", "details": "b"})), "Codex's configuration: a: b");
+    let hook = json!({"run": {"eventName": "preToolUse", "status": "blocked", "entries": [{"text": "no"}]}});
+    assert_eq!(said("hook/completed", hook), "hook preToolUse blocked what the agent wanted to do: no");
+}
+
+#[test]
+fn what_nobody_knows_is_kept_as_it_came() {
+    let mut codec = running();
+    for line in ["garbage", "{}", r#"{"method":"brand/new","params":{}}"#, r#"{"id":"x","result":{}}"#] {
+        let mut out = Decoded::default();
+        codec.decode(line.as_bytes(), &mut out);
+        assert_eq!(out.events, [AgentEvent::Unparsed { raw: line.to_owned(), length: None }]);
+    }
+    let mut out = Decoded::default();
+    codec.decode(b"  \r\n", &mut out);
+    assert!(out.events.is_empty());
+}
+
+#[test]
+fn the_version_is_read_from_where_npm_put_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let package = temp.path().join("node_modules/@openai/codex-linux-x64");
+    let program = package.join("vendor/x86_64-unknown-linux-musl/bin/codex");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::write(&program, "").unwrap();
+    std::fs::write(package.join("package.json"), r#"{"name":"@openai/codex","version":"0.166.0-linux-x64"}"#)
+        .unwrap();
+    assert_eq!(installed_version(&program).as_deref(), Some("0.166.0"));
+    std::fs::write(package.join("package.json"), r#"{"name":"other","version":"1.0.0"}"#).unwrap();
+    assert_eq!(installed_version(&program), None);
+}

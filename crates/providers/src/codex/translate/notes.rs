@@ -1,0 +1,158 @@
+//! What a person should know beside the conversation itself: warnings, retries, servers that did not start.
+
+use domain::AgentEvent;
+use domain::event::Level;
+use runtime::provider::Decoded;
+use serde_json::Value;
+
+use super::super::memory::Memory;
+use super::{Whose, notice, turn, whose};
+use crate::look::Look;
+
+/// Notifications that say nothing a session needs, by their names or how these begin (`/` at the end). Known by name,
+/// so that a kind that is new in another version is kept as it came instead of being lost.
+pub(super) const NOISE: [&str; 44] = [
+    "account/",
+    "app/list/updated",
+    "autoApprovalReview/strictReviewRequired",
+    "command/exec/outputDelta",
+    "deprecationNotice",
+    "externalAgentConfig/",
+    "fs/changed",
+    "fuzzyFileSearch/",
+    "hook/started",
+    "item/autoApprovalReview/",
+    "item/commandExecution/terminalInteraction",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "mcpServer/event/stream/notification",
+    "mcpServer/oauthLogin/completed",
+    "model/safetyBuffering/updated",
+    "model/verification",
+    "modelProvider/authRecoveryCompleted",
+    "modelProvider/authRecoveryStarted",
+    "process/exited",
+    "process/outputDelta",
+    "project/changed",
+    "remoteControl/status/changed",
+    "skills/changed",
+    "thread/archived",
+    "thread/attachment/updated",
+    // The end of the compaction's own item says it.
+    "thread/compacted",
+    "thread/environment/connected",
+    "thread/environment/disconnected",
+    "thread/goal/cleared",
+    "thread/goal/updated",
+    "thread/name/updated",
+    "thread/prediction/updated",
+    "thread/project/updated",
+    "thread/queue/changed",
+    "thread/readState/changed",
+    "thread/realtime/",
+    "thread/reverted",
+    // The beginning and the end of a turn say it.
+    "thread/status/changed",
+    "thread/unarchived",
+    "turn/diff/updated",
+    "turn/moderationMetadata",
+    "windows/",
+    "windowsSandbox/",
+];
+
+/// Takes any other notification; returns whether it was understood.
+pub(super) fn other(memory: &mut Memory, method: &str, params: &Value, out: &mut Decoded) -> bool {
+    match method {
+        "warning" | "guardianWarning" => notice(out, Level::Warning, params.text("message")),
+        "configWarning" => config_warning(params, out),
+        "mcpServer/startupStatus/updated" => server(params, out),
+        "model/rerouted" => rerouted(memory, params, out),
+        "hook/completed" => hook(params, out),
+        "thread/closed" | "thread/deleted" => gone(memory, method, params, out),
+        _ => {
+            return NOISE.iter().any(|noise| match noise.strip_suffix('/') {
+                Some(_) => method.starts_with(noise),
+                None => method == *noise,
+            });
+        }
+    }
+    true
+}
+
+/// Takes an error. One that ends the turn comes again with the turn's end.
+pub(super) fn error(memory: &Memory, params: &Value, out: &mut Decoded) {
+    let message = turn::message_of(params.under("error"));
+    if params.is("willRetry") {
+        notice(out, Level::Warning, &format!("the model did not answer: {message}"));
+    } else if memory.turn.is_none() && !matches!(whose(memory, params), Whose::Nobodys) {
+        notice(out, Level::Error, &message);
+    }
+}
+
+/// Takes settings that changed, by us or by the agent.
+pub(super) fn settings(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    if !matches!(whose(memory, params), Whose::Own) {
+        return;
+    }
+    let settings = params.under("threadSettings");
+    let planning = settings.under("collaborationMode").text("mode") == "plan";
+    if planning != memory.planning {
+        memory.planning = planning;
+        out.events.push(AgentEvent::PlanMode(planning));
+    }
+    changed_model(memory, settings.text("model"), out);
+}
+
+fn changed_model(memory: &mut Memory, model: &str, out: &mut Decoded) {
+    if !model.is_empty() && model != memory.model {
+        model.clone_into(&mut memory.model);
+        out.events.push(AgentEvent::Model(model.to_owned()));
+    }
+}
+
+fn rerouted(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    if matches!(whose(memory, params), Whose::Own) {
+        let (from, to) = (params.text("fromModel"), params.text("toModel"));
+        notice(out, Level::Warning, &format!("the model {from} was replaced by {to}"));
+        changed_model(memory, to, out);
+    }
+}
+
+fn config_warning(params: &Value, out: &mut Decoded) {
+    let summary = params.text("summary");
+    // Said at every start on a machine without its own copy; the one that came with the agent does as well.
+    if summary.contains("bundled bubblewrap") {
+        return;
+    }
+    let details = params.text("details");
+    let separator = if details.is_empty() { "" } else { ": " };
+    notice(out, Level::Warning, &format!("Codex's configuration: {summary}{separator}{details}"));
+}
+
+fn server(params: &Value, out: &mut Decoded) {
+    if params.text("status") == "failed" {
+        let (name, error) = (params.text("name"), params.text("error"));
+        notice(out, Level::Error, &format!("MCP server {name} did not start: {error}"));
+    }
+}
+
+fn hook(params: &Value, out: &mut Decoded) {
+    let run = params.under("run");
+    let said: Vec<&str> = run.list("entries").iter().map(|entry| entry.text("text")).collect();
+    let what = match run.text("status") {
+        "failed" => "failed",
+        "blocked" => "blocked what the agent wanted to do",
+        "stopped" => "stopped the agent",
+        _ => return,
+    };
+    notice(out, Level::Warning, &format!("hook {} {what}: {}", run.text("eventName"), said.join("; ")));
+}
+
+/// Takes the loss of a conversation. Without the one it is about, a session cannot go on; a restart takes it up.
+fn gone(memory: &Memory, method: &str, params: &Value, out: &mut Decoded) {
+    if !memory.thread.is_empty() && params.text("threadId") == memory.thread {
+        let what = if method == "thread/deleted" { "deleted" } else { "closed" };
+        let message = format!("the conversation was {what}; restart the session to go on");
+        out.events.push(AgentEvent::Broken { code: None, message });
+    }
+}

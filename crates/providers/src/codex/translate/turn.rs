@@ -1,0 +1,252 @@
+//! Turns: when one begins, how one ends, what it used and what is to be done in it.
+
+use domain::event::{Level, Todo, TodoStatus};
+use domain::request::{Ask, PermissionAsk};
+use domain::turn::EndReason;
+use domain::{AgentEvent, Mode, Usage};
+use runtime::provider::Decoded;
+use serde_json::{Value, json};
+
+use super::super::encode;
+use super::super::memory::{Asking, CallKind, Interrupt, Memory, Turn};
+use super::super::rpc::Purpose;
+use super::{Whose, handshake, notice, whose};
+use crate::limits::{MESSAGE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
+use crate::look::Look;
+use crate::text::cut;
+
+/// Our name for the request to carry out a plan. The agent's own are numbers.
+const PLAN_NATIVE: &str = "plan";
+
+/// Takes the beginning of a turn.
+pub(super) fn started(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    if !matches!(whose(memory, params), Whose::Own) {
+        return;
+    }
+    memory.settling = None;
+    let turn = memory.turn.get_or_insert_with(Turn::default);
+    if std::mem::take(&mut turn.plan_asked) && memory.asks.remove(PLAN_NATIVE).is_some() {
+        out.events.push(AgentEvent::Withdrew { native: PLAN_NATIVE.to_owned() });
+    }
+    out.events.push(AgentEvent::TurnStarted);
+    known(memory, params.under("turn").text("id"), out);
+}
+
+/// Takes how the agent calls the turn; an interrupt may have waited for that.
+fn known(memory: &mut Memory, id: &str, out: &mut Decoded) {
+    let Some(turn) = &mut memory.turn else { return };
+    if id.is_empty() {
+        return;
+    }
+    if turn.id != id {
+        id.clone_into(&mut turn.id);
+        if turn.interrupt == Interrupt::Sent {
+            // It was meant for the turn before this one, which is the same turn of ours.
+            turn.interrupt = Interrupt::Wanted;
+        }
+    }
+    if turn.interrupt == Interrupt::Wanted {
+        encode::interrupt(memory, &mut out.replies);
+    }
+}
+
+/// Takes a turn that the agent refused to begin.
+pub(super) fn failed(memory: &mut Memory, error: String, out: &mut Decoded) {
+    // A turn that runs all the same has an end of its own.
+    if memory.turn.as_ref().is_some_and(|turn| !turn.id.is_empty()) {
+        notice(out, Level::Error, &format!("Codex did not take the message: {error}"));
+        return;
+    }
+    memory.end_turn();
+    let (reason, error) = (EndReason::Failed, cut(&error, MESSAGE_MAX_CHARS));
+    out.events.push(AgentEvent::TurnEnded { reason, text: String::new(), error });
+}
+
+/// Takes the answer that a turn without the agent's part waits for.
+pub(super) fn settled(memory: &mut Memory, out: &mut Decoded) {
+    if let Some(reason) = memory.settling.take() {
+        memory.end_turn();
+        out.events.push(handshake::ending(reason));
+    }
+}
+
+/// Takes the end of a turn.
+pub(super) fn completed(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    let ended = params.under("turn");
+    match whose(memory, params) {
+        Whose::Own => {}
+        Whose::Workers(_) => {
+            // A sub-agent that fails tells its parent, not us.
+            if ended.text("status") == "failed" {
+                let error = failure(ended.under("error")).1;
+                notice(out, Level::Warning, &format!("a sub-agent failed: {error}"));
+            }
+            return;
+        }
+        Whose::Nobodys => return,
+    }
+    let Some(turn) = memory.turn.as_mut().filter(|turn| turn.id == ended.text("id")) else { return };
+    let (reason, error) = match ended.text("status") {
+        "completed" => (EndReason::Completed, String::new()),
+        "interrupted" => (EndReason::Cancelled, String::new()),
+        _ => failure(ended.under("error")),
+    };
+    let plan_waits = reason == EndReason::Completed && memory.mode == Mode::Plan && !memory.plan.is_empty();
+    if plan_waits {
+        turn.id.clear();
+        turn.plan_asked = true;
+    }
+    close_calls(memory, reason, out);
+    if plan_waits {
+        ask_about_plan(memory, out);
+        return;
+    }
+    memory.end_turn();
+    let text = ended.list("items").iter().rev().find(|item| item.text("type") == "agentMessage");
+    let text = text.map(|item| item.text("text")).unwrap_or_default().to_owned();
+    out.events.push(AgentEvent::TurnEnded { reason, text, error });
+}
+
+/// Closes what is open. A command that outlives a turn that went well runs on; one of a turn that was cut short is
+/// ended by us, for the agent would let it run.
+fn close_calls(memory: &mut Memory, reason: EndReason, out: &mut Decoded) {
+    let calls = std::mem::take(&mut memory.calls);
+    for (call, open) in calls {
+        let is_command = open.kind == CallKind::Command;
+        let (ok, output) = match (reason, is_command) {
+            (EndReason::Completed, true) => (true, "still running in the background"),
+            (EndReason::Completed, false) => (false, "not finished when the turn ended"),
+            _ => (false, "interrupted"),
+        };
+        if is_command && reason != EndReason::Completed {
+            memory.strays.insert(call.as_str().to_owned());
+        }
+        out.events.push(AgentEvent::ToolFinished { call, ok, output: output.to_owned() });
+    }
+    if !memory.strays.is_empty() && reason != EndReason::Completed {
+        let params = json!({"threadId": memory.thread});
+        memory.ask(Purpose::Terminals, params, &mut out.replies);
+    }
+}
+
+/// Puts the plan before a person. The agent has no such request: its own interface asks, and so do we; our turn stays
+/// open until somebody decides.
+fn ask_about_plan(memory: &mut Memory, out: &mut Decoded) {
+    memory.remember_ask(PLAN_NATIVE, Asking::Plan);
+    let ask = Ask::Permission(PermissionAsk {
+        call: None,
+        tool: "ExitPlanMode".to_owned(),
+        input: json!({"plan": memory.plan}),
+        title: "ExitPlanMode: leave plan mode and begin".to_owned(),
+        parent: None,
+    });
+    out.events.push(AgentEvent::Asked { native: PLAN_NATIVE.to_owned(), ask });
+}
+
+/// Reads why a turn failed, with what can be done about it.
+fn failure(error: &Value) -> (EndReason, String) {
+    let message = message_of(error);
+    let info = error.under("codexErrorInfo");
+    let kind = match info {
+        Value::String(word) => word.as_str(),
+        Value::Object(map) => map.keys().next().map(String::as_str).unwrap_or_default(),
+        _ => "",
+    };
+    let reason = match kind {
+        "contextWindowExceeded" | "sessionBudgetExceeded" => EndReason::LimitReached,
+        "cyberPolicy" | "misalignmentPolicyViolation" => EndReason::Refused,
+        _ if message.contains("reason: max_output_tokens") => EndReason::LimitReached,
+        _ if message.contains("reason: content_filter") => EndReason::Refused,
+        _ => EndReason::Failed,
+    };
+    let status = info.under(kind).count("httpStatusCode");
+    let remedy = match (kind, status) {
+        ("unauthorized", _) | (_, Some(401 | 403)) => {
+            "; check the key: `codex login`, or the variable that the model provider names"
+        }
+        ("httpConnectionFailed", None) => "; is the model's endpoint up?",
+        _ if message.starts_with("Missing environment variable") => "; set it in the session's environment",
+        _ => "",
+    };
+    (reason, cut(&format!("{}{remedy}", message.trim_end_matches('.')), MESSAGE_MAX_CHARS))
+}
+
+/// Returns an error's message; some are the endpoint's answer as it came.
+pub(super) fn message_of(error: &Value) -> String {
+    let message = error.text("message");
+    let inner: Option<Value> = message.starts_with('{').then(|| serde_json::from_str(message).ok()).flatten();
+    let said = inner.as_ref().map(|inner| inner.under("error").text("message")).unwrap_or_default();
+    let said = if said.is_empty() { message } else { said };
+    match error.text("additionalDetails") {
+        "" if said.is_empty() => "the agent gave no reason".to_owned(),
+        "" => said.to_owned(),
+        details => format!("{said} ({details})"),
+    }
+}
+
+/// Takes the agent's list of things to do.
+pub(super) fn todos(memory: &Memory, params: &Value, out: &mut Decoded) {
+    if !matches!(whose(memory, params), Whose::Own) {
+        return;
+    }
+    let entry = |(at, step): (usize, &Value)| Todo {
+        // The list is always written as a whole and without names; its place is an entry's name.
+        id: (at + 1).to_string(),
+        text: cut(step.text("step"), TODO_MAX_CHARS),
+        status: match step.text("status") {
+            "inProgress" => TodoStatus::InProgress,
+            "completed" => TodoStatus::Completed,
+            _ => TodoStatus::Pending,
+        },
+    };
+    let todos = params.list("plan").iter().take(TODOS_MAX).enumerate().map(entry).collect();
+    out.events.push(AgentEvent::Todos(todos));
+}
+
+/// Takes what a conversation has used so far and reports what is new in it.
+pub(super) fn usage(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    let said = params.under("tokenUsage");
+    let (total, last) = (tokens(said.under("total")), tokens(said.under("last")));
+    match whose(memory, params) {
+        Whose::Own => {}
+        Whose::Workers(_) => {
+            let Some(worker) = memory.workers.get_mut(params.text("threadId")) else { return };
+            let usage = total.beyond(&worker.counted);
+            worker.counted = total;
+            if !usage.is_empty() {
+                out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+            }
+            return;
+        }
+        Whose::Nobodys => return,
+    }
+    let usage = match memory.counted.replace(total) {
+        Some(counted) => total.beyond(&counted),
+        // The past of a conversation that was taken up, unless it is said of the turn that runs.
+        None if is_running(memory, params.text("turnId")) => last,
+        None => Usage::default(),
+    };
+    let context = said.under("last").count("totalTokens").filter(|tokens| *tokens > 0);
+    let window = said.count("modelContextWindow");
+    let changed = context != memory.context_tokens || window != memory.context_window;
+    (memory.context_tokens, memory.context_window) = (context, window);
+    if !usage.is_empty() || changed {
+        out.events.push(AgentEvent::Usage { usage, context_tokens: context, context_window: window });
+    }
+}
+
+fn is_running(memory: &Memory, turn: &str) -> bool {
+    memory.turn.as_ref().is_some_and(|running| running.id == turn && !turn.is_empty())
+}
+
+/// Reads tokens. The agent counts what was read from a cache as input; a session does not.
+fn tokens(said: &Value) -> Usage {
+    let cached = said.count("cachedInputTokens").unwrap_or(0);
+    Usage {
+        input_tokens: said.count("inputTokens").unwrap_or(0).saturating_sub(cached),
+        output_tokens: said.count("outputTokens").unwrap_or(0),
+        cache_read_tokens: cached,
+        cache_write_tokens: said.count("cacheWriteInputTokens").unwrap_or(0),
+        cost_micro_usd: 0,
+    }
+}
