@@ -397,8 +397,13 @@ impl Actor {
                 }
                 After::Tell(input) => {
                     if let Err(error) = link::tell_in_process(&mut self.agent, input) {
-                        Box::pin(self.take(Input::Agent(AgentEvent::Broken { code: None, message: error.message })))
-                            .await;
+                        Box::pin(
+                            self.take(Input::Agent(AgentEvent::Broken {
+                                code: None,
+                                message: error.message,
+                            })),
+                        )
+                        .await;
                     }
                 }
                 After::Launch { resume } => Box::pin(self.launch_run(resume)).await,
