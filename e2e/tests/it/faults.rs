@@ -51,7 +51,7 @@ async fn an_agent_outlives_the_daemon_and_loses_no_byte(agent: Agent) -> Result<
 async fn a_request_survives_the_daemon(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let id = stage.create().await?;
-    let step = json!({"tool": "Bash", "input": {"command": "touch made"}, "ask": true, "result": "ok"});
+    let step = agent.asking("touch made");
     let turn = stage.send(&id, &script(agent, "ask", &json!([step, {"text": "made it"}]))).await?;
     let request = stage.wait_for_request(&id).await?;
     crash(&mut stage).await?;
