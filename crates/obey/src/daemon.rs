@@ -11,7 +11,7 @@ use domain::{Error, SessionId};
 use runtime::retention::Retention;
 use runtime::store::Store;
 use runtime::supervisor::Options;
-use runtime::{Supervisor, clock};
+use runtime::{Supervisor, clock, failpoint};
 use surfaces::obey::{About, Shutdown};
 use surfaces::peer::{Access, Agents, Token};
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
@@ -35,7 +35,9 @@ pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
 
 async fn run(options: ServeOptions) -> Result<(), Error> {
     let home = Home::open(&options)?;
+    failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
+    failpoint!("start.stored");
     let supervisor = Supervisor::new(Options {
         store: store.clone(),
         providers: providers::all(&providers::Options {
@@ -50,7 +52,9 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
     })
     .await?;
+    failpoint!("start.numbered");
     let bound = bind(&options, &home, supervisor.clone())?;
+    failpoint!("start.bound");
     let (shutdown, mut asked) = mpsc::channel(1);
     let routes = surfaces::obey::routes(
         surfaces::Routes::default(),
@@ -58,6 +62,7 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
         about(&options, home.retention, shutdown),
     );
     let found = supervisor.recover().await?;
+    failpoint!("start.recovered");
     announce(options, &bound, found)?;
     tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
     bound
@@ -69,6 +74,7 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
         })
         .await?;
     supervisor.detach(limits::DETACH_WAIT).await;
+    failpoint!("leave.detached");
     store.close();
     tracing::info!("ended; agents go on and the next daemon finds them");
     Ok(())

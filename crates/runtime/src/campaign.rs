@@ -1,5 +1,7 @@
 //! Campaigns: registered project roots, and what is reported about them and their festivals.
 
+mod registry;
+
 use std::path::{Path, PathBuf};
 
 use domain::{Error, ErrorCode};
@@ -69,10 +71,32 @@ impl Campaigns {
     pub async fn find(&self, id_or_name: &str) -> Result<CampaignRow, Error> {
         let wanted = id_or_name.to_owned();
         let found = self.store.read(move |connection| campaigns::find(connection, &wanted)).await?;
-        found.ok_or_else(|| not_found(id_or_name))
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let registered = registry::campaigns();
+        match registered.into_iter().find(|new| new.id == id_or_name || new.name == id_or_name) {
+            Some(new) => self.add(new).await,
+            None => Err(not_found(id_or_name)),
+        }
     }
 
+    /// Returns every campaign by name, those of the `camp` registry included.
     pub async fn list(&self) -> Result<Vec<CampaignRow>, Error> {
+        let known = self.store.read(campaigns::list).await?;
+        let new: Vec<NewCampaign> = registry::campaigns()
+            .into_iter()
+            .filter(|new| !known.iter().any(|known| known.id == new.id || known.path == new.path))
+            .collect();
+        if new.is_empty() {
+            return Ok(known);
+        }
+        for new in new {
+            let name = new.name.clone();
+            if let Err(error) = self.add(new).await {
+                tracing::debug!(name, %error, "a campaign of the camp registry cannot be used");
+            }
+        }
         self.store.read(campaigns::list).await
     }
 

@@ -12,7 +12,7 @@ use domain::{Error, ErrorCode};
 
 use crate::process::{Batch, End, HoldLimits, Holder, Link, Next, ProcessPlan, Stream, Target};
 use crate::session::SharedServices;
-use crate::{campaign, environment, ids, limits};
+use crate::{campaign, environment, failpoint, ids, limits};
 
 /// What the folders of commands start with, among those of agents; no session's does.
 const DIR_PREFIX: &str = "exec_";
@@ -77,6 +77,7 @@ impl Execution {
         let link = Holder::spawn(&services.shim_program, &dir, &plan, services.epoch, &hold)
             .await
             .map_err(|error| Error::new(ErrorCode::CommandFailed, format!("{}: {error}", self.command)))?;
+        failpoint!("execute.started");
         // A command gets no input; one that reads must see the end of it.
         let _ = link.close_stdin(1);
         Ok(Running {
@@ -166,10 +167,24 @@ impl Drop for Running {
 
 /// Kills whatever a shim holds, lets the shim leave and removes the folder.
 pub(crate) async fn end_and_remove(mut link: Link, dir: PathBuf) {
+    // A shim that cannot be reached is gone, and what it left is killed below.
     let _ = link.signal(Target::Tree, libc::SIGKILL);
-    while let Next::Records(_) = link.next().await {}
-    let _ = link.ack_exit();
+    let last = loop {
+        match link.next().await {
+            Next::Records(_) => {}
+            last => break last,
+        }
+    };
+    match last {
+        Next::Ended(End::Exited(_)) => drop(link.ack_exit()),
+        // It belongs to another daemon.
+        Next::Refused(_) => return,
+        Next::Records(_) | Next::Ended(End::ShimLost) | Next::Corrupt { .. } | Next::Unreadable(_) => {
+            link.kill_left_behind().await;
+        }
+    }
     link.close().await;
+    failpoint!("orphan.ended");
     remove(&dir);
 }
 

@@ -5,6 +5,7 @@ pub mod campaign;
 pub mod clock;
 mod environment;
 pub mod execute;
+pub mod failpoint;
 mod ids;
 pub mod journal;
 pub mod limits;

@@ -2,6 +2,7 @@
 //! restart. A [`Link`] is the daemon's hold on one agent; the agent itself outlives it.
 //! Must not know what agents say, what a session is, or where positions are committed.
 
+mod claim;
 mod connection;
 mod holder;
 pub mod limits;
@@ -18,6 +19,7 @@ pub(crate) mod tests;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+pub use claim::Claim;
 pub use holder::{HoldLimits, Holder, SpawnError, Stage};
 pub use link::{AttachError, Controls, End, Link, Next};
 pub use outbox::WriteError;

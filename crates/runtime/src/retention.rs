@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use domain::id::SESSION_PREFIX;
 use domain::{Error, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::clock;
-use crate::process::scan;
+use crate::process::{Claim, scan};
 use crate::session::Services;
 use crate::store::Durability;
 
@@ -93,6 +94,9 @@ fn remove_activities(connection: &Connection, before: Timestamp) -> rusqlite::Re
 
 /// Removes the folders of agents that nobody holds and no session needs any more.
 async fn remove_folders(services: &Services) -> Result<u64, Error> {
+    // Looked at first: a folder is made when its session is on record, so whoever needs one of these is found below.
+    // Those of commands are on no record and are cleared away when a daemon starts.
+    let Ok(dirs) = scan::find_all(&services.agents_dir) else { return Ok(0) };
     let needed: Vec<String> = services
         .store
         .read(|connection| {
@@ -104,16 +108,22 @@ async fn remove_folders(services: &Services) -> Result<u64, Error> {
                 .collect()
         })
         .await?;
-    let Ok(dirs) = scan::find_held(&services.agents_dir) else { return Ok(0) };
     let mut removed = 0;
-    for found in dirs {
-        let name = found.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if found.is_held || needed.iter().any(|needed| needed == name) {
+    for dir in dirs {
+        let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !name.starts_with(SESSION_PREFIX) || needed.iter().any(|needed| needed == name) {
             continue;
         }
-        match std::fs::remove_dir_all(&found.dir) {
-            Ok(()) => removed += 1,
-            Err(error) => tracing::warn!(%error, dir = %found.dir.display(), "cannot remove an old folder"),
+        let cleared = match Claim::take(&dir) {
+            Ok(Some(claim)) => claim.clear().await.map(|()| 1),
+            Ok(None) => Ok(0),
+            Err(error) => Err(error),
+        };
+        match cleared {
+            Ok(count) => removed += count,
+            // Its session has just removed it itself.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(%error, dir = %dir.display(), "cannot remove an old folder"),
         }
     }
     Ok(removed)

@@ -5,6 +5,7 @@ mod accept;
 mod authority;
 mod body;
 mod connection;
+mod ending;
 pub(crate) mod folder;
 pub mod limits;
 mod lock;
@@ -19,6 +20,7 @@ pub(crate) mod tests;
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -58,11 +60,26 @@ impl Server {
     /// Binds every address, or none: what was bound is released when one fails (OBEY-1013). Clients can connect from
     /// here on and are answered once [`Bound::serve`] runs. The lock proves that a socket nobody listens on is dead.
     pub fn bind(listens: &[Listen], lock: &DaemonLock, access: Access) -> Result<Bound, Error> {
+        Self::bind_given(listens, None, lock, access)
+    }
+
+    /// As [`Server::bind`], but the Unix socket is one that somebody else listens on already and passed to us, such
+    /// as a service manager. It must be the one of the path; its file stays when the daemon ends, and so do the
+    /// clients that wait in its queue.
+    pub fn bind_given(
+        listens: &[Listen],
+        mut given: Option<OwnedFd>,
+        lock: &DaemonLock,
+        access: Access,
+    ) -> Result<Bound, Error> {
         let mut sockets = Vec::with_capacity(listens.len());
         for listen in listens {
             sockets.push(match listen {
                 Listen::Unix(path) => {
-                    let (listener, file) = unix::bind(path, lock)?;
+                    let (listener, file) = match given.take() {
+                        Some(given) => unix::adopt(given, path)?,
+                        None => unix::bind(path, lock)?,
+                    };
                     Socket::Unix(listener, file)
                 }
                 Listen::Tcp(address) => {
@@ -97,8 +114,8 @@ impl Bound {
         self.sockets.iter().map(address).collect()
     }
 
-    /// Serves the given services on every listener until `shutdown` completes, then ends within
-    /// [`limits::SHUTDOWN_GRACE`] and removes the socket file. Must run on a tokio runtime.
+    /// Serves the given services on every listener until `shutdown` completes, then ends streams that rest at once,
+    /// the others within [`limits::SHUTDOWN_GRACE`], and removes the socket file. Must run on a tokio runtime.
     pub async fn serve(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let (router, health) = router::build(routes).await?;
         let serving = Arc::new(Serving { router, access: Arc::new(self.access) });

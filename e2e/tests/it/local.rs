@@ -113,8 +113,8 @@ async fn lists_are_narrowed_by_campaign_status_and_provider() -> Result<()> {
         list(&stage, request)
     };
     assert_eq!(by(|_| ()).await?, [first.clone(), second.clone()]);
-    assert_eq!(by(|request| request.campaign_id = "other".into()).await?, [second.clone()]);
-    assert_eq!(by(|request| request.statuses = vec![6]).await?, [third.clone()]);
+    assert_eq!(by(|request| request.campaign_id = "other".into()).await?, [&*second]);
+    assert_eq!(by(|request| request.statuses = vec![6]).await?, [&*third]);
     assert_eq!(by(|request| request.provider = 101).await?, [first.clone(), second.clone()]);
     assert!(by(|request| request.provider = 1).await?.is_empty());
     assert_eq!(by(|request| request.include_terminated = true).await?, [first.clone(), second, third]);
@@ -259,5 +259,26 @@ async fn real_claude_an_agent_cannot_speak_for_its_user() -> Result<()> {
     assert_eq!(output.matches("code 6").count(), 7, "{output}");
     let all = pb::ListSessionsRequest { include_terminated: true, ..Default::default() };
     assert_eq!(list(&stage, all).await?.len(), 2, "no session was created");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn campaigns_of_the_camp_registry_are_known_by_id_and_name() -> Result<()> {
+    let world = e2e::world::World::new()?;
+    let folder = world.path("registered");
+    std::fs::create_dir_all(&folder)?;
+    let registry = world.path("registry.json");
+    let campaign = json!({"version": 3, "campaigns": {"6f1c0c1e": {"name": "from-camp", "path": folder}}});
+    std::fs::write(&registry, campaign.to_string())?;
+    world.set_env("CAMP_REGISTRY_PATH", registry);
+    let daemon = e2e::daemon::Daemon::start(&world).await?;
+    let clients = daemon.clients().await?;
+    let stage = Stage { agent: Agent::Scripted, daemon, clients, world };
+    let mut request = stage.new_session();
+    request.campaign_id = "from-camp".into();
+    let session = stage.create_as(request.clone()).await?;
+    assert_eq!(session.campaign_id, "6f1c0c1e");
+    request.campaign_id = "6f1c0c1e".into();
+    stage.create_as(request).await?;
     stage.close().await
 }

@@ -1,5 +1,7 @@
 //! The end-to-end tests, one binary. Each module is one subject; `real_…` modules run real agents.
 
+#![allow(clippy::print_stdout, reason = "tests say what they skip and which seed they use")]
+
 mod claude_driver;
 mod codex_driver;
 mod faults;

@@ -19,6 +19,7 @@ use tokio::time;
 use super::limits::{ATTACH_TIMEOUT, CONNECT_RETRY, CONNECT_RETRY_MAX, FINISH_TIMEOUT};
 use super::outbox::Outbox;
 use super::scan;
+use crate::failpoint;
 
 /// What is known about the shim from its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +188,9 @@ impl Connection {
         };
         let sending = async {
             while let Some(frame) = outbox.next_frame().await {
+                failpoint!("input.sending");
                 writer.write_all(&frame).await?;
+                failpoint!("input.sent");
             }
             Ok::<(), io::Error>(())
         };

@@ -16,6 +16,7 @@ use tokio::time;
 use super::limits::{ANSWER_BYTES_MAX, SPAWN_TIMEOUT};
 use super::link::{AttachError, Link};
 use super::{ProcessPlan, tree};
+use crate::failpoint;
 
 /// Starts agents.
 pub struct Holder;
@@ -106,12 +107,14 @@ impl Holder {
         limits: &HoldLimits,
     ) -> Result<Link, SpawnError> {
         make_dir(dir).map_err(SpawnError::Dir)?;
+        failpoint!("launch.folder_made");
         let mark = tree::mark_of(dir).map_err(SpawnError::Dir)?;
         let answer = time::timeout(SPAWN_TIMEOUT, run_shim(shim_exe, dir, plan, &mark, limits))
             .await
             .map_err(|_| SpawnError::Silent(format!("none within {} s", SPAWN_TIMEOUT.as_secs())))?
             .map_err(SpawnError::Shim)?;
         let shim_pid = read_answer(&answer)?;
+        failpoint!("launch.shim_ready");
         let attached = Link::attach(dir, Position::START, epoch).await;
         if attached.is_err()
             && let Some(shim) = proc_table::find(shim_pid)
@@ -149,6 +152,7 @@ async fn run_shim(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.process_group(0).kill_on_drop(true);
     let mut child = command.spawn()?;
+    failpoint!("launch.shim_running");
     let mut answer = String::new();
     if let Some(stdout) = child.stdout.take() {
         stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;

@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use shim::Position;
 use shim::frame::{Refusal, Target, ToShim, Welcome};
 use shim::record::{Exit, Fault, Input, Meta, Stream};
 use shim::spool::{Batch, Reader, Step, read_meta, segment_name, segment_number};
+use shim::{Position, proc_table};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time;
@@ -17,8 +17,8 @@ use tokio::time;
 use super::connection::{self, Greeting, Reach, State};
 use super::limits::LOOK_INTERVAL;
 use super::outbox::{Outbox, WriteError};
-use super::scan;
 use super::spool::Spool;
+use super::{scan, tree};
 
 /// Why an agent cannot be attached to.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +150,9 @@ impl Link {
                 Ok(Step::Corrupt { at, fault }) => return Next::Corrupt { at, fault },
                 // The shim says that whole records are here.
                 Ok(Step::Torn(fault)) if state.head > at => return Next::Corrupt { at, fault },
+                Ok(Step::Dry) if state.head > at => {
+                    return Next::Corrupt { at, fault: Fault::MissingSegment };
+                }
                 Ok(Step::Dry | Step::Torn(_)) if is_gone || self.exit.is_some() => {
                     return Next::Ended(self.end());
                 }
@@ -208,6 +211,26 @@ impl Link {
     /// The shim's process, if it lived when attached to.
     pub fn shim_pid(&self) -> Option<u32> {
         self.welcome.map(|welcome| welcome.shim_pid)
+    }
+
+    /// Kills what the agent left running when its shim was killed. A shim that lives is killed first: call this only
+    /// if what it writes cannot be read any more, because nobody will know how its agent ended.
+    pub async fn kill_left_behind(&self) {
+        if let Ok(Some(holder)) = scan::lock_holder(&self.dir)
+            && let Some(shim) = holder.pid.and_then(proc_table::find)
+        {
+            proc_table::signal(&shim, libc::SIGKILL);
+        }
+        let Ok(mark) = tree::mark_of(&self.dir) else { return };
+        match tree::kill_tree(self.meta.as_ref(), &mark).await {
+            Ok(0) => {}
+            Ok(left) => {
+                tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");
+            }
+            Err(error) => {
+                tracing::warn!(%error, dir = %self.dir.display(), "cannot look for an agent's processes");
+            }
+        }
     }
 
     /// Who the agent is, for `tree::kill_tree`.

@@ -1,6 +1,7 @@
 //! Beginning and ending runs of an agent: launching it, finding it again after the daemon's death, ending it.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use domain::{AgentEvent, Error, ErrorCode, Exit, Input, SessionId, StopStep};
@@ -9,8 +10,9 @@ use tokio::sync::mpsc;
 use super::actor::Actor;
 use super::link::{Agent, ProcessAgent};
 use crate::environment;
+use crate::failpoint;
 use crate::limits;
-use crate::process::{End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target, tree};
+use crate::process::{Claim, End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target};
 use crate::provider::{Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
 use crate::store::SpoolMark;
 
@@ -75,21 +77,45 @@ impl Actor {
         if !provider.capabilities().process {
             return Reattached::Revive;
         }
-        let dir = self.run_dir();
-        if !dir.exists() {
-            return Reattached::NeverStarted;
-        }
         // Without a recorded start the former daemon died before it greeted the agent, so nothing was said yet.
-        let greeted = self.machine.state().pid != 0;
-        let codec = if greeted { provider.codec(self.machine.spec(), codec) } else { self.fresh_codec() };
-        let codec = match codec {
-            Ok(codec) => codec,
-            Err(error) => return Reattached::Lost(error.message),
-        };
+        if self.machine.state().pid != 0 {
+            let codec = provider.codec(self.machine.spec(), codec);
+            return match self.attach(mark, codec).await {
+                Ok(_) => Reattached::Held,
+                Err(message) => Reattached::Lost(message),
+            };
+        }
+        match clear_unstarted(&self.run_dir()).await {
+            Ok(true) => return Reattached::NeverStarted,
+            Ok(false) => {}
+            Err(error) => return Reattached::Lost(error.to_string()),
+        }
+        match self.attach(mark, self.fresh_codec()).await {
+            Ok(0) => {
+                // Its shim was there, but ended without having started anything.
+                self.agent = Agent::None;
+                match clear_unstarted(&self.run_dir()).await {
+                    Ok(true) => Reattached::NeverStarted,
+                    Ok(false) | Err(_) => Reattached::Lost("the agent could not be started".to_owned()),
+                }
+            }
+            Ok(pid) => Reattached::Ungreeted { pid },
+            Err(message) => Reattached::Lost(message),
+        }
+    }
+
+    /// Takes hold of the agent in the folder of the current run. Returns its process; 0: there never was one.
+    async fn attach(
+        &mut self,
+        mark: &SpoolMark,
+        codec: Result<Box<dyn Codec>, Error>,
+    ) -> Result<u32, String> {
+        let codec = codec.map_err(|error| error.message)?;
         let from = match mark.segment {
             0 => Position::START,
             segment => Position { segment, offset: mark.offset },
         };
+        let dir = self.run_dir();
         let attach = Link::attach(&dir, from, self.services.epoch);
         match tokio::time::timeout(limits::REATTACH_WAIT, attach).await {
             Ok(Ok(link)) => {
@@ -97,10 +123,10 @@ impl Actor {
                 let pid = agent.link.agent_pid().unwrap_or(0);
                 self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
                 self.agent = Agent::Process(Box::new(agent));
-                if greeted { Reattached::Held } else { Reattached::Ungreeted { pid } }
+                Ok(pid)
             }
-            Ok(Err(error)) => Reattached::Lost(error.to_string()),
-            Err(_) => Reattached::Lost("its holder did not answer".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("its holder did not answer".to_owned()),
         }
     }
 
@@ -119,6 +145,7 @@ impl Actor {
 
     /// One step of ending the agent. What it leads to comes back as output.
     pub(super) fn terminate(&mut self, step: StopStep) {
+        failpoint!("stop.step");
         let write_id = self.next_write_id();
         let sent = match (&mut self.agent, step) {
             (Agent::None, _) => Ok(()),
@@ -142,25 +169,29 @@ impl Actor {
         let Agent::Process(process) = std::mem::replace(&mut self.agent, Agent::None) else { return };
         let ProcessAgent { link, dir, .. } = *process;
         self.holder_pid.store(0, Ordering::Relaxed);
+        failpoint!("exit.committed");
         match end {
             // Unreachable means gone, and then there is nobody to tell.
             End::Exited(_) => {
                 let _ = link.ack_exit();
             }
-            End::ShimLost => kill_left_behind(&link, &dir).await,
+            End::ShimLost => link.kill_left_behind().await,
         }
         link.close().await;
+        failpoint!("exit.acknowledged");
         remove_dir(&dir).await;
+        failpoint!("exit.removed");
     }
 }
 
-/// Kills what an agent left running when its shim was killed.
-async fn kill_left_behind(link: &Link, dir: &std::path::Path) {
-    let (Some(meta), Ok(mark)) = (link.meta(), tree::mark_of(dir)) else { return };
-    match tree::kill_tree(&meta, &mark).await {
-        Ok(0) => {}
-        Ok(left) => tracing::warn!(left, dir = %dir.display(), "processes of an agent resist being killed"),
-        Err(error) => tracing::warn!(%error, dir = %dir.display(), "cannot look for an agent's processes"),
+/// Clears the folder of a run away whose agent was never started. A shim of the former daemon may still be on its way
+/// there: it will find nothing. Returns whether there is none.
+async fn clear_unstarted(dir: &Path) -> io::Result<bool> {
+    match Claim::take(dir) {
+        Ok(Some(claim)) if claim.meta().is_none() => claim.clear().await.map(|()| true),
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
     }
 }
 
@@ -186,13 +217,13 @@ impl Reattached {
 }
 
 /// Returns the folder of one run of a session's agent.
-pub(crate) fn run_dir(agents_dir: &std::path::Path, id: &SessionId, run: u64) -> PathBuf {
+pub(crate) fn run_dir(agents_dir: &Path, id: &SessionId, run: u64) -> PathBuf {
     agents_dir.join(format!("{id}.{run}"))
 }
 
-async fn remove_dir(dir: &std::path::Path) {
+async fn remove_dir(dir: &Path) {
     if let Err(error) = tokio::fs::remove_dir_all(dir).await
-        && error.kind() != std::io::ErrorKind::NotFound
+        && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(dir = %dir.display(), %error, "cannot remove an agent's folder");
     }

@@ -6,6 +6,7 @@ use domain::{Error, ErrorCode};
 use rusqlite::{Connection, OpenFlags};
 
 use super::storage_error;
+use crate::failpoint;
 
 /// Each step brings the file from version N to N+1. Steps are never changed once released.
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
@@ -68,6 +69,7 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;
         transaction.pragma_update(None, "user_version", index as i64 + 1)?;
+        failpoint!("start.migrating");
         transaction.commit()?;
     }
     Ok(())

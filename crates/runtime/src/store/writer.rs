@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::storage_error;
-use crate::limits;
+use crate::{failpoint, limits};
 
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,10 +203,12 @@ impl Loop {
                 return Err(storage_error("write", &error));
             }
         }
+        failpoint!("commit.before");
         if let Err(error) = self.connection.execute_batch("COMMIT") {
             let _ = self.connection.execute_batch("ROLLBACK");
             return Err(storage_error("commit", &error));
         }
+        failpoint!("commit.after");
         self.synced = full;
         Ok(())
     }
@@ -238,6 +240,7 @@ impl Loop {
         if self.synced {
             return;
         }
+        failpoint!("sync.before");
         let result = self.set_full(true).and_then(|()| {
             self.connection.execute_batch("UPDATE meta SET value = value + 1 WHERE key = 'synced'")
         });

@@ -15,7 +15,7 @@ use super::Supervisor;
 use crate::session::{Beginning, Snapshot};
 use crate::store::sessions::{self, SessionWrite, StateColumns, StoredEvent};
 use crate::store::{Durability, SessionRow, SpoolMark};
-use crate::{campaign, clock, environment, ids};
+use crate::{campaign, clock, environment, failpoint, ids};
 
 /// What a session is asked to be. Empty texts mean: the default.
 #[derive(Clone, Debug)]
@@ -55,6 +55,7 @@ impl Supervisor {
         self.providers().get(spec.provider)?.check(&spec)?;
         let id = spec.id.clone();
         let row = self.insert(spec).await?;
+        failpoint!("create.stored");
         let handle = self.enliven(row, Beginning::Idle);
         if launch == Launch::OnPrompt && matches!(first, Command::Start) {
             return Ok(handle.snapshot());

@@ -1,13 +1,15 @@
 //! Coming back after a former daemon: every session that had not ended gets its actor again.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use domain::{Command, Error, Launch, Status, StopHow};
 
 use super::Supervisor;
 use crate::execute;
-use crate::process::{Link, Position, scan};
+use crate::failpoint;
+use crate::process::{Claim, Link, Position, scan};
 use crate::session::{Beginning, run_dir};
 use crate::store::sessions;
 
@@ -19,7 +21,7 @@ impl Supervisor {
         let count = rows.len();
         let needed =
             rows.iter().map(|row| run_dir(&self.inner.services.agents_dir, &row.spec.id, row.run)).collect();
-        self.end_orphans(needed);
+        self.end_orphans(&needed);
         for row in rows {
             let (id, status, launch) = (row.spec.id.clone(), row.state.status, row.spec.launch);
             let handle = self.enliven(row, Beginning::Recover);
@@ -33,26 +35,34 @@ impl Supervisor {
         Ok(count)
     }
 
-    /// Ends what shims hold for nobody: commands whose callers are gone with the former daemon, and agents whose end
-    /// was written but never acknowledged.
-    fn end_orphans(&self, needed: HashSet<PathBuf>) {
-        let held = scan::find_held(&self.inner.services.agents_dir).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot look for shims of a former daemon");
+    /// Clears away what a former daemon left that nobody needs: commands whose callers are gone with it, agents whose
+    /// end was written but never acknowledged, and folders without anybody in them.
+    fn end_orphans(&self, needed: &HashSet<PathBuf>) {
+        let mut orphans = scan::find_all(&self.inner.services.agents_dir).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot look for agents of a former daemon");
             Vec::new()
         });
-        let orphans: Vec<PathBuf> = held
-            .into_iter()
-            .filter(|found| found.is_held && !needed.contains(&found.dir))
-            .map(|found| found.dir)
-            .collect();
+        orphans.retain(|dir| !needed.contains(dir));
         let epoch = self.inner.services.epoch;
         tokio::spawn(async move {
             for dir in orphans {
-                match Link::attach(&dir, Position::START, epoch).await {
-                    Ok(link) => execute::end_and_remove(link, dir).await,
-                    Err(error) => tracing::warn!(%error, dir = %dir.display(), "cannot end an orphan"),
+                failpoint!("orphan.found");
+                if let Err(error) = end_orphan(&dir, epoch).await {
+                    tracing::warn!(%error, dir = %dir.display(), "cannot end an orphan");
                 }
             }
         });
+    }
+}
+
+async fn end_orphan(dir: &Path, epoch: u64) -> io::Result<()> {
+    match Claim::take(dir) {
+        Ok(Some(claim)) => claim.clear().await,
+        Ok(None) => {
+            let link = Link::attach(dir, Position::START, epoch).await.map_err(io::Error::other)?;
+            execute::end_and_remove(link, dir.to_owned()).await;
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }

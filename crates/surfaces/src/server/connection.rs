@@ -19,6 +19,7 @@ use tower::ServiceExt;
 use super::accept::{Incoming, gone};
 use super::authority::Tolerant;
 use super::body::Timely;
+use super::ending::Ending;
 use super::limits;
 use super::sniff::{Protocol, sniff};
 use crate::peer::{Access, Connection};
@@ -35,7 +36,7 @@ pub(super) async fn serve(incoming: Incoming, serving: Arc<Serving>, going: watc
         Incoming::Unix(stream) => {
             // Somebody else is refused before a byte is read.
             let Some(connection) = Connection::unix(&stream, &serving.access) else { return };
-            let calls = Calls { serving, connection: Arc::new(connection) };
+            let calls = Calls { serving, connection: Arc::new(connection), going: going.clone() };
             let Some((protocol, io)) = first_bytes(stream).await else { return };
             match protocol {
                 Protocol::Http1 => speak_http1(io, calls, going).await,
@@ -45,7 +46,7 @@ pub(super) async fn serve(incoming: Incoming, serving: Arc<Serving>, going: watc
         Incoming::Tcp { stream, from, to } => {
             let Some((protocol, io)) = first_bytes(stream).await else { return };
             let connection = Connection::tcp(from, to, &serving.access).await;
-            let calls = Calls { serving, connection: Arc::new(connection) };
+            let calls = Calls { serving, connection: Arc::new(connection), going: going.clone() };
             match protocol {
                 Protocol::Http1 => speak_http1(io, calls, going).await,
                 Protocol::Http2 => speak_http2(io, calls, going).await,
@@ -116,6 +117,7 @@ fn log(ended: hyper::Result<()>) {
 struct Calls {
     serving: Arc<Serving>,
     connection: Arc<Connection>,
+    going: watch::Receiver<bool>,
 }
 
 impl hyper::service::Service<Request<HttpBody>> for Calls {
@@ -133,7 +135,8 @@ impl hyper::service::Service<Request<HttpBody>> for Calls {
             if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access).await {
                 return Ok(refusal.into_response(request.headers()));
             }
-            calls.serving.router.clone().oneshot(request).await
+            let response = calls.serving.router.clone().oneshot(request).await?;
+            Ok(Ending::wrap(response, calls.going))
         })
     }
 }

@@ -1,26 +1,29 @@
 //! The Unix socket: a file of mode 0600 in a folder of mode 0700, replaced only when it is dead, removed only while it
-//! is ours. Knows nothing of what is said through it.
+//! is ours; or one that a service manager made and passed to us. Knows nothing of what is said through it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use domain::{Error, ErrorCode};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use super::lock::DaemonLock;
 use super::{folder, limits};
 
 const REMEDY: &str = "choose another path with --socket";
 
-/// The file of a bound socket; removed on drop while it is still the one that was bound.
+/// The file of a socket; removed on drop while it is still the one that was bound.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    /// Device and inode of the file we made; nothing where somebody else made it and keeps it.
+    own: Option<(u64, u64)>,
 }
 
 impl SocketFile {
@@ -32,7 +35,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let Ok(found) = fs::symlink_metadata(&self.path) else { return };
-        if (found.dev(), found.ino()) == (self.device, self.inode) {
+        if Some((found.dev(), found.ino())) == self.own {
             // Left behind it is merely stale: the next daemon replaces it.
             let _ = fs::remove_file(&self.path);
         }
@@ -55,8 +58,51 @@ pub(super) fn bind(path: &Path, _lock: &DaemonLock) -> Result<(UnixListener, Soc
     clear(path)?;
     let listener = listen(path).map_err(|error| failed(path, &folder::plain(&error)))?;
     let found = fs::symlink_metadata(path).map_err(|error| failed(path, &folder::plain(&error)))?;
-    let file = SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() };
+    let file = SocketFile { path: path.to_owned(), own: Some((found.dev(), found.ino())) };
     Ok((listener, file))
+}
+
+/// Takes over a socket that somebody else listens on and passed to us. Anything but the listening socket of this path
+/// is refused: whoever passed it meant something else.
+pub(super) fn adopt(given: OwnedFd, path: &Path) -> Result<(UnixListener, SocketFile), Error> {
+    let unusable = |problem: &str| {
+        let message = format!(
+            "the socket passed by the service manager {problem}; it must be the one of {}: let ListenStream= in \
+             obey.socket and --socket in obey.service agree, or write both anew with `obey service install`",
+            path.display()
+        );
+        Error::new(ErrorCode::ListenFailed, message)
+    };
+    let failed = |error: rustix::io::Errno| unusable(&format!("cannot be used ({error})"));
+    let is_stream = sockopt::socket_type(&given).is_ok_and(|kind| kind == SocketType::STREAM);
+    if !is_stream || !sockopt::socket_acceptconn(&given).map_err(failed)? {
+        return Err(unusable("is not one to accept connections on"));
+    }
+    let name = rustix::net::getsockname(&given).map_err(failed)?;
+    let Ok(name) = SocketAddrUnix::try_from(name) else { return Err(unusable("is no Unix socket")) };
+    let found = name.path_bytes().map(|bytes| PathBuf::from(OsStr::from_bytes(bytes)));
+    match found {
+        Some(found) if is_same(&found, path) => {}
+        Some(found) => return Err(unusable(&format!("is that of {}", found.display()))),
+        None => return Err(unusable("has no path")),
+    }
+    folder::private(folder::of(path), REMEDY)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .map_err(|error| unusable(&format!("cannot be closed to others ({})", folder::plain(&error))))?;
+    // Agents must not inherit it.
+    rustix::io::fcntl_setfd(&given, rustix::io::FdFlags::CLOEXEC).map_err(failed)?;
+    let listener = UnixListener::from(given);
+    listener.set_nonblocking(true).map_err(|error| unusable(&folder::plain(&error)))?;
+    Ok((listener, SocketFile { path: path.to_owned(), own: None }))
+}
+
+/// Whether two paths lead to one file, however they are written.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    match (place(one), place(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
 }
 
 /// The folder lets nobody else in, so the moment between bind and chmod is harmless; the umask, which belongs to the

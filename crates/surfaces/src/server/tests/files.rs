@@ -99,6 +99,59 @@ fn somebody_elses_socket_is_not_removed_at_the_end() {
     assert!(path.exists());
 }
 
+#[tokio::test]
+async fn a_socket_that_was_passed_is_served_with_those_who_waited_and_stays() {
+    let home = private_home();
+    let lock = DaemonLock::acquire(&home.path().join("lock")).unwrap();
+    let path = home.path().join("daemon.sock");
+    let managers = UnixListener::bind(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    // Connected before anybody serves.
+    let early = tokio::net::UnixStream::connect(&path).await.unwrap();
+    for _ in 0..2 {
+        let given = managers.try_clone().unwrap().into();
+        let listens = [Listen::Unix(path.clone())];
+        let bound = Server::bind_given(&listens, Some(given), &lock, Access::default()).unwrap();
+        assert_eq!(bound.addresses(), listens);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        drop(bound);
+        assert!(path.exists(), "the file belongs to whoever passed the socket");
+    }
+    let given = managers.try_clone().unwrap().into();
+    let bound =
+        Server::bind_given(&[Listen::Unix(path.clone())], Some(given), &lock, Access::default()).unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(bound.serve(tonic::service::Routes::default(), async {
+        let _ = stopped.await;
+    }));
+    let asked = "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let answer = super::running::exchange(early, asked).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    stop.send(()).unwrap();
+    super::running::soon(serving).await.unwrap().unwrap();
+    assert!(path.exists());
+}
+
+#[test]
+fn only_the_listening_socket_of_the_path_is_taken_over() {
+    let home = private_home();
+    let lock = DaemonLock::acquire(&home.path().join("lock")).unwrap();
+    let path = home.path().join("daemon.sock");
+    let adopt = |given: std::os::fd::OwnedFd| {
+        message(Server::bind_given(&[Listen::Unix(path.clone())], Some(given), &lock, Access::default()))
+    };
+    let other = home.path().join("other.sock");
+    let refused = adopt(UnixListener::bind(&other).unwrap().into());
+    assert!(refused.contains(&format!("is that of {}", other.display())), "{refused}");
+    assert!(refused.contains("obey service install"), "{refused}");
+    let (half, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    assert!(adopt(half.into()).contains("not one to accept connections on"));
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(adopt(tcp.into()).contains("is no Unix socket"));
+    let file = fs::File::open(home.path().join("lock")).unwrap();
+    assert!(adopt(file.into()).contains("not one to accept connections on"));
+}
+
 #[test]
 fn folders_that_others_can_enter_or_that_lead_elsewhere_are_refused() {
     let home = private_home();

@@ -1,0 +1,80 @@
+//! The registry file of the `camp` command, where there is one. Read only: campaigns in it are taken over when they are
+//! asked for. Knows the file's format and place, nothing of the store.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::NewCampaign;
+
+/// Largest file that is read; a registry of thousands of campaigns stays far below.
+const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    campaigns: BTreeMap<String, Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    name: String,
+    path: String,
+}
+
+/// Returns the campaigns of the registry; none where it is missing or cannot be understood.
+pub(super) fn campaigns() -> Vec<NewCampaign> {
+    let Some(path) = place() else { return Vec::new() };
+    match std::fs::metadata(&path) {
+        Ok(found) if found.len() <= FILE_MAX_BYTES => {}
+        Ok(_) => {
+            tracing::warn!(path = %path.display(), "the camp registry is too large and was not read");
+            return Vec::new();
+        }
+        Err(_) => return Vec::new(),
+    }
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    parse(&text).unwrap_or_else(|error| {
+        tracing::warn!(path = %path.display(), %error, "the camp registry cannot be understood");
+        Vec::new()
+    })
+}
+
+fn place() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("CAMP_REGISTRY_PATH") {
+        return Some(path.into());
+    }
+    Some(PathBuf::from(std::env::var_os("HOME")?).join(".obey/campaign/registry.json"))
+}
+
+fn parse(text: &str) -> serde_json::Result<Vec<NewCampaign>> {
+    let file: File = serde_json::from_str(text)?;
+    let campaign = |(id, entry): (String, Entry)| NewCampaign {
+        id,
+        name: entry.name,
+        path: entry.path,
+        description: String::new(),
+    };
+    Ok(file.campaigns.into_iter().map(campaign).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_gives_its_campaigns() {
+        let text = r#"{"version":3,"default_org":"x","orgs":[],"campaigns":{
+            "6f1c":{"name":"shop","path":"/srv/shop","type":"product","status":"active","tags":[]}}}"#;
+        let found = parse(text).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].id.as_str(), found[0].name.as_str(), found[0].path.as_str()),
+            ("6f1c", "shop", "/srv/shop")
+        );
+        assert!(parse("{}").unwrap().is_empty());
+        assert!(parse("not json").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! Clearing away a directory that a dead daemon left. Its shim may be alive, dead, or still on its way there: taking the
+//! lock tells the first from the others and keeps the last from ever starting its agent.
+//! Must not be used for a directory that this daemon itself is about to start an agent in.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use shim::LOCK_NAME;
+use shim::record::Meta;
+use shim::spool::{read_meta, segment_number};
+
+use super::tree;
+
+/// A directory that no shim holds, nor will as long as this lives.
+#[derive(Debug)]
+pub struct Claim {
+    dir: PathBuf,
+    /// Never read: closing it releases the lock.
+    _lock: File,
+}
+
+impl Claim {
+    /// Takes the lock of `dir`; `None` if a living shim has it.
+    pub fn take(dir: &Path) -> io::Result<Option<Claim>> {
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(dir.join(LOCK_NAME))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Claim { dir: dir.to_owned(), _lock: lock })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// The agent that ran here; `None` if none was ever started.
+    pub fn meta(&self) -> Option<Meta> {
+        let names = fs::read_dir(&self.dir).ok()?.flatten();
+        let first = names.filter_map(|entry| segment_number(&entry.file_name())).min()?;
+        read_meta(&self.dir, first).unwrap_or_default()
+    }
+
+    /// Kills what its agent left running and removes the directory. A shim that comes late finds no directory, or one
+    /// in which nothing can be made any more.
+    pub async fn clear(self) -> io::Result<()> {
+        let left = tree::kill_tree(self.meta().as_ref(), &tree::mark_of(&self.dir)?).await?;
+        if left > 0 {
+            tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");
+        }
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
