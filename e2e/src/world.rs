@@ -128,6 +128,14 @@ enabled = false
         self.locked().insert(name.to_owned(), value.into());
     }
 
+    /// Has programs in this folder found first by everything started from now on.
+    pub fn prepend_path(&self, folder: &Path) -> Result<()> {
+        let path = self.locked().get("PATH").cloned().unwrap_or_default();
+        let path = std::env::join_paths([folder.to_owned()].into_iter().chain(std::env::split_paths(&path)))?;
+        self.set_env("PATH", path);
+        Ok(())
+    }
+
     /// Removes a variable for everything started from now on.
     pub fn remove_env(&self, name: &str) {
         self.locked().remove(name);

@@ -62,3 +62,7 @@ pub(crate) const CHANGES_MAX: usize = 50;
 
 /// Longest plan that is put before a person as a whole.
 pub(crate) const PLAN_MAX_CHARS: usize = 20_000;
+
+/// Lines of nonsense at the start after which a program counts as another than the one it is taken for. A wrapper
+/// may say a few words of its own first.
+pub(crate) const GARBAGE_MAX_LINES: u32 = 20;

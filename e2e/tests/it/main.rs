@@ -8,6 +8,7 @@ mod faults;
 mod local;
 mod python_client;
 mod real_claude_direct;
+mod real_codex;
 mod real_codex_direct;
 mod sessions;
 mod stage;

@@ -8,7 +8,7 @@ use e2e::cli::Cli;
 use e2e::clients::{Clients, collect, wait_event};
 use e2e::daemon::Daemon;
 use e2e::world::World;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tonic::{Status, Streaming};
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as own;
@@ -21,6 +21,7 @@ pub(crate) const CAMPAIGN: &str = "demo";
 pub(crate) enum Agent {
     Scripted,
     Claude,
+    Codex,
 }
 
 impl Agent {
@@ -28,6 +29,7 @@ impl Agent {
         match self {
             Agent::Scripted => pb::SessionProvider::Scripted,
             Agent::Claude => pb::SessionProvider::ClaudeCode,
+            Agent::Codex => pb::SessionProvider::Codex,
         }
     }
 
@@ -36,6 +38,7 @@ impl Agent {
         match self {
             Agent::Scripted => "scripted",
             Agent::Claude => "claude-code",
+            Agent::Codex => "codex",
         }
     }
 
@@ -43,18 +46,50 @@ impl Agent {
         match self {
             Agent::Scripted => "",
             Agent::Claude => "sonnet",
+            Agent::Codex => "gpt-5.5",
         }
+    }
+
+    /// Whether a model stands behind it.
+    pub(crate) fn is_real(self) -> bool {
+        self != Agent::Scripted
+    }
+
+    /// What it calls the tool that runs commands; scripts call it `Bash`.
+    pub(crate) fn shell(self) -> &'static str {
+        match self {
+            Agent::Scripted | Agent::Claude => "Bash",
+            Agent::Codex => "shell",
+        }
+    }
+
+    /// A step that runs a command it must ask about.
+    pub(crate) fn asking(self, command: &str) -> Value {
+        let mut step = json!({"tool": "Bash", "input": {"command": command}, "ask": true, "result": "done"});
+        if self == Agent::Codex {
+            // It reads without asking and asks about what leaves its sandbox.
+            step["input"]["sandbox_permissions"] = "require_escalated".into();
+            step["input"]["justification"] = "to try".into();
+        }
+        step
+    }
+
+    /// The conversation as its model was sent it.
+    pub(crate) fn history(self, body: &Value) -> String {
+        let field = if self == Agent::Codex { "input" } else { "messages" };
+        body[field].to_string()
     }
 
     fn world(self) -> Result<Option<World>> {
         match self {
             Agent::Scripted => World::new().map(Some),
             Agent::Claude => World::with_claude(),
+            Agent::Codex => World::with_codex(),
         }
     }
 }
 
-/// One test per scenario and agent: `scripted::<name>` and `real_claude::<name>`.
+/// One test per scenario and agent: `scripted::<name>`, `real_claude::<name>` and `real_codex::<name>`.
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
         mod scripted {
@@ -65,6 +100,11 @@ macro_rules! scenarios {
         mod real_claude {
             $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
                 super::$name(crate::stage::Agent::Claude).await
+            })*
+        }
+        mod real_codex {
+            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
+                super::$name(crate::stage::Agent::Codex).await
             })*
         }
     };
@@ -93,7 +133,16 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn open(agent: Agent) -> Result<Option<Stage>> {
+        Stage::open_with(agent, |_| Ok(())).await
+    }
+
+    /// Opens a stage whose world is changed before the daemon starts.
+    pub(crate) async fn open_with(
+        agent: Agent,
+        change: impl FnOnce(&World) -> Result<()>,
+    ) -> Result<Option<Stage>> {
         let Some(world) = agent.world()? else { return Ok(None) };
+        change(&world)?;
         let daemon = Daemon::start(&world).await?;
         let mut clients = daemon.clients().await?;
         let path = world.project().display().to_string();
@@ -239,7 +288,7 @@ pub(crate) fn script(agent: Agent, key: &str, steps: &Value) -> String {
     };
     match agent {
         Agent::Scripted => format!("{key} SCRIPT: {}", Value::Array(flat(steps))),
-        Agent::Claude => format!("{key} SCRIPT: {steps}"),
+        Agent::Claude | Agent::Codex => format!("{key} SCRIPT: {steps}"),
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Memory {
     pub(super) model_is_wanted: bool,
     pub(super) mode: Mode,
     pub(super) version: String,
+    /// Lines nobody understood before the agent said what it is.
+    pub(super) garbage: u32,
     /// How the agent calls the conversation; empty until it is ready.
     pub(super) thread: String,
     pub(super) model: String,
@@ -96,6 +98,9 @@ pub(super) struct Call {
     /// The tool, where a request does not name it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) tool: String,
+    /// Why it was denied.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) denied: String,
     /// The call of the sub-agent that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<CallId>,

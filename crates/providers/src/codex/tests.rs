@@ -366,6 +366,22 @@ fn what_nobody_knows_is_kept_as_it_came() {
 }
 
 #[test]
+fn a_program_that_only_says_nonsense_is_given_up() {
+    let mut codec = with(Memory::default());
+    let mut broken = 0;
+    for at in 1..=40 {
+        let mut out = Decoded::default();
+        codec.decode(format!("garbage {at}").as_bytes(), &mut out);
+        assert!(matches!(&out.events[0], AgentEvent::Unparsed { .. }));
+        if let Some(AgentEvent::Broken { message, .. }) = out.events.get(1) {
+            assert_eq!(message, "what runs as codex does not speak its protocol; it says \"garbage 20\"");
+            broken += 1;
+        }
+    }
+    assert_eq!(broken, 1);
+}
+
+#[test]
 fn the_version_is_read_from_where_npm_put_it() {
     let temp = tempfile::tempdir().unwrap();
     let package = temp.path().join("node_modules/@openai/codex-linux-x64");

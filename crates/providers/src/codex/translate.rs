@@ -21,9 +21,9 @@ use super::memory::Memory;
 use super::rpc::{self, Message};
 use super::settings::Settings;
 use super::stance::Stance;
-use crate::limits::MESSAGE_MAX_CHARS;
+use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::look::Look;
-use crate::text::{cut, unparsed};
+use crate::text::{cut, one_line, unparsed};
 
 /// Takes one line of output.
 pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &mut Decoded) {
@@ -48,6 +48,20 @@ pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &
     };
     if !understood {
         out.events.push(unparsed(line));
+        give_up(memory, line, out);
+    }
+}
+
+/// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
+fn give_up(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
+    if !memory.version.is_empty() || !memory.thread.is_empty() {
+        return;
+    }
+    memory.garbage += 1;
+    if memory.garbage == GARBAGE_MAX_LINES {
+        let said = one_line(&String::from_utf8_lossy(line), TITLE_MAX_CHARS);
+        let message = format!("what runs as codex does not speak its protocol; it says {said:?}");
+        out.events.push(AgentEvent::Broken { code: None, message });
     }
 }
 

@@ -93,9 +93,10 @@ fn permissions() {
     assert_eq!(live.finished(), (false, "declined".into()));
     live.decide(Decision::Deny, "");
     assert_eq!(live.end().1, "Denied.");
-    live.prompt("why", json!([outside("touch denied"), {"text": "never"}]));
+    live.prompt("why", json!([outside("touch denied"), {"text": "As you wish."}]));
     live.decide(Decision::Deny, "not this one");
-    assert_eq!(live.end().1, "You said: I denied that: not this one");
+    assert_eq!(live.finished(), (false, "declined: not this one".into()));
+    assert_eq!(live.end().1, "As you wish.");
     live.prompt("stop", json!([outside("touch stopped"), {"text": "never"}]));
     live.decide(Decision::DenyAndStop, "stop it");
     assert_eq!(live.end().0, EndReason::Cancelled);
@@ -110,12 +111,12 @@ fn permissions() {
 #[test]
 fn a_changed_call_is_not_run_as_it_was() {
     let Some(mut live) = Live::start("changed", json!({})) else { return };
-    live.prompt("make", json!([outside("touch wrong"), {"text": "never"}]));
+    live.prompt("make", json!([outside("touch wrong"), {"text": "I see."}]));
     let (native, ask) = live.asked();
     let updated_input = Some(json!({"command": "touch right"}));
     let decision = Decision::AllowOnce;
     live.tell(AgentInput::Decide { native, decision, message: String::new(), updated_input, ask });
-    assert!(live.end().1.contains("Do this instead: {\"command\":\"touch right\"}"));
+    assert_eq!((live.finished().0, live.end().1.as_str()), (false, "I see."));
     let (base, _) = live.leave();
     assert!(!base.path().join("repo/wrong").exists());
 }

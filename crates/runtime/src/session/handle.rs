@@ -114,6 +114,8 @@ impl SessionHandle {
 
     /// Waits until the agent has started or failed to.
     pub async fn started(&self) -> Result<Arc<Snapshot>, Error> {
-        self.wait_until(|snapshot| !matches!(snapshot.state.status, Status::Created | Status::Starting)).await
+        // An agent that broke at its start is being ended; only its end says why.
+        let under_way = |status| matches!(status, Status::Created | Status::Starting | Status::Stopping);
+        self.wait_until(|snapshot| !under_way(snapshot.state.status)).await
     }
 }

@@ -11,6 +11,9 @@ const NOT_PROMPTS: &[&str] = &["# AGENTS.md instructions", "Another language mod
 /// What the last message of a request for a summary begins with.
 const COMPACTION: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
 
+/// What Codex says in the user's name when a turn was interrupted.
+const ABORTED: &str = "<turn_aborted>";
+
 /// Why the request was sent.
 pub(super) fn purpose(body: &Value) -> Purpose {
     let last = items(body).iter().rfind(|item| is_message(item, "user")).map(texts).unwrap_or_default();
@@ -48,10 +51,17 @@ pub(super) fn entries(body: &Value) -> Vec<Entry> {
     }
     let mut entries = Vec::new();
     let (mut in_reply, mut last_reply) = (false, String::new());
+    let mut at_work = false;
     for item in items(body) {
         if is_message(item, "user") {
             in_reply = false;
-            entries.extend(texts(item).into_iter().filter_map(prompt).map(Entry::Prompt));
+            let said: Vec<String> = texts(item).into_iter().filter_map(prompt).collect();
+            // Right behind a tool's result the turn goes on: what has no script only adds to it.
+            let adds = at_work && said.iter().all(|text| !text.contains("SCRIPT:"));
+            at_work &= adds && !texts(item).iter().any(|text| text.trim_start().starts_with(ABORTED));
+            if !adds {
+                entries.extend(said.into_iter().map(Entry::Prompt));
+            }
         } else if kind(item) == "agent_message" {
             // How a sub-agent is told its task; the messages back to its parent have no script.
             in_reply = false;
@@ -59,7 +69,9 @@ pub(super) fn entries(body: &Value) -> Vec<Entry> {
             entries.extend(scripts.filter_map(prompt).map(Entry::Prompt));
         } else if is_output(item) {
             in_reply = false;
+            at_work = true;
         } else if is_of_model(item) {
+            at_work = false;
             let reply = item["call_id"].as_str().map(reply_of).unwrap_or_default();
             // Calls made side by side may come with their outputs in between.
             let same = !reply.is_empty() && reply == last_reply;
@@ -167,6 +179,25 @@ mod tests {
         assert_eq!(entries(&body), expected);
         assert_eq!(purpose(&body), Purpose::Turn);
         assert_eq!(entries(&json!({"input": "plain"})), [Entry::Prompt("plain".into())]);
+    }
+
+    #[test]
+    fn what_is_said_during_a_turn_adds_to_it_unless_it_has_a_script() {
+        let user = |text: &str| json!({"type": "message", "role": "user", "content": text});
+        let (call, output) = (json!({"type": "function_call"}), json!({"type": "function_call_output"}));
+        let said = |items: Vec<Value>| entries(&json!({ "input": items }));
+        let first = || Entry::Prompt("one SCRIPT: []".into());
+        let begun = vec![user("one SCRIPT: []"), call, output];
+        let with = |more: &[Value]| [begun.clone(), more.to_vec()].concat();
+        assert_eq!(said(with(&[user("also this")])), [first(), Entry::Assistant]);
+        let second = Entry::Prompt("two SCRIPT: []".into());
+        assert_eq!(said(with(&[user("two SCRIPT: []")])), [first(), Entry::Assistant, second]);
+        // After an interrupt it is a turn of its own.
+        let aborted = user("<turn_aborted>\n</turn_aborted>");
+        assert_eq!(
+            said(with(&[aborted, user("hello")])),
+            [first(), Entry::Assistant, Entry::Prompt("hello".into())]
+        );
     }
 
     #[test]

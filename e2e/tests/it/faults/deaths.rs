@@ -31,10 +31,11 @@ async fn leave_child(stage: &Stage, id: &str) -> Result<i32> {
         Agent::Scripted => {
             json!([{"text": "child "}, {"spawn_child": true}, {"text": " stays"}, {"hang": true}])
         }
-        Agent::Claude => {
+        Agent::Claude | Agent::Codex => {
             let command =
                 format!("setsid sleep 600 >/dev/null 2>&1 & echo $! >{} && echo left", pid_file.display());
-            json!([{"tool": "Bash", "input": {"command": command}}, [{"text": " stays"}, {"hang": true}]])
+            // Codex: outside its sandbox, where a process has the same number for everybody.
+            json!([stage.agent.asking(&command), [{"text": " stays"}, {"hang": true}]])
         }
     };
     drop(stage.send(id, &script(stage.agent, "child", &steps)).await?);
@@ -44,7 +45,7 @@ async fn leave_child(stage: &Stage, id: &str) -> Result<i32> {
             let said = said(&stage.journal(id).await?);
             said.split_whitespace().nth(1).context("no child")?.to_owned()
         }
-        Agent::Claude => std::fs::read_to_string(pid_file)?,
+        Agent::Claude | Agent::Codex => std::fs::read_to_string(pid_file)?,
     };
     let child = text.trim().parse()?;
     assert!(processes::alive(child), "the child of the test itself is missing");
@@ -106,7 +107,7 @@ async fn an_agent_that_dies_without_a_daemon_is_found_with_its_end(agent: Agent)
         Agent::Scripted => {
             json!([{"text": "before "}, {"stderr": "the roof is on fire"}, {"wait_file": gate}, {"text": "after"}, {"crash": 7}])
         }
-        Agent::Claude => json!([[{"text": "before "}, {"hang": true}]]),
+        Agent::Claude | Agent::Codex => json!([[{"text": "before "}, {"hang": true}]]),
     };
     drop(stage.send(&id, &script(agent, "dies", &steps)).await?);
     stage.wait_for_text(&id, "before").await?;
@@ -114,7 +115,7 @@ async fn an_agent_that_dies_without_a_daemon_is_found_with_its_end(agent: Agent)
     stage.daemon.kill9().await?;
     match agent {
         Agent::Scripted => drop(stage.world.touch("gate")?),
-        Agent::Claude => processes::signal(pid, Signal::KILL),
+        Agent::Claude | Agent::Codex => processes::signal(pid, Signal::KILL),
     }
     gone(pid).await?;
     revive(&mut stage).await?;
@@ -128,7 +129,7 @@ async fn an_agent_that_dies_without_a_daemon_is_found_with_its_end(agent: Agent)
             assert!(message.contains("code 7") && message.contains("the roof is on fire"), "{message}");
             assert_eq!(said(&journal), "before after");
         }
-        Agent::Claude => assert!(message.contains("signal 9"), "{message}"),
+        Agent::Claude | Agent::Codex => assert!(message.contains("signal 9"), "{message}"),
     }
     no_folder_left(&stage).await?;
     stage.close().await

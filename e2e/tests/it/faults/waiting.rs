@@ -38,7 +38,7 @@ async fn an_agent_outlives_the_daemon_and_loses_no_byte(agent: Agent) -> Result<
     let journal = stage.journal(&id).await?;
     assert_numbered(&journal);
     assert_eq!(said(&journal), "before the crash, after the crash 🐎");
-    if agent == Agent::Claude {
+    if agent.is_real() {
         assert_eq!(stage.world.model().sent_text("crash"), said(&journal));
     }
     let info = stage.info(&id).await?;
@@ -51,7 +51,7 @@ async fn an_agent_outlives_the_daemon_and_loses_no_byte(agent: Agent) -> Result<
 async fn a_request_survives_the_daemon_and_is_answered_once(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let id = stage.create().await?;
-    let step = json!({"tool": "Bash", "input": {"command": "echo x >>made"}, "ask": true, "result": "ok"});
+    let step = agent.asking("echo x >>made");
     let turn = stage.send(&id, &script(agent, "ask", &json!([step, {"text": "made it"}]))).await?;
     let request = stage.wait_for_request(&id).await?;
     crash(&mut stage).await?;
@@ -77,7 +77,7 @@ async fn a_request_survives_the_daemon_and_is_answered_once(agent: Agent) -> Res
     let journal = stage.journal(&id).await?;
     let count = |kind: &str| journal.iter().filter(|event| event.r#type == kind).count();
     assert_eq!((count("request_opened"), count("request_settled"), count("tool_finished")), (1, 1, 1));
-    if agent == Agent::Claude {
+    if agent.is_real() {
         assert_eq!(std::fs::read_to_string(stage.world.path("project/made"))?, "x\n", "run exactly once");
     }
     stage.close().await
@@ -87,7 +87,7 @@ async fn a_timeout_counts_from_the_original_start(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let mut request = stage.new_session();
     // Long enough for a real agent to start on a busy machine.
-    let timeout = Duration::from_secs(if agent == Agent::Claude { 20 } else { 4 });
+    let timeout = Duration::from_secs(if agent.is_real() { 20 } else { 4 });
     request.timeout = Some(prost_types::Duration { seconds: timeout.as_secs() as i64, nanos: 0 });
     let id = stage.create_as(request).await?.id;
     drop(stage.send(&id, &script(agent, "stuck", &json!([[{"text": "half"}, {"hang": true}]]))).await?);

@@ -47,12 +47,12 @@ async fn a_session_lives_its_life_on_the_command_line(agent: Agent) -> Result<()
 async fn a_request_is_approved_on_the_command_line(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let cli = stage.cli();
-    let step = json!({"tool": "Bash", "input": {"command": "touch made"}, "ask": true, "result": "ok"});
+    let step = agent.asking("touch made");
     let id =
         create(&stage, &["--message", &script(agent, "ask", &json!([step, {"text": "made it"}]))]).await?;
     stage.wait_for_request(&id).await?;
     let waiting = cli.ok(&["session", "requests", &id]).await?;
-    assert!(waiting.stdout.contains("Bash"), "{waiting:?}");
+    assert!(waiting.stdout.contains(agent.shell()), "{waiting:?}");
     cli.ok(&["session", "approve", &id]).await?;
     stage.wait_for_text(&id, "made it").await?;
     stage.wait_for(&id, "turn_ended", |_| true).await?;

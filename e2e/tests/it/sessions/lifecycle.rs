@@ -44,7 +44,7 @@ async fn an_interrupt_ends_the_turn_and_the_next_one_works(agent: Agent) -> Resu
     let events = collect(turn).await?;
     let ended = stage.wait_for(&id, "turn_ended", |_| true).await?;
     assert_eq!(ended["reason"], "cancelled", "{events:#?}");
-    if agent == Agent::Claude {
+    if agent.is_real() {
         stage.world.model().wait_for_request(|request| request.outcome == Outcome::ClientGone).await?;
     }
     assert_eq!(stage.info(&id).await?.status(), SessionStatus::Running);
@@ -128,8 +128,8 @@ async fn a_restart_keeps_the_id_and_counts(agent: Agent) -> Result<()> {
     assert!(restarted.ended_at.is_none(), "{restarted:?}");
     let events = stage.turn(&id, &script(agent, "two", &json!([{"text": "back"}]))).await?;
     assert_eq!(contents(&events, ActivityType::Completion), "back");
-    if agent == Agent::Claude {
-        let history = stage.world.model().requests_for("two")[0].body["messages"].to_string();
+    if agent.is_real() {
+        let history = agent.history(&stage.world.model().requests_for("two")[0].body);
         assert!(history.contains("remember me"), "the agent forgot: {history}");
     }
     // A running session is stopped first.
@@ -145,7 +145,7 @@ async fn a_crash_fails_the_turn_and_the_session(agent: Agent) -> Result<()> {
         Agent::Scripted => {
             stage.send(&id, &script(agent, "crash", &json!([{"text": "half a "}, {"crash": 3}]))).await?
         }
-        Agent::Claude => {
+        Agent::Claude | Agent::Codex => {
             let turn = stuck(&stage, &id).await?;
             processes::signal(stage.info(&id).await?.pid, Signal::KILL);
             turn

@@ -24,11 +24,7 @@ scenarios!(
 
 /// A turn that asks once and then says something.
 fn asking(agent: Agent, key: &str, then: &str) -> String {
-    script(agent, key, &json!([asking_step("touch made && echo done"), {"text": then}]))
-}
-
-fn asking_step(command: &str) -> Value {
-    json!({"tool": "Bash", "input": {"command": command}, "ask": true, "result": "done"})
+    script(agent, key, &json!([agent.asking("touch made && echo done"), {"text": then}]))
 }
 
 async fn decide(
@@ -54,7 +50,7 @@ async fn an_approval_from_another_client_lets_the_turn_go_on(agent: Agent) -> Re
     let id = stage.create().await?;
     let turn = stage.send(&id, &asking(agent, "approve", "made it")).await?;
     let request = stage.wait_for_request(&id).await?;
-    assert_eq!((request.kind(), request.tool_name.as_str()), (RequestKind::Permission, "Bash"));
+    assert_eq!((request.kind(), request.tool_name.as_str()), (RequestKind::Permission, agent.shell()));
     assert_eq!(request.session_id, id);
     let input: Value = serde_json::from_str(&request.input_json)?;
     assert_eq!(input["command"], "touch made && echo done");
@@ -65,7 +61,7 @@ async fn an_approval_from_another_client_lets_the_turn_go_on(agent: Agent) -> Re
     let results = of_type(&events, ActivityType::ToolResult);
     assert!(results.len() == 1 && results[0].tool_success, "{events:#?}");
     assert_eq!(contents(&events, ActivityType::Completion), "made it");
-    assert_eq!(stage.world.project().join("made").exists(), agent == Agent::Claude);
+    assert_eq!(stage.world.project().join("made").exists(), agent.is_real());
     assert!(stage.requests(&id, false).await?.is_empty());
     assert_eq!(stage.requests(&id, true).await?.len(), 1);
     stage.close().await
@@ -124,7 +120,7 @@ async fn a_question_is_answered(agent: Agent) -> Result<()> {
     let events = collect(turn).await?;
     // The scripted agent repeats the answer first.
     assert!(contents(&events, ActivityType::Completion).ends_with("blue it is"), "{events:#?}");
-    if agent == Agent::Claude {
+    if agent.is_real() {
         let second = &stage.world.model().requests_for("quiz")[1];
         assert!(second.body.to_string().contains("Blue"), "the model never heard the answer");
     }
@@ -159,7 +155,7 @@ async fn an_approval_for_the_session_is_remembered(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let id = stage.create().await?;
     let command = "touch again";
-    let steps = json!([asking_step(command), asking_step(command), {"text": "twice"}]);
+    let steps = json!([agent.asking(command), agent.asking(command), {"text": "twice"}]);
     let turn = stage.send(&id, &script(agent, "grant", &steps)).await?;
     let request = stage.wait_for_request(&id).await?;
     decide(&stage, &request, Decision::AllowSession, "").await?;
@@ -194,6 +190,6 @@ async fn an_autonomous_session_does_not_wait(agent: Agent) -> Result<()> {
     assert!(of_type(&events, ActivityType::ToolResult).iter().all(|result| result.tool_success));
     assert_eq!(contents(&events, ActivityType::Completion), "made it");
     assert!(stage.requests(&id, false).await?.is_empty());
-    assert_eq!(stage.world.project().join("made").exists(), agent == Agent::Claude);
+    assert_eq!(stage.world.project().join("made").exists(), agent.is_real());
     stage.close().await
 }

@@ -12,6 +12,8 @@ use super::super::memory::{Asking, Memory};
 use super::super::rpc::{self, Purpose};
 use super::super::settings::Settings;
 use super::{change_stance, say, steer, text_part};
+use crate::limits::MESSAGE_MAX_CHARS;
+use crate::text::cut;
 
 /// What the agent is told when its plan is to be carried out; the words its own interface uses.
 const CARRY_OUT: &str = "Implement the plan.";
@@ -86,6 +88,13 @@ fn explain(memory: &mut Memory, decided: &Decided<'_>, wire: &mut Vec<u8>) {
     if let Some(changed) = decided.changed() {
         steer(memory, &format!("I did not allow that as it stands. Do this instead: {changed}"), wire);
     } else if decided.decision == Decision::Deny && !decided.message.is_empty() {
+        let call = match decided.ask {
+            Ask::Permission(permission) => permission.call.as_ref(),
+            _ => None,
+        };
+        if let Some(call) = call.and_then(|call| memory.calls.get_mut(call)) {
+            call.denied = cut(decided.message, MESSAGE_MAX_CHARS);
+        }
         steer(memory, &format!("I denied that: {}", decided.message), wire);
     }
 }

@@ -115,10 +115,12 @@ fn end_call(memory: &mut Memory, params: &Value, parent: Option<CallId>, out: &m
     begin_call(memory, params, parent, out);
     let item = params.under("item");
     let call = CallId::new(item.text("id"));
-    if memory.calls.remove(&call).is_none() {
-        return;
+    let Some(open) = memory.calls.remove(&call) else { return };
+    let (ok, mut output) = tools::outcome(item);
+    if !ok && !open.denied.is_empty() {
+        // The agent only knows that it was denied.
+        output = format!("{output}: {}", open.denied);
     }
-    let (ok, output) = tools::outcome(item);
     out.events.push(AgentEvent::ToolFinished { call, ok, output });
     if item.text("type") == "collabAgentToolCall" && item.text("tool") == "spawnAgent" {
         for thread in item.list("receiverThreadIds").iter().filter_map(Value::as_str) {
