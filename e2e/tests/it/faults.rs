@@ -2,6 +2,7 @@
 //! must not notice what does not concern them, and clients must find everything that happened. The long runs of the
 //! same (`make faults`) are made of `e2e::faults`.
 
+mod clock;
 mod deaths;
 mod disk;
 mod failpoints;

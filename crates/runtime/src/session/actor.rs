@@ -264,8 +264,12 @@ impl Actor {
 
     /// Takes in something that happened; it cannot be refused.
     async fn take(&mut self, input: Input) {
+        self.take_at(clock::now(), input).await;
+    }
+
+    async fn take_at(&mut self, at: Timestamp, input: Input) {
         let mut plan = Plan::default();
-        self.decide_unrefusable(clock::now(), input, &mut plan);
+        self.decide_unrefusable(at, input, &mut plan);
         self.commit_at_last(&mut plan).await;
         self.show(&mut plan);
         self.carry_out(plan.after).await;
@@ -459,11 +463,11 @@ impl Actor {
                 failpoint!("recover.attached");
                 self.resend_outbox().await;
                 failpoint!("recover.resent");
-                self.take(Input::Reattached).await;
+                self.take_reattached().await;
             }
             Reattached::Ungreeted { pid } => {
                 self.greet(Input::Launched { pid }).await;
-                self.take(Input::Reattached).await;
+                self.take_reattached().await;
             }
             Reattached::NeverStarted => {
                 // In a folder of its own: a shim of the former daemon may still be looking for the other.
@@ -472,11 +476,23 @@ impl Actor {
                 self.commit_at_last(&mut plan).await;
                 self.show(&mut plan);
                 self.carry_out(plan.after).await;
-                self.take(Input::Reattached).await;
+                self.take_reattached().await;
             }
             Reattached::Revive => self.revive().await,
             Reattached::Lost(message) => self.take(Reattached::exit(&message)).await,
         }
+    }
+
+    /// Goes on with waits from where they were. The wall clock may have jumped while no daemon was there, so the time
+    /// that has passed is the agent's age.
+    async fn take_reattached(&mut self) {
+        let age = match &self.agent {
+            Agent::Process(process) => process.link.agent_age(),
+            Agent::None | Agent::InProcess { .. } => None,
+        };
+        let started = self.machine.state().started_at;
+        let now = started.zip(age).map_or_else(clock::now, |(started, age)| started.after(age));
+        self.take_at(now, Input::Reattached).await;
     }
 
     async fn revive(&mut self) {
