@@ -9,6 +9,7 @@ mod failpoints;
 mod fences;
 mod kills;
 mod output;
+mod refusals;
 mod waiting;
 
 use std::path::PathBuf;

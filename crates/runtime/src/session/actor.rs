@@ -56,6 +56,9 @@ struct Undo {
     seq: u64,
     run: u64,
     next_write_id: u64,
+    saved_codec: String,
+    /// What the codec remembers, which may be more than was saved; nothing without a process.
+    codec: Option<String>,
 }
 
 impl Actor {
@@ -141,6 +144,8 @@ impl Actor {
             seq: self.seq,
             run: self.run,
             next_write_id: self.next_write_id,
+            saved_codec: self.saved_codec.clone(),
+            codec: self.codec_memory(),
         };
         let mut plan = Plan::default();
         let outcome = match self.decide(clock::now(), Input::Command(command), &mut plan) {
@@ -168,11 +173,21 @@ impl Actor {
         self.seq = undo.seq;
         self.run = undo.run;
         self.next_write_id = undo.next_write_id;
-        if let Agent::Process(process) = &mut self.agent
+        self.saved_codec = undo.saved_codec;
+        // Most refusals come before the codec was asked to write anything.
+        if self.codec_memory() != undo.codec
+            && let (Agent::Process(process), Some(memory)) = (&mut self.agent, undo.codec)
             && let Ok(provider) = self.services.providers.get(self.machine.spec().provider)
-            && let Ok(codec) = provider.codec(self.machine.spec(), &self.saved_codec)
+            && let Ok(codec) = provider.codec(self.machine.spec(), &memory)
         {
             process.codec = codec;
+        }
+    }
+
+    fn codec_memory(&self) -> Option<String> {
+        match &self.agent {
+            Agent::Process(process) => Some(process.codec.save()),
+            Agent::None | Agent::InProcess { .. } => None,
         }
     }
 
