@@ -80,6 +80,6 @@ fn fetched(path: &str, what: &str) -> Result<Option<PathBuf>> {
 }
 
 #[allow(clippy::print_stderr, reason = "a skipped test must say so where people look")]
-fn announce_skip(why: &str) {
+pub(crate) fn announce_skip(why: &str) {
     eprintln!("SKIPPED: {why}");
 }

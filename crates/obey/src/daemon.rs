@@ -173,7 +173,7 @@ fn announce(options: ServeOptions, bound: &Bound, found: usize) -> Result<(), Er
 }
 
 async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
-    match supervisor.collect_garbage(retention).await {
+    match supervisor.collect_garbage_unasked(retention).await {
         Ok(removed) => tracing::debug!(?removed, "old things were cleared away"),
         Err(error) => tracing::warn!(%error, detail = error.detail, "old things cannot be cleared away"),
     }

@@ -1,13 +1,27 @@
 //! The only place that reads a clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
 
 /// Returns the wall clock's time.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    let now = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+    #[cfg(debug_assertions)]
+    let now = now.saturating_add(test_offset_us());
+    Timestamp(now)
+}
+
+/// How far tests have moved the clock: `OBEY_TEST_CLOCK_OFFSET`, in seconds.
+#[cfg(debug_assertions)]
+fn test_offset_us() -> i64 {
+    use std::sync::LazyLock;
+    static OFFSET: LazyLock<i64> = LazyLock::new(|| {
+        let text = std::env::var("OBEY_TEST_CLOCK_OFFSET").unwrap_or_default();
+        text.parse::<i64>().unwrap_or(0).saturating_mul(1_000_000)
+    });
+    *OFFSET
 }
 
 /// Returns nanoseconds of the monotonic clock, the one the shim stamps its records with.
@@ -17,6 +31,20 @@ pub fn monotonic_nanos() -> u64 {
     // SAFETY: `time` is a valid, writable timespec; CLOCK_MONOTONIC exists on every supported system.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Returns how long ago a process began, by the clock that /proc counts `start_ticks` on: it runs from the machine's
+/// start, through its sleep, and never jumps.
+#[allow(unsafe_code)]
+pub fn since_ticks(start_ticks: u64) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid, writable timespec; CLOCK_BOOTTIME exists since Linux 2.6.39.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    let now =
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0));
+    // SAFETY: takes a number and touches no memory.
+    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1);
+    now.saturating_sub(Duration::from_millis(start_ticks.saturating_mul(1_000) / per_second))
 }
 
 /// Returns the wall-clock time at which the monotonic clock showed `mono_ns`, as seen from now. Output that waited in

@@ -47,6 +47,10 @@ pub const ENDED_ACTOR_WAIT: Duration = Duration::from_secs(30);
 /// Sessions with an agent at a time, unless configured otherwise. Agents cost 100 to 300 MB each.
 pub const ACTIVE_SESSIONS_MAX: usize = 10_000;
 
+/// A clock further ahead of everything on record than this is not believed when things are removed unasked: a machine
+/// that was off for longer loses nothing by waiting for the next thing to happen.
+pub const CLOCK_LEAP_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// Reports of the same campaign or festival event within this time are one.
 pub const DEDUP_WINDOW: Duration = Duration::from_millis(500);
 

@@ -6,10 +6,10 @@ use domain::id::SESSION_PREFIX;
 use domain::{Error, Timestamp};
 use rusqlite::{Connection, params};
 
-use crate::clock;
 use crate::process::{Claim, scan};
 use crate::session::Services;
 use crate::store::Durability;
+use crate::{clock, limits};
 
 /// How long ended things are kept.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,26 @@ pub struct Removed {
 /// Sessions whose events are removed in one transaction, so that writers never wait long.
 const SESSIONS_AT_ONCE: usize = 16;
 
-pub(crate) async fn collect(services: &Services, retention: Retention) -> Result<Removed, Error> {
+/// Returns the time that is believed when nobody asked for anything to be removed. A clock may be years ahead after a
+/// battery failed; what was removed because of it would be gone, while removing can wait until something happens.
+pub(crate) async fn believed_now(services: &Services) -> Result<Timestamp, Error> {
+    let newest = services
+        .store
+        .read(|connection| {
+            let newest = "SELECT MAX(COALESCE(last_activity_at, created_at)) FROM agent_sessions";
+            connection.query_row(newest, [], |row| row.get::<_, Option<i64>>(0))
+        })
+        .await?;
     let now = clock::now();
+    Ok(newest.map_or(now, |newest| now.min(Timestamp(newest).after(limits::CLOCK_LEAP_MAX))))
+}
+
+/// Removes what was older than it needs to be at a time.
+pub(crate) async fn collect(
+    services: &Services,
+    retention: Retention,
+    now: Timestamp,
+) -> Result<Removed, Error> {
     let before = |age: Duration| Timestamp(now.0 - i64::try_from(age.as_micros()).unwrap_or(i64::MAX));
     let (activities, events, sessions) =
         (before(retention.activities), before(retention.events), before(retention.sessions));

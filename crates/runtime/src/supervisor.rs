@@ -17,13 +17,13 @@ use tokio::sync::{broadcast, oneshot};
 use crate::campaign::Campaigns;
 use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
-use crate::limits;
 use crate::process::scan;
 use crate::provider::Providers;
 use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
+use crate::{clock, limits};
 
 /// What a supervisor is made of.
 pub struct Options {
@@ -181,7 +181,13 @@ impl Supervisor {
 
     /// Removes what is older than it needs to be, and what nobody needs.
     pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
-        retention::collect(&self.inner.services, retention).await
+        retention::collect(&self.inner.services, retention, clock::now()).await
+    }
+
+    /// Does the same unasked, for which the clock alone is not reason enough.
+    pub async fn collect_garbage_unasked(&self, retention: Retention) -> Result<Removed, Error> {
+        let now = retention::believed_now(&self.inner.services).await?;
+        retention::collect(&self.inner.services, retention, now).await
     }
 
     /// Runs one allowed command in a campaign's folder.

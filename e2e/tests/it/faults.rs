@@ -2,12 +2,14 @@
 //! must not notice what does not concern them, and clients must find everything that happened. The long runs of the
 //! same (`make faults`) are made of `e2e::faults`.
 
+mod clock;
 mod deaths;
 mod disk;
 mod failpoints;
 mod fences;
 mod kills;
 mod output;
+mod refusals;
 mod waiting;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use shim::frame::{Refusal, Target, ToShim, Welcome};
 use shim::record::{Exit, Fault, Input, Meta, Stream};
@@ -19,6 +20,7 @@ use super::limits::LOOK_INTERVAL;
 use super::outbox::{Outbox, WriteError};
 use super::spool::Spool;
 use super::{scan, tree};
+use crate::clock;
 
 /// Why an agent cannot be attached to.
 #[derive(Debug, thiserror::Error)]
@@ -231,6 +233,12 @@ impl Link {
                 tracing::warn!(%error, dir = %self.dir.display(), "cannot look for an agent's processes");
             }
         }
+    }
+
+    /// How long the agent has been running, whatever the wall clock says; `None` if that cannot be known.
+    pub fn agent_age(&self) -> Option<Duration> {
+        let meta = self.meta.filter(|meta| meta.start_ticks != 0 && meta.boot_id == proc_table::boot_id())?;
+        Some(clock::since_ticks(meta.start_ticks))
     }
 
     /// Who the agent is, for `tree::kill_tree`.

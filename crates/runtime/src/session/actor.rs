@@ -56,6 +56,9 @@ struct Undo {
     seq: u64,
     run: u64,
     next_write_id: u64,
+    saved_codec: String,
+    /// What the codec remembers, which may be more than was saved; nothing without a process.
+    codec: Option<String>,
 }
 
 impl Actor {
@@ -145,6 +148,8 @@ impl Actor {
             seq: self.seq,
             run: self.run,
             next_write_id: self.next_write_id,
+            saved_codec: self.saved_codec.clone(),
+            codec: self.codec_memory(),
         };
         let mut plan = Plan::default();
         let outcome = match self.decide(clock::now(), Input::Command(command), &mut plan) {
@@ -172,11 +177,21 @@ impl Actor {
         self.seq = undo.seq;
         self.run = undo.run;
         self.next_write_id = undo.next_write_id;
-        if let Agent::Process(process) = &mut self.agent
+        self.saved_codec = undo.saved_codec;
+        // Most refusals come before the codec was asked to write anything.
+        if self.codec_memory() != undo.codec
+            && let (Agent::Process(process), Some(memory)) = (&mut self.agent, undo.codec)
             && let Ok(provider) = self.services.providers.get(self.machine.spec().provider)
-            && let Ok(codec) = provider.codec(self.machine.spec(), &self.saved_codec)
+            && let Ok(codec) = provider.codec(self.machine.spec(), &memory)
         {
             process.codec = codec;
+        }
+    }
+
+    fn codec_memory(&self) -> Option<String> {
+        match &self.agent {
+            Agent::Process(process) => Some(process.codec.save()),
+            Agent::None | Agent::InProcess { .. } => None,
         }
     }
 
@@ -270,8 +285,12 @@ impl Actor {
 
     /// Takes in something that happened; it cannot be refused.
     async fn take(&mut self, input: Input) {
+        self.take_at(clock::now(), input).await;
+    }
+
+    async fn take_at(&mut self, at: Timestamp, input: Input) {
         let mut plan = Plan::default();
-        self.decide_unrefusable(clock::now(), input, &mut plan);
+        self.decide_unrefusable(at, input, &mut plan);
         self.commit_at_last(&mut plan).await;
         self.show(&mut plan);
         self.carry_out(plan.after).await;
@@ -476,11 +495,11 @@ impl Actor {
                 failpoint!("recover.attached");
                 self.resend_outbox().await;
                 failpoint!("recover.resent");
-                self.take(Input::Reattached).await;
+                self.take_reattached().await;
             }
             Reattached::Ungreeted { pid } => {
                 self.greet(Input::Launched { pid }).await;
-                self.take(Input::Reattached).await;
+                self.take_reattached().await;
             }
             Reattached::NeverStarted => {
                 // In a folder of its own: a shim of the former daemon may still be looking for the other.
@@ -489,11 +508,23 @@ impl Actor {
                 self.commit_at_last(&mut plan).await;
                 self.show(&mut plan);
                 self.carry_out(plan.after).await;
-                self.take(Input::Reattached).await;
+                self.take_reattached().await;
             }
             Reattached::Revive => self.revive().await,
             Reattached::Lost(message) => self.take(Reattached::exit(&message)).await,
         }
+    }
+
+    /// Goes on with waits from where they were. The wall clock may have jumped while no daemon was there, so the time
+    /// that has passed is the agent's age.
+    async fn take_reattached(&mut self) {
+        let age = match &self.agent {
+            Agent::Process(process) => process.link.agent_age(),
+            Agent::None | Agent::InProcess { .. } => None,
+        };
+        let started = self.machine.state().started_at;
+        let now = started.zip(age).map_or_else(clock::now, |(started, age)| started.after(age));
+        self.take_at(now, Input::Reattached).await;
     }
 
     async fn revive(&mut self) {
