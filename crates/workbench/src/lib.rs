@@ -1,0 +1,4 @@
+//! The workbench: tools every agent gets alike, with secrets taken out of whatever they show. Knows no protocol.
+
+pub mod limits;
+pub mod scrub;
