@@ -163,6 +163,16 @@ impl Stream {
         (self.available() - self.emitted) as usize
     }
 
+    /// Returns how many bytes of memory the text takes at the moment.
+    pub fn memory(&self) -> usize {
+        self.view.capacity()
+            + self.cuts.capacity() * size_of::<Cut>()
+            + (self.open.capacity() + self.closed.capacity()) * size_of::<Open>()
+            + self.suspects.capacity() * size_of::<Suspect>()
+            + self.keys.capacity() * size_of::<Key>()
+            + self.spans.capacity() * size_of::<Span>()
+    }
+
     fn available(&self) -> u64 {
         self.base + self.view.len() as u64
     }

@@ -1,7 +1,7 @@
 //! Expressions as gitleaks writes them (Go's RE2 syntax) in the words of our engine. The two differ in a few places
 //! where Go reads a character literally; nothing else may be changed here.
 
-use regex_automata::meta::{BuildError, Regex};
+use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
@@ -18,11 +18,11 @@ impl Parsed {
     /// Reads an expression. Classes such as `\w` mean ASCII, as in Go; an expression that needs Unicode gets it.
     pub(crate) fn new(go: &str) -> Result<Self, String> {
         let text = from_go(go);
-        let parse = |unicode: bool| ParserBuilder::new().unicode(unicode).utf8(false).build().parse(&text);
-        match parse(false).or_else(|_| parse(true)) {
-            Ok(hir) => Ok(Self { hir }),
-            Err(error) => Err(error.to_string()),
-        }
+        let parse = |unicode: bool| {
+            let parsed = ParserBuilder::new().unicode(unicode).utf8(false).build().parse(&text);
+            parsed.map_err(|error| error.to_string())
+        };
+        parse(false).or_else(|_| parse(true)).map(|hir| Self { hir })
     }
 
     /// Returns the length of the longest match, if there is one.
@@ -41,13 +41,11 @@ impl Parsed {
             .utf8_empty(false)
             .nfa_size_limit(Some(limits::RULE_AUTOMATON_MAX))
             .hybrid_cache_capacity(limits::RULE_CACHE_MAX);
-        let build = |config| {
-            Regex::builder()
-                .configure(config)
-                .syntax(syntax::Config::new().utf8(false))
-                .build_from_hir(&self.hir)
-        };
-        build(config).map_err(|error: BuildError| match error.size_limit() {
+        let built = Regex::builder()
+            .configure(config)
+            .syntax(syntax::Config::new().utf8(false))
+            .build_from_hir(&self.hir);
+        built.map_err(|error| match error.size_limit() {
             Some(limit) => format!("needs an automaton of more than {limit} bytes"),
             None => error.to_string(),
         })

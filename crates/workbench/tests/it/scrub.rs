@@ -1,5 +1,6 @@
 //! The scrubber: every rule with its examples, the labelled corpus, and that chunks change nothing.
 
+mod documents;
 mod made_up;
 mod rules;
 
