@@ -47,3 +47,23 @@ pub const RULE_CACHE_MAX: usize = 512 * 1024;
 
 /// How long a probe of the sandbox may take at start.
 pub const PROBE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the stage may take to build a sandbox. It needs milliseconds; a machine that swaps needs more.
+pub const STAGE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long after being asked the stage may take to kill everything, before it is killed itself.
+pub const KILL_WAIT: Duration = Duration::from_secs(5);
+
+/// How often something that is about to go is looked at.
+pub const CLEAR_STEP: Duration = Duration::from_millis(5);
+
+/// Bytes of output handed on at once; what a pipe holds.
+pub const OUTPUT_CHUNK_MAX: usize = 64 * 1024;
+
+/// What one command may use unless told otherwise: enough for the build of a large project, too little to take the
+/// machine away from its owner.
+pub const EXEC_PROCESSES_MAX: u64 = 256;
+pub const EXEC_OPEN_FILES_MAX: u64 = 4096;
+pub const EXEC_FILE_BYTES_MAX: u64 = 8 << 30;
+pub const EXEC_MEMORY_BYTES_MAX: u64 = 4 << 30;
+pub const EXEC_TEMPORARY_BYTES_MAX: u64 = 512 << 20;
