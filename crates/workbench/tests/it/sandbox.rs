@@ -1,5 +1,7 @@
 //! The sandbox: what commands can do, what they cannot, and that nothing is left of them.
 
+mod bombs;
+mod escape;
 mod running;
 
 use std::ffi::OsString;
