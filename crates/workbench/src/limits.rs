@@ -67,3 +67,9 @@ pub const EXEC_OPEN_FILES_MAX: u64 = 4096;
 pub const EXEC_FILE_BYTES_MAX: u64 = 8 << 30;
 pub const EXEC_MEMORY_BYTES_MAX: u64 = 4 << 30;
 pub const EXEC_TEMPORARY_BYTES_MAX: u64 = 512 << 20;
+
+/// Largest file that is read. Larger ones are better looked at with a command that picks what matters.
+pub const READ_FILE_MAX: u64 = 64 << 20;
+
+/// Largest content written at once.
+pub const WRITE_MAX: usize = 10 << 20;

@@ -8,6 +8,7 @@ use regex_automata::{Input, Match};
 
 use super::allow::Candidate;
 use super::entropy;
+use super::pem;
 use super::rules::{Rank, Rule, RuleSet};
 use crate::limits;
 
@@ -19,6 +20,20 @@ pub(crate) enum Tail {
     Token,
     /// As long as the bytes belong to a key's body, over lines.
     Key,
+}
+
+impl Tail {
+    /// Tells whether a byte still belongs to the secret.
+    pub(crate) fn goes_on(self, byte: u8) -> bool {
+        match self {
+            Self::Closed => false,
+            Self::Token => {
+                byte.is_ascii_alphanumeric()
+                    || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-' | b'.' | b'~' | b'%')
+            }
+            Self::Key => pem::is_body(byte) || matches!(byte, b'\n' | b'\r' | b'\\'),
+        }
+    }
 }
 
 /// Bytes to be redacted, by their number in the text.

@@ -16,11 +16,6 @@ use super::rules::Rank;
 use super::{Finding, Findings, Scrubber};
 use crate::limits;
 
-/// Bytes that may follow when a token is longer than its rule looks.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-' | b'.' | b'~' | b'%')
-}
-
 /// A stretch of text that a rule will search.
 #[derive(Debug)]
 struct Open {
@@ -84,9 +79,11 @@ pub struct Stream {
     keys: VecDeque<Key>,
     spans: BinaryHeap<Span>,
     redacted_to: u64,
-    tail: Tail,
+    /// Secrets longer than what their rules look at: where each goes on, and how.
+    tails: Vec<(u64, Tail)>,
     findings: Findings,
     ended: bool,
+    keep_lines: bool,
 }
 
 impl Stream {
@@ -123,10 +120,17 @@ impl Stream {
             keys: VecDeque::new(),
             spans: BinaryHeap::new(),
             redacted_to: 0,
-            tail: Tail::Closed,
+            tails: Vec::new(),
             findings: Findings::default(),
             ended: false,
+            keep_lines: false,
         }
+    }
+
+    /// Keeps the line breaks of secrets that span lines, so that the lines of a file keep their numbers.
+    pub fn keeping_lines(mut self) -> Self {
+        self.keep_lines = true;
+        self
     }
 
     /// Takes a piece of the text and returns what can be shown by now.
@@ -362,22 +366,29 @@ impl Stream {
     fn emit(&mut self, safe: u64, out: &mut Vec<u8>) {
         loop {
             self.emit_codes(out);
-            self.take_spans(out);
             if self.emitted >= safe {
                 return;
             }
+            self.take_spans(out);
+            let next = self.spans.peek().map_or(safe, |span| span.start.min(safe));
             if self.emitted < self.redacted_to {
-                self.emitted = self.redacted_to.min(safe);
-            } else if self.tail != Tail::Closed {
-                self.follow_tail(safe);
-            } else {
-                let next = self.spans.peek().map_or(safe, |span| span.start.min(safe));
-                let next = self.cuts.front().map_or(next, |cut| cut.at.min(next));
-                let (from, to) = (self.emitted - self.base, next - self.base);
-                out.extend_from_slice(&self.view[from as usize..to as usize]);
-                self.emitted = next;
+                self.pass_over(self.redacted_to.min(next), out);
+                continue;
             }
+            let followed = self.tails_reach(next);
+            if followed > self.emitted {
+                self.pass_over(followed, out);
+                continue;
+            }
+            self.tails.clear();
+            let next = self.cuts.front().map_or(next, |cut| cut.at.min(next));
+            out.extend_from_slice(self.bytes(self.emitted, next));
+            self.emitted = next;
         }
+    }
+
+    fn bytes(&self, from: u64, to: u64) -> &[u8] {
+        &self.view[(from - self.base) as usize..(to - self.base) as usize]
     }
 
     fn emit_codes(&mut self, out: &mut Vec<u8>) {
@@ -391,36 +402,41 @@ impl Stream {
     fn take_spans(&mut self, out: &mut Vec<u8>) {
         while self.spans.peek().is_some_and(|span| span.start <= self.emitted) {
             let Some(span) = self.spans.pop() else { return };
-            let inside =
-                self.emitted < self.redacted_to || self.tail != Tail::Closed || span.start < self.emitted;
-            if !inside {
+            if self.emitted >= self.redacted_to && self.tails_reach(self.emitted + 1) == self.emitted {
                 out.extend_from_slice(b"[REDACTED:");
                 out.extend_from_slice(span.id.as_bytes());
                 out.push(b']');
                 self.findings.add(Finding { rule: span.id.clone(), offset: span.start + self.codes });
             }
-            if span.end > self.redacted_to && span.end > self.emitted {
-                self.redacted_to = span.end;
-                self.tail = span.tail;
+            self.redacted_to = self.redacted_to.max(span.end);
+            if span.tail != Tail::Closed {
+                self.tails.push((span.end, span.tail));
             }
         }
     }
 
-    fn follow_tail(&mut self, safe: u64) {
-        let rest = &self.view[(self.emitted - self.base) as usize..(safe - self.base) as usize];
-        let tail = self.tail;
-        let goes_on = |byte: &u8| match tail {
-            Tail::Closed => false,
-            Tail::Token => is_token(*byte),
-            Tail::Key => pem::is_body(*byte) || matches!(byte, b'\n' | b'\r' | b'\\'),
-        };
-        match rest.iter().position(|byte| !goes_on(byte)) {
-            Some(len) => {
-                self.emitted += len as u64;
-                self.tail = Tail::Closed;
-            }
-            None => self.emitted = safe,
+    /// Returns how far tails that have begun go on from here, at most up to `to`.
+    fn tails_reach(&self, to: u64) -> u64 {
+        let rest = self.bytes(self.emitted, to);
+        let begun = self.tails.iter().filter(|(from, _)| *from <= self.emitted);
+        let reach =
+            begun.map(|(_, tail)| rest.iter().position(|byte| !tail.goes_on(*byte)).unwrap_or(rest.len()));
+        self.emitted + reach.max().unwrap_or(0) as u64
+    }
+
+    /// Leaves bytes out up to `to`, and tails that end on the way.
+    fn pass_over(&mut self, to: u64, out: &mut Vec<u8>) {
+        let base = self.base;
+        let left_out = &self.view[(self.emitted - base) as usize..(to - base) as usize];
+        let emitted = self.emitted;
+        self.tails.retain(|(from, tail)| {
+            let since = from.saturating_sub(emitted).min(left_out.len() as u64) as usize;
+            left_out[since..].iter().all(|byte| tail.goes_on(*byte))
+        });
+        if self.keep_lines {
+            out.extend(memchr::memchr_iter(b'\n', left_out).map(|_| b'\n'));
         }
+        self.emitted = to;
     }
 
     /// Drops what nobody will look at again.
