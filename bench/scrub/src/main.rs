@@ -1,0 +1,145 @@
+//! How fast the scrubber is on texts like those agents print, beside the floors below which it cannot go: copying the
+//! bytes, and looking for the rules' keywords alone. `cargo run --release -p scrub-bench`; with file names: what is
+//! found in them, for looking at false alarms.
+#![allow(clippy::print_stdout, clippy::expect_used)]
+
+mod texts;
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use aho_corasick::{Anchored, automaton::Automaton, dfa};
+use rustix::time::{ClockId, clock_gettime};
+use workbench::scrub::{Config, KnownSecret, Scrubber};
+
+const SIZE: usize = 32 << 20;
+const ROUNDS: usize = 3;
+
+fn main() {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    if files.is_empty() { measure() } else { show(&files) }
+}
+
+/// Processor time of the fastest of some rounds: on a shared machine, the rest is somebody else's work.
+fn fastest<T>(mut work: impl FnMut() -> T) -> Duration {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let start = now();
+        black_box(work());
+        times.push(now() - start);
+    }
+    times.into_iter().min().expect("at least one round")
+}
+
+fn speed(bytes: usize, time: Duration) -> f64 {
+    bytes as f64 / 1e6 / time.as_secs_f64()
+}
+
+fn measure() {
+    let load = fastest(|| Scrubber::new(&Config::new()).expect("our rules"));
+    let scrubber = Scrubber::new(&Config::new()).expect("our rules");
+    let known = KnownSecret::from_env(texts::environment());
+    let knowing = scrubber.with_known(&known).expect("known secrets");
+    println!(
+        "{} rules, loaded in {:.1} ms, keyword automaton {} KB ({} KB with {} known secrets)\n",
+        scrubber.rules(),
+        load.as_secs_f64() * 1e3,
+        scrubber.gate_bytes() >> 10,
+        knowing.gate_bytes() >> 10,
+        known.len(),
+    );
+    let floor = keywords();
+    println!("MB per second of processor time, {} MB each, fastest of {ROUNDS}:\n", SIZE >> 20);
+    println!(
+        "{:<34}{:>9}{:>10}{:>10}{:>8}{:>12}{:>10}",
+        "text", "copy", "keywords", "scrub", "ratio", "with known", "findings"
+    );
+    for (name, text) in texts::all(SIZE) {
+        let copy = fastest(|| text.clone());
+        let gate = fastest(|| walk(&floor, &text));
+        let mut found = 0;
+        let plain = fastest(|| found = run(&scrubber, &text));
+        let full = fastest(|| run(&knowing, &text));
+        println!(
+            "{name:<34}{:>9.0}{:>10.0}{:>10.0}{:>8.2}{:>12.0}{found:>10}",
+            speed(text.len(), copy),
+            speed(text.len(), gate),
+            speed(text.len(), plain),
+            gate.as_secs_f64() / plain.as_secs_f64(),
+            speed(text.len(), full),
+        );
+    }
+    println!("\nTwice the text, on texts made to be slow (time, ratio; 2.00 is linear):\n");
+    for (name, small, large) in texts::hostile() {
+        let (one, two) = (fastest(|| run(&scrubber, &small)), fastest(|| run(&scrubber, &large)));
+        let ratio = two.as_secs_f64() / one.as_secs_f64();
+        println!(
+            "{name:<34}{:>9.1} ms{:>9.1} ms{ratio:>8.2}{:>8.1} MB/s",
+            one.as_secs_f64() * 1e3,
+            two.as_secs_f64() * 1e3,
+            speed(large.len(), two)
+        );
+    }
+}
+
+/// Scrubs in pieces of the size a pipe delivers.
+fn run(scrubber: &Scrubber, text: &[u8]) -> u64 {
+    let mut stream = scrubber.stream();
+    let mut out = Vec::with_capacity(128 << 10);
+    for chunk in text.chunks(64 << 10) {
+        out.clear();
+        stream.push_into(chunk, &mut out);
+        black_box(&out);
+    }
+    stream.finish().1.total()
+}
+
+/// The rules' keywords in an automaton of the same kind, and nothing behind it.
+fn keywords() -> dfa::DFA {
+    let rules: toml::Table =
+        toml::from_str(include_str!("../../../crates/workbench/rules/obey.toml")).expect("our rules");
+    let words = rules["rules"]
+        .as_array()
+        .expect("rules")
+        .iter()
+        .flat_map(|rule| rule["keywords"].as_array().expect("keywords"));
+    let mut words: Vec<String> =
+        words.filter_map(|word| word.as_str().map(str::to_ascii_lowercase)).collect();
+    words.sort();
+    words.dedup();
+    dfa::Builder::new().ascii_case_insensitive(true).build(&words).expect("keywords")
+}
+
+fn walk(dfa: &dfa::DFA, text: &[u8]) -> usize {
+    let mut state = dfa.start_state(Anchored::No).expect("a start");
+    let mut hits = 0;
+    for &byte in text {
+        state = dfa.next_state(Anchored::No, state, byte);
+        if dfa.is_special(state) && dfa.is_match(state) {
+            hits += 1;
+        }
+    }
+    hits
+}
+
+fn show(files: &[String]) {
+    let scrubber = Scrubber::new(&Config::new()).expect("our rules");
+    let mut bytes = 0;
+    let mut total = 0;
+    for file in files {
+        let Ok(text) = std::fs::read(file) else { continue };
+        bytes += text.len();
+        for finding in scrubber.scrub(&text).findings.list() {
+            total += 1;
+            let at = finding.offset as usize;
+            let from = at.saturating_sub(40);
+            let near = String::from_utf8_lossy(&text[from..(at + 60).min(text.len())]).replace('\n', "⏎");
+            println!("{file}: {} …{near}…", finding.rule);
+        }
+    }
+    println!("{total} findings in {} files, {:.1} MB", files.len(), bytes as f64 / 1e6);
+}

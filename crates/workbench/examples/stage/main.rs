@@ -1,0 +1,29 @@
+//! Stands in for the binary in tests: becomes the stage of a sandbox; plays the daemon around a sandbox that is put to
+//! the test (`suite`); or is what is locked in and tries to get out (`escape`).
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod files;
+mod ground;
+mod kernel;
+mod network;
+mod probe;
+mod processes;
+mod suite;
+
+use std::ffi::OsString;
+
+fn main() {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let code = match words.as_slice() {
+        ["sandbox-stage", ..] => workbench::sandbox::enter(&arguments[1..]),
+        ["suite", tier] => suite::run(tier),
+        ["hold", tier, word] => suite::hold(tier, word),
+        ["escape", ground] => probe::run_all(ground),
+        other => {
+            eprintln!("not understood: {other:?}");
+            2
+        }
+    };
+    std::process::exit(code);
+}

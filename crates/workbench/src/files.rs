@@ -1,0 +1,165 @@
+//! Files of a project, read and written by path. Whatever a path says and however links are moved about meanwhile,
+//! nothing outside the project's root is touched: the kernel resolves beneath a descriptor of the root, or we walk
+//! there without following links. Content leaves here as it is, unscrubbed.
+
+mod beneath;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use domain::{Error, ErrorCode};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use beneath::Resolver;
+pub use write::Written;
+
+use crate::limits;
+
+/// A project's root, held open: it stays the same folder whatever happens to its name.
+#[derive(Debug)]
+pub struct Root {
+    folder: OwnedFd,
+    path: PathBuf,
+    resolver: Resolver,
+    protected: Vec<OsString>,
+}
+
+/// A file that is open for reading.
+#[derive(Debug)]
+pub struct Opened {
+    pub file: File,
+    pub bytes: u64,
+    /// The path below the root, as it was asked for.
+    pub path: PathBuf,
+}
+
+/// How much of a file is looked at to tell text from other things; what git looks at.
+const HEAD: usize = 8000;
+
+impl Root {
+    /// Opens a root. `protected` are names directly in it that may be read but not written.
+    pub fn open(path: &Path, protected: &[OsString]) -> Result<Self, Error> {
+        let canonical = path.canonicalize();
+        let path = canonical
+            .map_err(|error| Error::invalid("project_path", format_args!("cannot be used: {error}")))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| {
+            Error::invalid("project_path", format_args!("is not a folder that can be opened: {error}"))
+        })?;
+        let resolver = Resolver::best(&folder);
+        Ok(Self { folder, path, resolver, protected: protected.to_vec() })
+    }
+
+    /// Returns where the root is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the part of a path below the root; refuses what is elsewhere by its very name.
+    pub fn below(&self, path: &str) -> Result<PathBuf, Error> {
+        if path.is_empty() || path.contains('\0') {
+            return Err(Error::invalid("path", "is empty or holds a NUL byte"));
+        }
+        let below = match Path::new(path).strip_prefix(&self.path) {
+            Ok(below) => below.to_owned(),
+            Err(_) if Path::new(path).is_absolute() => return Err(outside(path)),
+            Err(_) => PathBuf::from(path),
+        };
+        let mut depth = 0i32;
+        for part in below.components() {
+            depth += match part {
+                Component::Normal(_) => 1,
+                Component::ParentDir => -1,
+                _ => 0,
+            };
+            if depth < 0 {
+                return Err(outside(path));
+            }
+        }
+        Ok(if below.as_os_str().is_empty() { PathBuf::from(".") } else { below })
+    }
+
+    /// Opens a file for reading. Only plain files: opening a pipe or a device could wait, or do something.
+    pub fn open_file(&self, path: &str) -> Result<Opened, Error> {
+        let below = self.below(path)?;
+        let handle =
+            self.resolver.open(&self.folder, &below, OFlags::PATH).map_err(|errno| refused(path, errno))?;
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| refused(path, errno))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(Error::invalid("path", format_args!("{path} is a folder"))),
+            _ => return Err(Error::invalid("path", format_args!("{path} is not a plain file"))),
+        }
+        let bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        if bytes > limits::READ_FILE_MAX {
+            let most = limits::READ_FILE_MAX >> 20;
+            return Err(Error::new(
+                ErrorCode::LimitReached,
+                format!("path: {path} is larger than {most} MB; read parts of it with a command"),
+            ));
+        }
+        let file = reopen(&handle, &stat).map_err(|errno| refused(path, errno))?;
+        Ok(Opened { file, bytes, path: below })
+    }
+}
+
+impl Opened {
+    /// Reads the start of the file and tells whether it is something else than text.
+    pub fn is_binary(&mut self) -> io::Result<(bool, Vec<u8>)> {
+        let mut head = Vec::with_capacity(HEAD);
+        (&mut self.file).take(HEAD as u64).read_to_end(&mut head)?;
+        Ok((is_binary(&head), head))
+    }
+}
+
+/// Tells text from other things by its start: text has no NUL, and hardly any bytes that are no UTF-8.
+pub fn is_binary(head: &[u8]) -> bool {
+    let head = &head[..head.len().min(HEAD)];
+    if memchr::memchr(0, head).is_some() {
+        return true;
+    }
+    let invalid: usize = head.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    // Latin-1 has some; compressed data has little else.
+    invalid * 4 > head.len()
+}
+
+/// Opens what a handle stands for; the handle's file cannot be exchanged for another meanwhile.
+fn reopen(handle: &OwnedFd, stat: &rustix::fs::Stat) -> Result<File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let again = rustix::fs::fstat(&file)?;
+    if (again.st_dev, again.st_ino) == (stat.st_dev, stat.st_ino) {
+        Ok(file.into())
+    } else {
+        Err(Errno::XDEV)
+    }
+}
+
+fn outside(path: &str) -> Error {
+    Error::new(ErrorCode::NotAllowed, format!("path: {path} is outside the project"))
+}
+
+fn refused(path: &str, errno: Errno) -> Error {
+    match errno {
+        // Beneath the root, these mean that the path, or a link in it, leads out.
+        Errno::XDEV | Errno::LOOP => Error::new(
+            ErrorCode::NotAllowed,
+            format!("path: {path} leads out of the project or through too many links"),
+        ),
+        Errno::NOENT => Error::invalid("path", format_args!("{path} does not exist")),
+        Errno::NOTDIR => Error::invalid("path", format_args!("a part of {path} is not a folder")),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => {
+            Error::new(ErrorCode::NotAllowed, format!("path: {path}: {}", io::Error::from(errno)))
+        }
+        other => Error::invalid("path", format_args!("{path}: {}", io::Error::from(other))),
+    }
+}

@@ -1,0 +1,199 @@
+//! Writing: into a file of its own beside the old one, which then takes its place in one step. A reader sees the old
+//! content or the new, never a half; a crash leaves the old. Links are written through only if they stay in the project.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use domain::{Error, ErrorCode};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Root, outside, refused};
+use crate::limits;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub bytes: u64,
+    /// There was no such file before.
+    pub created: bool,
+}
+
+/// A place in a folder that is open.
+struct Place {
+    folder: OwnedFd,
+    name: OsString,
+    /// The mode of the file that is there.
+    mode: Option<Mode>,
+}
+
+const NEW_FILE: Mode = Mode::from_raw_mode(0o644);
+const NEW_FOLDER: Mode = Mode::from_raw_mode(0o755);
+
+impl Root {
+    /// Puts content in a file, making it and its folders if need be.
+    pub fn write(&self, path: &str, content: &[u8]) -> Result<Written, Error> {
+        let place = self.place(path, content)?;
+        let replaced = place.replace(content).map_err(|errno| refused(path, errno));
+        replaced.map(|()| Written { bytes: content.len() as u64, created: place.mode.is_none() })
+    }
+
+    /// Adds content to the end of a file, making it and its folders if need be.
+    pub fn append(&self, path: &str, content: &[u8]) -> Result<Written, Error> {
+        let place = self.place(path, content)?;
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
+        let appended = rustix::fs::openat(&place.folder, &place.name, flags, NEW_FILE).and_then(|file| {
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+            if kind != FileType::RegularFile {
+                return Err(Errno::INVAL);
+            }
+            write_all(file, content)
+        });
+        appended.map_err(|errno| refused(path, errno))?;
+        Ok(Written { bytes: content.len() as u64, created: place.mode.is_none() })
+    }
+
+    /// Finds where a path leads, without links, and makes the folders on the way.
+    fn place(&self, path: &str, content: &[u8]) -> Result<Place, Error> {
+        if content.len() > limits::WRITE_MAX {
+            let most = limits::WRITE_MAX >> 20;
+            return Err(Error::new(ErrorCode::LimitReached, format!("content: is larger than {most} MB")));
+        }
+        let below = self.below(path)?;
+        let (below, mode) = match self.resolver.open(&self.folder, &below, OFlags::PATH) {
+            Ok(handle) => {
+                let stat = rustix::fs::fstat(&handle).map_err(|errno| refused(path, errno))?;
+                if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                    return Err(Error::invalid("path", format_args!("{path} is not a plain file")));
+                }
+                (
+                    self.real_path(&handle).ok_or_else(|| outside(path))?,
+                    Some(Mode::from_raw_mode(stat.st_mode & 0o777)),
+                )
+            }
+            Err(Errno::NOENT) => (self.new_path(path, &below)?, None),
+            Err(errno) => return Err(refused(path, errno)),
+        };
+        self.check_protected(path, &below)?;
+        let name =
+            below.file_name().ok_or_else(|| Error::invalid("path", format_args!("{path} names no file")))?;
+        let folder = self
+            .make_folders(below.parent().unwrap_or(Path::new("")))
+            .map_err(|errno| refused(path, errno))?;
+        Ok(Place { folder, name: name.to_owned(), mode })
+    }
+
+    /// Says where an open file is below the root, all links resolved.
+    fn real_path(&self, handle: &OwnedFd) -> Option<PathBuf> {
+        let real = std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok()?;
+        let root = std::fs::read_link(format!("/proc/self/fd/{}", self.folder.as_raw_fd())).ok()?;
+        Some(real.strip_prefix(root).ok()?.to_owned())
+    }
+
+    /// A path that does not exist yet: its folders are taken where they are, as far as they are.
+    fn new_path(&self, path: &str, below: &Path) -> Result<PathBuf, Error> {
+        if below.components().any(|part| part == Component::ParentDir) {
+            return Err(Error::invalid(
+                "path",
+                format_args!("{path} does not exist; name a new file without \"..\""),
+            ));
+        }
+        let mut known = below.parent().unwrap_or(Path::new(""));
+        loop {
+            let at = if known.as_os_str().is_empty() { Path::new(".") } else { known };
+            match self.resolver.open(&self.folder, at, OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(handle) => {
+                    let real = self.real_path(&handle).ok_or_else(|| outside(path))?;
+                    let rest = below.strip_prefix(known).unwrap_or(below);
+                    return Ok(real.join(rest));
+                }
+                Err(Errno::NOENT) => known = known.parent().ok_or_else(|| outside(path))?,
+                Err(errno) => return Err(refused(path, errno)),
+            }
+        }
+    }
+
+    fn check_protected(&self, path: &str, below: &Path) -> Result<(), Error> {
+        let first = below.components().next().map(Component::as_os_str);
+        if first.is_some_and(|first| self.protected.iter().any(|name| name == first)) {
+            return Err(Error::new(
+                ErrorCode::NotAllowed,
+                format!("path: {path} is protected; change it yourself, outside the workbench"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Opens a folder beneath the root, making what is missing. No part may be a link by now.
+    fn make_folders(&self, below: &Path) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let mut folder = self.resolver.open_plain(&self.folder, Path::new("."), flags)?;
+        for part in below.components() {
+            let Component::Normal(name) = part else { continue };
+            let next = match self.resolver.open_plain(&folder, Path::new(name), flags) {
+                Err(Errno::NOENT) => {
+                    match rustix::fs::mkdirat(&folder, name, NEW_FOLDER) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(errno) => return Err(errno),
+                    }
+                    self.resolver.open_plain(&folder, Path::new(name), flags)?
+                }
+                opened => opened?,
+            };
+            folder = next;
+        }
+        Ok(folder)
+    }
+}
+
+fn write_all(file: OwnedFd, content: &[u8]) -> Result<(), Errno> {
+    let mut file = File::from(file);
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.map_err(|error| Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO)))
+}
+
+impl Place {
+    fn replace(&self, content: &[u8]) -> Result<(), Errno> {
+        let random = crate::random::name().map_err(|_| Errno::IO)?;
+        let temporary = format!(".obey-{random}.tmp");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.folder, &temporary, flags, self.mode.unwrap_or(NEW_FILE))?;
+        let result = self.fill(file, content).and_then(|()| self.swap(&temporary, &self.name));
+        if result.is_err() {
+            // Nothing else can be done about a file that cannot be removed either.
+            let _ = rustix::fs::unlinkat(&self.folder, &temporary, AtFlags::empty());
+        }
+        result
+    }
+
+    fn fill(&self, file: OwnedFd, content: &[u8]) -> Result<(), Errno> {
+        if let Some(mode) = self.mode {
+            // The mask may have taken bits away that the old file has.
+            rustix::fs::fchmod(&file, mode)?;
+        }
+        write_all(file, content)
+    }
+
+    fn swap(&self, temporary: &str, name: &OsStr) -> Result<(), Errno> {
+        rustix::fs::renameat(&self.folder, temporary, &self.folder, name)?;
+        // The new name is on disk only when its folder is; where that cannot be had, the content still is.
+        let folder = rustix::fs::openat(
+            &self.folder,
+            ".",
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        if let Ok(folder) = folder {
+            let _ = rustix::fs::fsync(folder);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! Commands in a sandbox: namespaces, a root built up from nothing, Landlock, seccomp, limits. Which walls a machine
+//! offers is tried at start by trying to get out; where too few hold, commands are refused. Knows nothing of what
+//! commands mean; output leaves here as it is, unscrubbed.
+//!
+//! The walls are built by a process of its own, the *stage*: this binary, started again with one thread. The daemon and
+//! the stage speak over one socket; when the daemon's side closes, the stage kills everything.
+
+mod cgroup;
+mod launch;
+mod order;
+mod probe;
+mod protect;
+mod stage;
+mod sys;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::{Error, ErrorCode};
+use serde::{Deserialize, Serialize};
+
+pub use launch::{End, Output, Running};
+pub use probe::Findings;
+
+use order::{Action, Order};
+
+/// How much stands between a command and the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Tier {
+    /// Nothing: only where the daemon's own configuration says that no sandbox is required.
+    None,
+    /// Too little: commands are refused.
+    Refused,
+    /// Landlock, seccomp and limits; processes and their names are shared with the machine.
+    Landlock,
+    /// Namespaces and a root of its own, with Landlock, seccomp and limits behind them.
+    Namespaces,
+}
+
+impl Tier {
+    /// Returns the name answers and audit rows carry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Refused => "refused",
+            Self::Landlock => "landlock",
+            Self::Namespaces => "namespaces",
+        }
+    }
+
+    /// Returns the number of the tier; more is better.
+    pub fn level(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Refused => 1,
+            Self::Landlock => 2,
+            Self::Namespaces => 3,
+        }
+    }
+}
+
+impl std::fmt::Display for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a command can reach by network. There is no way out at any setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// No sockets at all.
+    None,
+    /// A loopback of its own, that only the command's own processes are on; no sockets where there are no namespaces.
+    #[default]
+    Loopback,
+}
+
+/// What one command may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processes and threads at a time.
+    pub processes: u64,
+    pub open_files: u64,
+    /// Largest file it may write.
+    pub file_bytes: u64,
+    /// Memory: of all processes together where control groups are to be had, of each one otherwise.
+    pub memory_bytes: u64,
+    /// Address space of one process; programs with garbage collection reserve far more than they use.
+    pub address_space_bytes: Option<u64>,
+    /// Each of the temporary folders, which are memory.
+    pub temporary_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        use crate::limits as most;
+        Self {
+            processes: most::EXEC_PROCESSES_MAX,
+            open_files: most::EXEC_OPEN_FILES_MAX,
+            file_bytes: most::EXEC_FILE_BYTES_MAX,
+            memory_bytes: most::EXEC_MEMORY_BYTES_MAX,
+            address_space_bytes: None,
+            temporary_bytes: most::EXEC_TEMPORARY_BYTES_MAX,
+        }
+    }
+}
+
+/// How commands are run on this machine. Comes from the daemon's configuration, never from a request or a project.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The program and first arguments that lead to [`enter`].
+    pub stage: Vec<OsString>,
+    /// Folders outside the project that commands may read, such as toolchains.
+    pub read_only: Vec<PathBuf>,
+    /// Folders outside the project that commands may write, such as a shared build cache.
+    pub writable: Vec<PathBuf>,
+    /// Names in a project's root that commands must not change, and not make if they are absent.
+    pub protected: Vec<OsString>,
+    /// Where folders for temporary files and probes are made.
+    pub temporary: PathBuf,
+    /// Refuse commands where no tier holds. Without this they run unprotected there, and answers say so.
+    pub required: bool,
+    /// The highest tier to try; lower only in tests.
+    pub highest: Tier,
+}
+
+/// Names whose files make other tools run code, or hold what agents are allowed to do.
+pub const PROTECTED: &[&str] =
+    &[".git", ".obey", ".claude", ".codex", ".vscode", ".mcp.json", ".gitleaks.toml"];
+
+impl Config {
+    /// Makes the usual configuration around a stage.
+    pub fn new(stage: Vec<OsString>) -> Self {
+        Self {
+            stage,
+            read_only: Vec::new(),
+            writable: Vec::new(),
+            protected: PROTECTED.iter().map(OsString::from).collect(),
+            temporary: std::env::temp_dir(),
+            required: true,
+            highest: Tier::Namespaces,
+        }
+    }
+}
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The project's root: an absolute path without links.
+    pub root: PathBuf,
+    /// Where to start, beneath the root; empty: the root.
+    pub cwd: PathBuf,
+    pub argv: Vec<OsString>,
+    /// Added to the few variables every command has.
+    pub env: Vec<(OsString, OsString)>,
+    pub limits: Limits,
+    pub network: Network,
+    /// When the whole tree is killed.
+    pub timeout: Duration,
+}
+
+/// Runs commands at the best tier the machine offers.
+#[derive(Debug)]
+pub struct Sandbox {
+    config: Config,
+    findings: Findings,
+}
+
+impl Sandbox {
+    /// Tries the tiers from the highest down and keeps the first of which every wall holds.
+    pub async fn probe(mut config: Config) -> Self {
+        for list in [&mut config.read_only, &mut config.writable] {
+            // A link would be looked at anew by every command; what it leads to now is what was meant.
+            *list = list.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        }
+        let findings = probe::run(&config).await;
+        Self { config, findings }
+    }
+
+    /// Returns the tier commands run at.
+    pub fn tier(&self) -> Tier {
+        self.findings.tier
+    }
+
+    /// Returns what the probe found, for people.
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    /// Starts a command. Nothing runs if any part of the sandbox cannot be built (OBEY-2005).
+    pub async fn run(&self, command: Command) -> Result<Running, Error> {
+        let tier = self.findings.tier;
+        if tier == Tier::Refused {
+            return Err(self.refusal());
+        }
+        let placeholders = self.protect(&command.root).await?;
+        let order = self.order(&command, tier, placeholders.names(), Action::Run(command.argv.clone()));
+        launch::start(&self.config, order, placeholders, self.findings.cgroups, command.timeout).await
+    }
+
+    /// Returns why commands are refused here.
+    fn refusal(&self) -> Error {
+        Error::new(
+            ErrorCode::SandboxFailed,
+            "commands are refused: this machine offers no sandbox that holds; `obey doctor` says what is missing",
+        )
+        .with_detail(self.findings.notes.join("; "))
+    }
+
+    async fn protect(&self, root: &Path) -> Result<protect::Placeholders, Error> {
+        let (root, names) = (root.to_owned(), self.config.protected.clone());
+        let laid = tokio::task::spawn_blocking(move || protect::Placeholders::lay(&root, &names)).await;
+        laid.map_err(|error| {
+            Error::new(ErrorCode::SandboxFailed, "cannot protect the project").with_detail(error.to_string())
+        })?
+    }
+
+    fn order(&self, command: &Command, tier: Tier, protected: Vec<OsString>, action: Action) -> Order {
+        order_of(&self.config, command, tier, protected, action)
+    }
+}
+
+fn order_of(
+    config: &Config,
+    command: &Command,
+    tier: Tier,
+    protected: Vec<OsString>,
+    action: Action,
+) -> Order {
+    let paths = |list: &[PathBuf]| list.iter().map(|path| path.clone().into_os_string()).collect();
+    Order {
+        tier,
+        action,
+        root: command.root.clone().into_os_string(),
+        cwd: command.cwd.clone().into_os_string(),
+        env: command.env.clone(),
+        limits: command.limits,
+        network: command.network,
+        protected,
+        read_only: paths(&config.read_only),
+        writable: paths(&config.writable),
+        scratch: None,
+        cgroups: Vec::new(),
+    }
+}
+
+/// Becomes the stage: what the binary does when it was started with the words of [`Config::stage`], before anything
+/// else and with one thread. Returns the exit code.
+pub fn enter(_arguments: &[OsString]) -> i32 {
+    stage::enter()
+}

@@ -1,0 +1,350 @@
+//! The daemon's side of one command: starts the stage, gives it its order, reads outputs and reports, kills at the
+//! deadline, clears away what the command needed. Memory is bounded: what nobody reads stays in the pipes.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use domain::{Error, ErrorCode};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::time::Instant;
+
+use super::cgroup::Cgroup;
+use super::order::{self, Order, Report};
+use super::protect::Placeholders;
+use super::{Config, Tier};
+use crate::limits;
+
+/// What a command brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    /// Always the last.
+    Ended(End),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// As a shell would show it: 128 and the signal for a command that was killed, 124 for one that took too long.
+    pub exit_code: i32,
+    pub signal: i32,
+    pub timed_out: bool,
+    pub duration: Duration,
+    pub tier: Tier,
+}
+
+/// What a shell's `timeout` returns.
+const EXIT_TIMED_OUT: i32 = 124;
+
+/// A command that runs. Dropping it kills the whole tree.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    control: Option<OwnedWriteHalf>,
+    reports: Option<Lines<BufReader<OwnedReadHalf>>>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    last: Option<Report>,
+    tier: Tier,
+    started: Instant,
+    deadline: Instant,
+    timed_out: bool,
+    ended: bool,
+    leftovers: Option<Leftovers>,
+}
+
+/// What must be cleared away when a command is gone.
+#[derive(Debug)]
+struct Leftovers {
+    placeholders: Placeholders,
+    cgroup: Option<Cgroup>,
+    scratch: Option<Scratch>,
+}
+
+/// A folder for temporary files, gone with its command.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, "cannot remove a command's temporary folder");
+        }
+    }
+}
+
+/// Starts a command and waits until it runs.
+pub(super) async fn start(
+    config: &Config,
+    mut order: Order,
+    placeholders: Placeholders,
+    cgroups: bool,
+    timeout: Duration,
+) -> Result<Running, Error> {
+    let failed =
+        |what: &str, error: io::Error| Error::new(ErrorCode::SandboxFailed, format!("{what}: {error}"));
+    let cgroup = if cgroups { Cgroup::create(&order.limits) } else { None };
+    if cgroups && cgroup.is_none() {
+        return Err(Error::new(ErrorCode::SandboxFailed, "cannot make a control group for the command"));
+    }
+    order.cgroups = cgroup.as_ref().map(Cgroup::members).unwrap_or_default();
+    let mut leftovers = Leftovers { placeholders, cgroup, scratch: None };
+    if order.tier != Tier::Namespaces {
+        let scratch =
+            temporary_folder(&config.temporary).map_err(|error| failed("temporary folder", error))?;
+        order.scratch = Some(scratch.clone().into_os_string());
+        leftovers.scratch = Some(Scratch(scratch));
+    }
+    order.env = environment(&order);
+    let tier = order.tier;
+    let (ours, theirs) = StdStream::pair().map_err(|error| failed("control socket", error))?;
+    let spawned = spawn(config, theirs);
+    let mut child = spawned.map_err(|error| failed("cannot start the sandbox", error))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let control = ours.set_nonblocking(true).and_then(|()| UnixStream::from_std(ours));
+    let control = control.map_err(|error| failed("control socket", error))?;
+    let (read, mut write) = control.into_split();
+    let message = order::encode(&order).map_err(|error| failed("order", error))?;
+    // A stage that died says so by its silence.
+    let _ = write.write_all(&message).await;
+    let now = Instant::now();
+    let mut running = Running {
+        child,
+        control: Some(write),
+        reports: Some(BufReader::new(read).lines()),
+        stdout,
+        stderr,
+        last: None,
+        tier,
+        started: now,
+        deadline: now + timeout,
+        timed_out: false,
+        ended: false,
+        leftovers: Some(leftovers),
+    };
+    running.wait_until_started().await?;
+    Ok(running)
+}
+
+fn spawn(config: &Config, control: StdStream) -> io::Result<Child> {
+    let (program, arguments) = config.stage.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    tokio::process::Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(control)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// The whole environment of a command: a few fixed names, then its own.
+fn environment(order: &Order) -> Vec<(OsString, OsString)> {
+    let home = order.scratch.clone().unwrap_or_else(|| "/home/user".into());
+    let temporary = order.scratch.clone().unwrap_or_else(|| "/tmp".into());
+    let mut env: Vec<(OsString, OsString)> = vec![
+        ("PATH".into(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()),
+        ("HOME".into(), home),
+        ("TMPDIR".into(), temporary),
+        ("USER".into(), "user".into()),
+        ("LOGNAME".into(), "user".into()),
+        ("SHELL".into(), "/bin/sh".into()),
+        ("TERM".into(), "dumb".into()),
+        ("LANG".into(), "C.UTF-8".into()),
+        ("OBEY_SANDBOX".into(), order.tier.name().into()),
+    ];
+    for (name, value) in &order.env {
+        env.retain(|(known, _)| known != name);
+        env.push((name.clone(), value.clone()));
+    }
+    env
+}
+
+/// Makes a folder nobody else can enter, with a name nobody can guess.
+pub(super) fn temporary_folder(parent: &std::path::Path) -> io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    let path = parent.join(format!("obey-{}", crate::random::name()?));
+    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+    path.canonicalize()
+}
+
+impl Running {
+    /// Returns the tier the command runs at.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    async fn wait_until_started(&mut self) -> Result<(), Error> {
+        let first = tokio::time::timeout(limits::STAGE_WAIT, self.next_report()).await;
+        match first {
+            Ok(Some(Report::Started)) => Ok(()),
+            Ok(Some(Report::Unbuilt { step, errno })) => Err(unbuilt(&step, errno)),
+            Ok(Some(Report::Unstarted { errno })) => {
+                let error = io::Error::from_raw_os_error(errno);
+                Err(Error::new(ErrorCode::CommandFailed, format!("the command cannot be started: {error}")))
+            }
+            Ok(_) => Err(Error::new(ErrorCode::SandboxFailed, "the sandbox ended before the command began")),
+            Err(_) => Err(Error::new(ErrorCode::SandboxFailed, "the sandbox was not ready in time")),
+        }
+    }
+
+    async fn next_report(&mut self) -> Option<Report> {
+        let line = self.reports.as_mut()?.next_line().await;
+        match line {
+            Ok(Some(line)) => serde_json::from_str(&line).ok(),
+            Ok(None) | Err(_) => {
+                self.reports = None;
+                None
+            }
+        }
+    }
+
+    /// Asks the stage to kill everything.
+    pub fn kill(&mut self) {
+        self.control = None;
+    }
+
+    /// Returns what comes next; nothing after the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Output> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if self.stdout.is_none() && self.stderr.is_none() && self.reports.is_none() {
+                return Some(self.finish().await);
+            }
+            let killed = self.control.is_none();
+            let wait = if killed { self.deadline + limits::KILL_WAIT } else { self.deadline };
+            // Output first: what a command wrote before it ended is delivered before its end.
+            let output = tokio::select! {
+                biased;
+                chunk = read(&mut self.stdout), if self.stdout.is_some() => chunk.map(Output::Stdout),
+                chunk = read(&mut self.stderr), if self.stderr.is_some() => chunk.map(Output::Stderr),
+                line = next_line(&mut self.reports), if self.reports.is_some() => {
+                    self.take_report(line);
+                    None
+                }
+                () = tokio::time::sleep_until(wait) => {
+                    self.expire(killed);
+                    None
+                }
+            };
+            if output.is_some() {
+                return output;
+            }
+        }
+    }
+
+    fn take_report(&mut self, line: Option<String>) {
+        let Some(line) = line else {
+            self.reports = None;
+            return;
+        };
+        // The first word about the end counts; the stage's own end comes after it.
+        if self.last.is_none() {
+            self.last = serde_json::from_str(&line).ok().filter(|report| *report != Report::Started);
+        }
+    }
+
+    fn expire(&mut self, killed: bool) {
+        if killed {
+            // The stage does not answer: it goes, and the kernel takes the command with it.
+            let _ = self.child.start_kill();
+            (self.stdout, self.stderr, self.reports) = (None, None, None);
+        } else {
+            self.timed_out = true;
+            self.deadline = Instant::now();
+            self.kill();
+        }
+    }
+
+    async fn finish(&mut self) -> Output {
+        self.ended = true;
+        self.control = None;
+        let _ = self.child.wait().await;
+        if let Some(leftovers) = self.leftovers.take() {
+            leftovers.clear().await;
+        }
+        let (exit_code, signal) = match self.last {
+            _ if self.timed_out => (EXIT_TIMED_OUT, libc::SIGKILL),
+            Some(Report::Exited { code, signal }) => (code, signal),
+            _ => (128 + libc::SIGKILL, libc::SIGKILL),
+        };
+        let duration = self.started.elapsed();
+        Output::Ended(End { exit_code, signal, timed_out: self.timed_out, duration, tier: self.tier })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.control = None;
+        let (Some(leftovers), Ok(runtime)) = (self.leftovers.take(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        // The outputs close with us, the stage sees its socket close; somebody must still wait for it.
+        (self.reports, self.stdout, self.stderr) = (None, None, None);
+        let id = self.child.id();
+        runtime.spawn(async move {
+            wait_for_end(id).await;
+            leftovers.clear().await;
+        });
+    }
+}
+
+/// Waits until a process is gone, as far as it can be told.
+async fn wait_for_end(id: Option<u32>) {
+    let Some(path) = id.map(|id| PathBuf::from(format!("/proc/{id}"))) else { return };
+    let deadline = Instant::now() + limits::KILL_WAIT;
+    while path.exists() && Instant::now() < deadline {
+        tokio::time::sleep(limits::CLEAR_STEP).await;
+    }
+}
+
+impl Leftovers {
+    async fn clear(self) {
+        if let Some(cgroup) = self.cgroup {
+            cgroup.remove().await;
+        }
+        let (placeholders, scratch) = (self.placeholders, self.scratch);
+        let cleared = tokio::task::spawn_blocking(move || drop((placeholders, scratch)));
+        let _ = cleared.await;
+    }
+}
+
+async fn next_line(reports: &mut Option<Lines<BufReader<OwnedReadHalf>>>) -> Option<String> {
+    match reports {
+        Some(lines) => lines.next_line().await.ok().flatten(),
+        None => None,
+    }
+}
+
+/// Reads a piece of an output; none, and the output gone, at its end.
+async fn read<R: AsyncReadExt + Unpin>(output: &mut Option<R>) -> Option<Vec<u8>> {
+    let mut chunk = Vec::with_capacity(limits::OUTPUT_CHUNK_MAX);
+    let from = output.as_mut()?;
+    match from.read_buf(&mut chunk).await {
+        Ok(0) | Err(_) => {
+            *output = None;
+            None
+        }
+        Ok(_) => Some(chunk),
+    }
+}
+
+fn unbuilt(step: &str, errno: i32) -> Error {
+    let error = io::Error::from_raw_os_error(errno);
+    if step == "working directory" {
+        return Error::invalid("working_dir", format_args!("is not a folder inside the project: {error}"));
+    }
+    Error::new(ErrorCode::SandboxFailed, format!("the sandbox could not be built ({step}): {error}"))
+}

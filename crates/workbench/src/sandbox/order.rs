@@ -1,0 +1,97 @@
+//! What the daemon tells the stage, and what the stage tells back, over one socket: an order, then lines.
+//! Both sides are the same binary, so that the form may change with it.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Limits, Network, Tier};
+
+/// Everything the stage must know to run one command.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) tier: Tier,
+    pub(crate) action: Action,
+    /// The project's root, an absolute path without links.
+    pub(crate) root: OsString,
+    /// Where the command starts, beneath the root.
+    pub(crate) cwd: OsString,
+    /// The complete environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) limits: Limits,
+    pub(crate) network: Network,
+    /// Names in the root that stay as they are, or stay away.
+    pub(crate) protected: Vec<OsString>,
+    /// Folders outside the root that the command may read, or read and write.
+    pub(crate) read_only: Vec<OsString>,
+    pub(crate) writable: Vec<OsString>,
+    /// A folder for temporary files; without namespaces only.
+    pub(crate) scratch: Option<OsString>,
+    /// Control groups to join: their files of members.
+    pub(crate) cgroups: Vec<OsString>,
+}
+
+/// What the stage does when it has locked itself in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Action {
+    Run(Vec<OsString>),
+    /// Tries to get out and prints how each attempt ended.
+    Probe(Canary),
+}
+
+/// Things outside that a probe tries to reach.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Canary {
+    pub(crate) file: OsString,
+    pub(crate) socket: OsString,
+    pub(crate) port: u16,
+    pub(crate) pid: i32,
+}
+
+/// What the stage reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// The command runs.
+    Started,
+    /// The sandbox could not be built; nothing ran.
+    Unbuilt { step: String, errno: i32 },
+    /// The sandbox stands, the program cannot be run in it.
+    Unstarted { errno: i32 },
+    /// The command ended by itself. Always the last.
+    Exited { code: i32, signal: i32 },
+    /// Everything was killed because the daemon asked for it or went away. Always the last.
+    Killed,
+}
+
+/// Longest order read; environments and arguments are bounded by the kernel at 2 MB.
+const ORDER_MAX: usize = 8 << 20;
+
+/// Writes an order: its length, then itself.
+pub(crate) fn encode(order: &Order) -> io::Result<Vec<u8>> {
+    let body = serde_json::to_vec(order)?;
+    let mut message = u32::try_from(body.len()).map_err(io::Error::other)?.to_le_bytes().to_vec();
+    message.extend(body);
+    Ok(message)
+}
+
+/// Reads an order.
+pub(crate) fn read(mut from: impl Read) -> io::Result<Order> {
+    let mut len = [0; 4];
+    from.read_exact(&mut len)?;
+    let len = u32::from_le_bytes(len) as usize;
+    if len > ORDER_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut body = vec![0; len];
+    from.read_exact(&mut body)?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+/// Writes a report as one line. Nobody is left to be told if that fails.
+pub(crate) fn report(mut to: impl Write, report: &Report) {
+    if let Ok(mut line) = serde_json::to_vec(report) {
+        line.push(b'\n');
+        let _ = to.write_all(&line);
+    }
+}

@@ -1,0 +1,209 @@
+//! Protected names of a project that are absent: an empty folder is put in each place while commands run, so that the
+//! sandbox has something to cover, and taken away again. Empty folders are invisible to git.
+//!
+//! Several commands, and several daemons, may share a placeholder: each holds a lock on it, and only who can get the
+//! lock for itself removes it. One that a crash left behind is known by its mode and taken over.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use domain::{Error, ErrorCode};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+/// What a placeholder looks like: empty, and not even its owner may put anything in.
+const MODE: u32 = 0o555;
+
+/// How often a placeholder that disappears under our hands is made anew.
+const TRIES_MAX: usize = 100;
+
+/// The protected names of one running command.
+#[derive(Debug)]
+pub(super) struct Placeholders {
+    root: OwnedFd,
+    names: Vec<OsString>,
+    held: Vec<(OsString, OwnedFd)>,
+}
+
+impl Placeholders {
+    /// Sees to it that something stands at every protected name. A link there is refused: what it leads to could not
+    /// be protected.
+    pub(super) fn lay(root: &Path, names: &[OsString]) -> Result<Self, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = rustix::fs::open(root, flags, Mode::empty()).map_err(|error| {
+            Error::new(ErrorCode::SandboxFailed, format!("the project's root cannot be opened: {error}"))
+        })?;
+        let mut laid = Self { root, names: Vec::new(), held: Vec::new() };
+        for name in names {
+            laid.lay_one(name)?;
+        }
+        Ok(laid)
+    }
+
+    /// Returns the names that something stands at.
+    pub(super) fn names(&self) -> Vec<OsString> {
+        self.names.clone()
+    }
+
+    fn lay_one(&mut self, name: &OsString) -> Result<(), Error> {
+        let shown = Path::new(name).display().to_string();
+        let failed = |error: Errno| {
+            Error::new(ErrorCode::SandboxFailed, format!("{shown} cannot be protected: {error}"))
+        };
+        for _ in 0..TRIES_MAX {
+            match self.kind_of(name) {
+                Ok(FileType::Symlink) => {
+                    return Err(Error::new(
+                        ErrorCode::SandboxFailed,
+                        format!(
+                            "{shown} is a symbolic link, which cannot be protected; put a real file or folder there"
+                        ),
+                    ));
+                }
+                Ok(FileType::Directory) => match self.hold(name) {
+                    Ok(true) => break,
+                    // Its last user is taking it away.
+                    Ok(false) | Err(Errno::NOENT) => std::thread::yield_now(),
+                    // A folder we may not read is nobody's placeholder.
+                    Err(Errno::ACCESS) => break,
+                    Err(error) => return Err(failed(error)),
+                },
+                Ok(_) => break,
+                Err(Errno::NOENT) => {
+                    match rustix::fs::mkdirat(&self.root, Path::new(name), Mode::from_raw_mode(MODE)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        // What the daemon cannot make, its user's commands cannot make either.
+                        Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => return Ok(()),
+                        Err(error) => return Err(failed(error)),
+                    }
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        self.names.push(name.clone());
+        Ok(())
+    }
+
+    fn kind_of(&self, name: &OsString) -> Result<FileType, Errno> {
+        let stat = rustix::fs::statat(&self.root, Path::new(name), AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileType::from_raw_mode(stat.st_mode))
+    }
+
+    /// Shares a placeholder; false if it is being removed. A folder with something in it needs no holding.
+    fn hold(&mut self, name: &OsString) -> Result<bool, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(&self.root, Path::new(name), flags, Mode::empty())?;
+        if !is_placeholder(&folder)? {
+            return Ok(true);
+        }
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        // It may have been replaced between opening and locking.
+        let (mine, there) = (
+            rustix::fs::fstat(&folder)?,
+            rustix::fs::statat(&self.root, Path::new(name), AtFlags::SYMLINK_NOFOLLOW)?,
+        );
+        if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino) {
+            return Ok(false);
+        }
+        self.held.push((name.clone(), folder));
+        Ok(true)
+    }
+}
+
+fn is_placeholder(folder: &OwnedFd) -> Result<bool, Errno> {
+    let stat = rustix::fs::fstat(folder)?;
+    if Mode::from_raw_mode(stat.st_mode).bits() & 0o777 != MODE {
+        return Ok(false);
+    }
+    let mut entries = rustix::fs::Dir::read_from(folder)?;
+    Ok(!entries.any(|entry| entry.is_ok_and(|entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))))
+}
+
+impl Drop for Placeholders {
+    fn drop(&mut self) {
+        for (name, folder) in self.held.drain(..) {
+            // Somebody else still needs it: it is theirs to remove.
+            if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+                && let Err(error) = rustix::fs::unlinkat(&self.root, Path::new(&name), AtFlags::REMOVEDIR)
+            {
+                let error = io::Error::from(error);
+                tracing::debug!(%error, "a placeholder stays behind");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<OsString> {
+        list.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn absent_names_are_held_while_needed_and_gone_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".git")).unwrap();
+        std::fs::write(dir.path().join(".mcp.json"), "{}").unwrap();
+        let wanted = names(&[".git", ".mcp.json", ".claude"]);
+        let first = Placeholders::lay(dir.path(), &wanted).unwrap();
+        let second = Placeholders::lay(dir.path(), &wanted).unwrap();
+        assert_eq!(first.names(), wanted);
+        drop(first);
+        assert!(dir.path().join(".claude").is_dir(), "still needed by the second");
+        drop(second);
+        assert!(!dir.path().join(".claude").exists());
+        assert!(dir.path().join(".git").is_dir() && dir.path().join(".mcp.json").is_file());
+    }
+
+    #[test]
+    fn one_left_behind_by_a_crash_is_taken_over() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".obey")).unwrap();
+        std::fs::set_permissions(dir.path().join(".obey"), std::fs::Permissions::from_mode(MODE)).unwrap();
+        drop(Placeholders::lay(dir.path(), &names(&[".obey"])).unwrap());
+        assert!(!dir.path().join(".obey").exists());
+    }
+
+    #[test]
+    fn an_empty_folder_of_the_user_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".vscode")).unwrap();
+        drop(Placeholders::lay(dir.path(), &names(&[".vscode"])).unwrap());
+        assert!(dir.path().join(".vscode").is_dir());
+    }
+
+    #[test]
+    fn a_link_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("elsewhere", dir.path().join(".claude")).unwrap();
+        let error = Placeholders::lay(dir.path(), &names(&[".claude"])).unwrap_err();
+        assert_eq!(error.code, ErrorCode::SandboxFailed);
+        assert!(error.message.contains(".claude"), "{error}");
+    }
+
+    #[test]
+    fn many_at_once_never_lose_one() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let held = Placeholders::lay(dir.path(), &names(&[".claude"])).unwrap();
+                        assert!(dir.path().join(".claude").is_dir());
+                        drop(held);
+                    }
+                });
+            }
+        });
+        assert!(!dir.path().join(".claude").exists());
+    }
+}

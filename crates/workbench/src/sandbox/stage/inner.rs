@@ -1,0 +1,178 @@
+//! The last steps before a command, the same at every tier: limits, no rights, no new ones, Landlock, seccomp, and then
+//! the command in its folder with its environment. Runs in the process that becomes the command.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::process::{Resource, Rlimit};
+use rustix::thread::{CapabilitiesSecureBits as Bits, CapabilitySet, CapabilitySets};
+
+use super::{Fault, escape, landlock, namespaced, seccomp};
+use crate::sandbox::order::{self, Action, Order, Report};
+use crate::sandbox::{Tier, sys};
+
+/// Locks itself in and becomes the command. Returns only if that failed; `told` closes when the command takes over.
+pub(super) fn run(order: &Order, told: File) -> i32 {
+    match lock_in(order) {
+        Ok(()) => {}
+        Err(fault) => {
+            order::report(&told, &fault.report());
+            return 1;
+        }
+    }
+    match &order.action {
+        Action::Run(argv) => {
+            let error = execute(order, argv);
+            order::report(&told, &Report::Unstarted { errno: error.raw_os_error().unwrap_or(0) });
+            127
+        }
+        Action::Probe(canary) => {
+            drop(told);
+            escape::run(order, canary)
+        }
+    }
+}
+
+/// Passes on why a command did not start, or that it did.
+pub(super) fn forward(from: &mut impl Read, control: &File) {
+    let mut line = String::new();
+    match BufReader::new(from).read_line(&mut line) {
+        Ok(0) => order::report(control, &Report::Started),
+        _ => {
+            if let Ok(report) = serde_json::from_str::<Report>(&line) {
+                order::report(control, &report);
+            }
+        }
+    }
+}
+
+fn lock_in(order: &Order) -> Result<(), Fault> {
+    sys::reset_signals();
+    let _ = rustix::process::setsid();
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    limit(order).map_err(Fault::at("limits"))?;
+    enter_folder(order).map_err(Fault::at("working directory"))?;
+    sys::close_from(3, libc::CLOSE_RANGE_CLOEXEC).map_err(Fault::at("descriptors"))?;
+    if order.tier == Tier::None {
+        return Ok(());
+    }
+    drop_rights().map_err(Fault::at("rights"))?;
+    if namespaced::has_rights().map_err(Fault::at("rights"))? {
+        return Err(Fault { step: "rights", error: io::Error::from_raw_os_error(libc::EPERM) });
+    }
+    rustix::thread::set_no_new_privs(true).map_err(Fault::at("no new rights"))?;
+    let walled = landlock::restrict(order).map_err(Fault::at("Landlock"))?;
+    if !walled && order.tier == Tier::Landlock {
+        return Err(Fault { step: "Landlock", error: io::Error::from_raw_os_error(libc::ENOSYS) });
+    }
+    let ground =
+        seccomp::Ground { tier: order.tier, network: order.network, landlock_abi: sys::landlock_abi() };
+    for program in seccomp::filters(ground).map_err(Fault::at("seccomp"))? {
+        seccompiler::apply_filter(&program)
+            .map_err(|error| Fault { step: "seccomp", error: io::Error::other(error) })?;
+    }
+    Ok(())
+}
+
+fn limit(order: &Order) -> io::Result<()> {
+    let limits = &order.limits;
+    let processes = match order.tier {
+        // Counted for this user namespace alone.
+        Tier::Namespaces => limits.processes,
+        // Counted for all processes of the user.
+        Tier::Landlock | Tier::None | Tier::Refused => limits.processes + processes_of_user(),
+    };
+    let all = [
+        (Resource::Core, Some(0)),
+        (Resource::Nproc, Some(processes)),
+        (Resource::Nofile, Some(limits.open_files)),
+        (Resource::Fsize, Some(limits.file_bytes)),
+        (Resource::Data, Some(limits.memory_bytes)),
+        (Resource::As, limits.address_space_bytes),
+    ];
+    for (resource, most) in all {
+        let Some(most) = most else { continue };
+        let now = rustix::process::getrlimit(resource);
+        let most = now.maximum.map_or(most, |maximum| maximum.min(most));
+        rustix::process::setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+/// Threads of the own user at the moment, as far as they can be seen.
+fn processes_of_user() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let uid = rustix::process::getuid().as_raw();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
+    let mine = entries.flatten().filter(|entry| {
+        entry.file_name().as_bytes().iter().all(u8::is_ascii_digit)
+            && entry.metadata().is_ok_and(|meta| meta.uid() == uid)
+    });
+    mine.map(|entry| std::fs::read_dir(entry.path().join("task")).map_or(1, |tasks| tasks.count() as u64))
+        .sum()
+}
+
+/// Goes to the working directory without leaving the root on the way.
+fn enter_folder(order: &Order) -> io::Result<()> {
+    let root = rustix::fs::open(
+        Path::new(&order.root),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let below = if order.cwd.is_empty() { OsStr::new(".") } else { order.cwd.as_os_str() };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let folder = rustix::fs::openat2(&root, Path::new(below), flags, Mode::empty(), resolve)?;
+    rustix::process::fchdir(&folder)?;
+    Ok(())
+}
+
+/// Gives up every right for good: those in use, those that could be taken up, and those a program could bring.
+pub(super) fn drop_rights() -> io::Result<()> {
+    for number in 0..64 {
+        let right = CapabilitySet::from_bits_retain(1 << number);
+        match rustix::thread::remove_capability_from_bounding_set(right) {
+            Ok(()) => {}
+            // Behind the last right the kernel knows, or not ours to give up: then there is nothing to inherit either.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let bits = Bits::NO_ROOT | Bits::NO_ROOT_LOCKED | Bits::NO_SETUID_FIXUP | Bits::NO_SETUID_FIXUP_LOCKED;
+    let bits = bits | Bits::NO_CAP_AMBIENT_RAISE | Bits::NO_CAP_AMBIENT_RAISE_LOCKED | Bits::KEEP_CAPS_LOCKED;
+    match rustix::thread::set_capabilities_secure_bits(bits) {
+        // Without rights there is nothing to lock.
+        Ok(()) | Err(rustix::io::Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    rustix::thread::clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: none, permitted: none, inheritable: none },
+    )?;
+    Ok(())
+}
+
+/// Finds the program in the `PATH` of the command and becomes it. Returns only on error.
+fn execute(order: &Order, argv: &[OsString]) -> io::Error {
+    let Some(program) = argv.first() else { return io::Error::from_raw_os_error(libc::EINVAL) };
+    if program.as_bytes().contains(&b'/') {
+        return sys::exec(program, argv, &order.env);
+    }
+    let mut error = io::Error::from_raw_os_error(libc::ENOENT);
+    let path =
+        order.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()).unwrap_or_default();
+    for folder in std::env::split_paths(&path).filter(|folder| folder.is_absolute()) {
+        let candidate: PathBuf = folder.join(program);
+        let tried = sys::exec(candidate.as_os_str(), argv, &order.env);
+        if tried.raw_os_error() != Some(libc::ENOENT) {
+            error = tried;
+        }
+    }
+    error
+}

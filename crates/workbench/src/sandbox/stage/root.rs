@@ -1,0 +1,304 @@
+//! The root a command sees: built up from nothing. The system's programs read-only, a few harmless parts of `/etc`, a
+//! fresh `/proc`, five devices, empty temporary folders, the project. What is not put in does not exist.
+//! All mounts are made from open descriptors, so that no link in the project can lead one astray.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags as Attr, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags,
+};
+
+use super::Fault;
+use super::landlock::{DEVICES, SYSTEM, SYSTEM_ETC};
+use crate::sandbox::order::Order;
+use crate::sandbox::sys;
+
+const NO_RIGHTS: Attr = Attr::MOUNT_ATTR_NOSUID.union(Attr::MOUNT_ATTR_NODEV);
+const READ_ONLY: Attr = NO_RIGHTS.union(Attr::MOUNT_ATTR_RDONLY);
+
+/// What shows the machine or all its users in `/proc`, even read-only.
+const HIDDEN_IN_PROC: &[&str] = &[
+    "acpi",
+    "asound",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kallsyms",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "sched_debug",
+    "scsi",
+    "slabinfo",
+    "sysrq-trigger",
+    "timer_list",
+    "vmallocinfo",
+];
+
+/// Where the new root is put together; any folder that exists will do, it is left behind.
+const WORKSHOP: &str = "/usr";
+
+/// A mount to be made: what, and where in the new root.
+struct Part {
+    mount: OwnedFd,
+    at: Vec<u8>,
+    is_folder: bool,
+}
+
+/// Builds the root and moves into it. Nothing of the old one can be reached afterwards.
+pub(super) fn build(order: &Order) -> Result<(), Fault> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).map_err(Fault::at("private mounts"))?;
+    let parts = collect(order)?;
+    let devices: Result<Vec<_>, Fault> = DEVICES.iter().map(|name| device(name)).collect();
+    let devices = devices?;
+    let root = tmpfs("16m", "755").map_err(Fault::at("root"))?;
+    attach(&root, CWD, WORKSHOP).map_err(Fault::at("root"))?;
+    for name in ["tmp", "run", "home", "var", "etc", "dev", "proc", "sys"] {
+        make_folders(&root, name.as_bytes()).map_err(Fault::at("folders"))?;
+    }
+    for name in ["tmp", "run", "home"] {
+        let size = order.limits.temporary_bytes.to_string();
+        put_tmpfs(&root, name, &size, if name == "tmp" { "1777" } else { "755" })
+            .map_err(Fault::at("temporary"))?;
+    }
+    make_folders(&root, b"home/user").map_err(Fault::at("folders"))?;
+    link(&root, "var/tmp", "/tmp").map_err(Fault::at("folders"))?;
+    system_links(&root).map_err(Fault::at("links"))?;
+    etc_files(&root).map_err(Fault::at("etc"))?;
+    put_devices(&root, devices, order)?;
+    for part in parts {
+        put(&root, &part).map_err(Fault::at("mounts"))?;
+    }
+    proc(&root).map_err(Fault::at("proc"))?;
+    protect(&root, order)?;
+    sys::restrict_mount(root.as_fd(), Attr::MOUNT_ATTR_RDONLY.bits().into(), false)
+        .map_err(Fault::at("read-only root"))?;
+    enter(&root).map_err(Fault::at("pivot"))
+}
+
+fn enter(root: &OwnedFd) -> io::Result<()> {
+    rustix::process::fchdir(root)?;
+    rustix::process::pivot_root(".", ".")?;
+    // The old root lies over the new one now; what was beneath comes up when it goes.
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    rustix::process::chdir("/")?;
+    Ok(())
+}
+
+/// Copies a tree of mounts; links at its end are not followed.
+fn clone_tree(dir: impl AsFd, path: &Path, attributes: Attr) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let mount = rustix::mount::open_tree(dir, path, flags)?;
+    sys::restrict_mount(mount.as_fd(), attributes.bits().into(), true)?;
+    Ok(mount)
+}
+
+fn kind_of(path: &Path) -> Option<FileType> {
+    let stat = rustix::fs::lstat(path).ok()?;
+    Some(FileType::from_raw_mode(stat.st_mode))
+}
+
+/// Takes hold of everything that will be in the root, while the old one is still there.
+fn collect(order: &Order) -> Result<Vec<Part>, Fault> {
+    let mut parts = Vec::new();
+    let mut add = |path: &Path, attributes: Attr, step: &'static str| {
+        let is_folder = match kind_of(path) {
+            Some(FileType::Directory) => true,
+            Some(FileType::RegularFile) => false,
+            // Links are made anew; anything else has no place in the root.
+            _ => return Ok(()),
+        };
+        let mount = clone_tree(CWD, path, attributes).map_err(Fault::at(step))?;
+        let at = path.as_os_str().as_bytes();
+        parts.push(Part { mount, at: at.strip_prefix(b"/").unwrap_or(at).to_vec(), is_folder });
+        Ok(())
+    };
+    for path in SYSTEM {
+        add(Path::new(path), READ_ONLY, "system")?;
+    }
+    for name in SYSTEM_ETC {
+        add(&Path::new("/etc").join(name), READ_ONLY, "etc")?;
+    }
+    for path in &order.read_only {
+        add(Path::new(path), READ_ONLY, "read-only folders")?;
+    }
+    for path in &order.writable {
+        add(Path::new(path), NO_RIGHTS, "writable folders")?;
+    }
+    add(Path::new(&order.root), NO_RIGHTS, "project")?;
+    Ok(parts)
+}
+
+fn device(name: &'static str) -> Result<(&'static str, OwnedFd), Fault> {
+    // A device on a mount without devices would be none.
+    let attributes = Attr::MOUNT_ATTR_NOSUID | Attr::MOUNT_ATTR_NOEXEC;
+    let mount = clone_tree(CWD, &Path::new("/dev").join(name), attributes).map_err(Fault::at("devices"))?;
+    Ok((name, mount))
+}
+
+fn tmpfs(size: &str, mode: &str) -> io::Result<OwnedFd> {
+    let fs = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_set_string(&fs, "size", size)?;
+    rustix::mount::fsconfig_set_string(&fs, "mode", mode)?;
+    rustix::mount::fsconfig_create(&fs)?;
+    Ok(rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, NO_RIGHTS)?)
+}
+
+/// Puts a mount over `at`, which is taken as it stands: no link is followed.
+fn attach(mount: &OwnedFd, dir: impl AsFd, at: &str) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(mount, "", dir, at, flags)?)
+}
+
+fn attach_to(mount: &OwnedFd, target: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(mount, "", target, "", flags)?)
+}
+
+fn put_tmpfs(root: &OwnedFd, at: &str, size: &str, mode: &str) -> io::Result<()> {
+    attach(&tmpfs(size, mode)?, root, at)
+}
+
+/// Opens a path of the new root; none of its parts may be a link.
+fn open_in(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+}
+
+/// Makes the folders of a path in the new root, one by one.
+fn make_folders(root: &OwnedFd, path: &[u8]) -> io::Result<()> {
+    let path = Path::new(OsStr::from_bytes(path));
+    let mut made = std::path::PathBuf::new();
+    for part in path.components() {
+        let Component::Normal(part) = part else { continue };
+        made.push(part);
+        match rustix::fs::mkdirat(root, &made, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            // Inside a part that is read-only; it must be there already.
+            Err(rustix::io::Errno::ROFS) => return open_in(root, path).map(drop),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn make_file(root: &OwnedFd, path: &[u8], content: &[u8]) -> io::Result<()> {
+    let path = Path::new(OsStr::from_bytes(path));
+    if let Some(parent) = path.parent() {
+        make_folders(root, parent.as_os_str().as_bytes())?;
+    }
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(root, path, flags, Mode::from_raw_mode(0o644))?;
+    io::Write::write_all(&mut std::fs::File::from(file), content)
+}
+
+fn link(root: &OwnedFd, at: &str, to: &str) -> io::Result<()> {
+    match rustix::fs::symlinkat(to, root, at) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn put(root: &OwnedFd, part: &Part) -> io::Result<()> {
+    if part.is_folder {
+        make_folders(root, &part.at)?;
+    } else {
+        make_file(root, &part.at, b"")?;
+    }
+    let target = open_in(root, Path::new(OsStr::from_bytes(&part.at)))?;
+    attach_to(&part.mount, target.as_fd())
+}
+
+/// `/bin` and its like are links into `/usr` on most systems.
+fn system_links(root: &OwnedFd) -> io::Result<()> {
+    let etc = SYSTEM_ETC.iter().map(|name| format!("/etc/{name}"));
+    for path in SYSTEM.iter().map(ToString::to_string).chain(etc) {
+        if kind_of(Path::new(&path)) == Some(FileType::Symlink)
+            && let Ok(target) = std::fs::read_link(&path)
+            && let Some(target) = target.to_str()
+        {
+            let at = path.trim_start_matches('/');
+            if let Some((parent, _)) = at.rsplit_once('/') {
+                make_folders(root, parent.as_bytes())?;
+            }
+            link(root, at, target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Just enough for programs that ask who they are and where.
+fn etc_files(root: &OwnedFd) -> io::Result<()> {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let passwd = format!(
+        "user:x:{uid}:{gid}:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
+    );
+    make_file(root, b"etc/passwd", passwd.as_bytes())?;
+    make_file(root, b"etc/group", format!("user:x:{gid}:\nnogroup:x:65534:\n").as_bytes())?;
+    make_file(root, b"etc/hosts", b"127.0.0.1 localhost sandbox\n::1 localhost\n")
+}
+
+fn put_devices(root: &OwnedFd, devices: Vec<(&str, OwnedFd)>, order: &Order) -> Result<(), Fault> {
+    let step = Fault::at::<io::Error>("devices");
+    for (name, mount) in devices {
+        let at = format!("dev/{name}");
+        make_file(root, at.as_bytes(), b"").map_err(&step)?;
+        attach(&mount, root, &at).map_err(&step)?;
+    }
+    make_folders(root, b"dev/shm").map_err(&step)?;
+    put_tmpfs(root, "dev/shm", &order.limits.temporary_bytes.to_string(), "1777").map_err(&step)?;
+    for (name, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        link(root, &format!("dev/{name}"), to).map_err(&step)?;
+    }
+    Ok(())
+}
+
+/// Shows only what is inside, and lets nobody turn the kernel's knobs.
+fn proc(root: &OwnedFd) -> io::Result<()> {
+    let fs = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(&fs)?;
+    let attributes = READ_ONLY | Attr::MOUNT_ATTR_NOEXEC;
+    let mount = rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    attach(&mount, root, "proc")?;
+    let (empty_folder, empty_file) = (tmpfs("4k", "555")?, Path::new("/dev/null"));
+    for name in HIDDEN_IN_PROC {
+        let Ok(stat) = rustix::fs::statat(&mount, *name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let cover = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => clone_tree(&empty_folder, Path::new(""), READ_ONLY)?,
+            _ => clone_tree(CWD, empty_file, Attr::MOUNT_ATTR_NOSUID | Attr::MOUNT_ATTR_NOEXEC)?,
+        };
+        attach(&cover, &mount, name)?;
+    }
+    Ok(())
+}
+
+/// Covers what must stay as it is with itself, read-only. Placeholders of the daemon stand where nothing was.
+fn protect(root: &OwnedFd, order: &Order) -> Result<(), Fault> {
+    let step = Fault::at::<io::Error>("protected");
+    let at = order.root.as_bytes();
+    let project =
+        open_in(root, Path::new(OsStr::from_bytes(at.strip_prefix(b"/").unwrap_or(at)))).map_err(&step)?;
+    for name in &order.protected {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // The daemon made sure that something is there; if it is gone, the command could make it.
+        let target = rustix::fs::openat2(&project, Path::new(name), flags, Mode::empty(), resolve);
+        let target = target.map_err(|error| step(error.into()))?;
+        let cover = clone_tree(&target, Path::new(""), READ_ONLY).map_err(&step)?;
+        attach_to(&cover, target.as_fd()).map_err(&step)?;
+    }
+    Ok(())
+}

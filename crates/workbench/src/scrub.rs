@@ -1,0 +1,181 @@
+//! Takes secrets out of everything the workbench shows: by rules in gitleaks' format, by the values of known secrets,
+//! and by following private keys. `[REDACTED:rule]` stands where one was. Must not keep or log what it finds.
+
+mod allow;
+mod ansi;
+mod config;
+mod engine;
+mod entropy;
+mod gate;
+mod known;
+mod pem;
+mod rules;
+mod stream;
+mod syntax;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::{Error, ErrorCode};
+
+pub use known::KnownSecret;
+pub use stream::Stream;
+
+use config::{File, Merged};
+use gate::Gate;
+use known::KnownSet;
+use rules::RuleSet;
+
+use crate::limits;
+
+/// Our own rules.
+const OWN_RULES: &str = include_str!("../rules/obey.toml");
+
+/// What a scrubber is made of: our rules, rule files of others laid over them, known secrets.
+#[derive(Debug, Default)]
+pub struct Config {
+    files: Vec<(String, String)>,
+    known: Vec<KnownSecret>,
+}
+
+impl Config {
+    /// Starts with our rules alone.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lays a rule file over what is there. Its rules, changes, disabled rules and allow-lists count; our other rules
+    /// stay. The caller answers for the file: one that an agent can write would let it switch the scrubber off.
+    pub fn with_file(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.files.push((name.into(), text.into()));
+        self
+    }
+
+    /// Adds secrets whose values are known.
+    pub fn with_known(mut self, secrets: impl IntoIterator<Item = KnownSecret>) -> Self {
+        self.known.extend(secrets);
+        self
+    }
+}
+
+/// Finds and redacts secrets. Cheap to clone; safe to share.
+#[derive(Clone, Debug)]
+pub struct Scrubber {
+    rules: Arc<RuleSet>,
+    known: Arc<KnownSet>,
+    gate: Arc<Gate>,
+}
+
+/// A text without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scrubbed {
+    pub bytes: Vec<u8>,
+    pub findings: Findings,
+}
+
+/// That a rule found something, and where; never what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub rule: Arc<str>,
+    /// The number of the secret's first byte in the input.
+    pub offset: u64,
+}
+
+/// What was found in one text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    list: Vec<Finding>,
+    counts: BTreeMap<Arc<str>, u64>,
+}
+
+impl Findings {
+    fn add(&mut self, finding: Finding) {
+        *self.counts.entry(finding.rule.clone()).or_default() += 1;
+        if self.list.len() < limits::SCRUB_FINDINGS_MAX {
+            self.list.push(finding);
+        }
+    }
+
+    /// Returns the findings in the order of the text; the first thousand of them.
+    pub fn list(&self) -> &[Finding] {
+        &self.list
+    }
+
+    /// Returns how often each rule found something.
+    pub fn counts(&self) -> &BTreeMap<Arc<str>, u64> {
+        &self.counts
+    }
+
+    /// Returns how many secrets there were.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+}
+
+impl Scrubber {
+    /// Makes a scrubber; a rule file that cannot be used is refused with its name and what is wrong (OBEY-1014).
+    pub fn new(config: &Config) -> Result<Self, Error> {
+        let wrong =
+            |name: &str, error: String| Error::new(ErrorCode::ConfigInvalid, format!("{name}: {error}"));
+        let mut merged = Merged::default();
+        merged.lay(File::parse(OWN_RULES).map_err(|error| wrong("built-in rules", error))?, false);
+        let mut names = vec!["built-in rules"];
+        for (name, text) in &config.files {
+            if text.len() > limits::RULE_FILE_MAX {
+                return Err(wrong(name, format!("is larger than {} bytes", limits::RULE_FILE_MAX)));
+            }
+            merged.lay(File::parse(text).map_err(|error| wrong(name, error))?, true);
+            names.push(name);
+        }
+        let rules = Arc::new(RuleSet::new(&merged).map_err(|error| wrong(&names.join(", "), error))?);
+        Self::with(rules, &config.known)
+    }
+
+    /// Makes a scrubber with the same rules and other known secrets.
+    pub fn with_known(&self, secrets: &[KnownSecret]) -> Result<Self, Error> {
+        Self::with(Arc::clone(&self.rules), secrets)
+    }
+
+    fn with(rules: Arc<RuleSet>, secrets: &[KnownSecret]) -> Result<Self, Error> {
+        let known = Arc::new(KnownSet::new(secrets));
+        let gate = Gate::new(&rules, &known).map_err(|error| Error::new(ErrorCode::ConfigInvalid, error))?;
+        Ok(Self { rules, known, gate: Arc::new(gate) })
+    }
+
+    /// Starts on a text that comes in pieces.
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.clone(), None)
+    }
+
+    /// Starts on the text of a file; allow-lists and rules may look at its path.
+    pub fn stream_of(&self, path: &str) -> Stream {
+        Stream::new(self.clone(), Some(path.to_owned()))
+    }
+
+    /// Scrubs a whole text.
+    pub fn scrub(&self, text: &[u8]) -> Scrubbed {
+        let mut stream = self.stream();
+        let mut bytes = stream.push(text);
+        let (rest, findings) = stream.finish();
+        bytes.extend_from_slice(&rest);
+        Scrubbed { bytes, findings }
+    }
+
+    /// Scrubs a text for people; bytes that are no UTF-8 become replacement characters.
+    pub fn scrub_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.scrub(text.as_bytes()).bytes).into_owned()
+    }
+
+    /// Returns how many rules there are, private keys included.
+    pub fn rules(&self) -> usize {
+        self.rules.rules.len() + usize::from(self.rules.private_key.is_some())
+    }
+
+    /// Returns the bytes the keyword automaton takes.
+    pub fn gate_bytes(&self) -> usize {
+        self.gate.memory()
+    }
+}
