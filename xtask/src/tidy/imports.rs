@@ -21,6 +21,9 @@ const OURS: &[(&str, &[&str])] = &[
     ("surfaces", &["wire", "domain", "runtime", "workbench"]),
     ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
     ("e2e", &["wire"]),
+    // Benchmarks look at the parts they measure.
+    ("bench", &["wire", "domain", "runtime", "providers", "surfaces", "shim"]),
+    ("scrub-bench", &["workbench"]),
     ("xtask", &[]),
 ];
 
@@ -34,29 +37,29 @@ const CLOSED: &[(&str, &[&str])] = &[
 
 /// Third-party crates that mark a layer, and who may use them. Others are free.
 const GUARDED: &[(&str, &[&str])] = &[
-    ("tokio", &["runtime", "providers", "workbench", "surfaces", "obey", "e2e"]),
-    ("tokio-stream", &["surfaces", "obey", "e2e"]),
-    ("rusqlite", &["runtime"]),
-    ("libc", &["shim", "runtime", "surfaces", "obey", "e2e"]),
+    ("tokio", &["runtime", "providers", "workbench", "surfaces", "obey", "e2e", "bench"]),
+    ("tokio-stream", &["surfaces", "obey", "e2e", "bench"]),
+    ("rusqlite", &["runtime", "bench"]),
+    ("libc", &["shim", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"]),
     ("nix", &["runtime"]),
     ("reqwest", &["providers"]),
     ("regex", &["workbench"]),
-    ("prost", &["wire", "surfaces", "obey", "e2e"]),
-    ("prost-types", &["wire", "surfaces", "obey", "e2e"]),
-    ("tonic", &["wire", "surfaces", "obey", "e2e"]),
-    ("tonic-prost", &["wire", "surfaces"]),
+    ("prost", &["wire", "surfaces", "obey", "e2e", "bench"]),
+    ("prost-types", &["wire", "surfaces", "obey", "e2e", "bench"]),
+    ("tonic", &["wire", "surfaces", "obey", "e2e", "bench"]),
+    ("tonic-prost", &["wire", "surfaces", "bench"]),
     ("tonic-types", &["surfaces", "obey", "e2e"]),
     ("tonic-health", &["surfaces", "e2e"]),
     ("tonic-reflection", &["surfaces", "e2e"]),
     ("tonic-web", &["surfaces"]),
     ("axum", &["surfaces", "e2e"]),
-    ("tower", &["surfaces", "obey", "e2e"]),
-    ("hyper-util", &["surfaces", "obey", "e2e"]),
+    ("tower", &["surfaces", "obey", "e2e", "bench"]),
+    ("hyper-util", &["surfaces", "obey", "e2e", "bench"]),
     ("agent-client-protocol", &["surfaces"]),
     ("clap", &["obey"]),
     ("clap_complete", &["obey"]),
     ("tracing-subscriber", &["obey"]),
-    ("anyhow", &["obey", "e2e", "xtask"]),
+    ("anyhow", &["obey", "e2e", "xtask", "bench"]),
 ];
 
 /// A package of the workspace.

@@ -436,19 +436,12 @@ impl Actor {
                 }
                 After::Tell(input) => {
                     if let Err(error) = link::tell_in_process(&mut self.agent, input) {
-<<<<<<< HEAD
                         Box::pin(
                             self.take(Input::Agent(AgentEvent::Broken {
                                 code: None,
                                 message: error.message,
                             })),
                         )
-=======
-                        Box::pin(self.take(Input::Agent(AgentEvent::Broken {
-                            code: Some(error.code),
-                            message: error.message,
-                        })))
->>>>>>> main
                         .await;
                     }
                 }
