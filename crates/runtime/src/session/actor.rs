@@ -43,6 +43,8 @@ pub(crate) struct Actor {
     next_write_id: u64,
     saved_codec: String,
     timers: Timers,
+    /// The agent was told to die; by then its end must have been reported.
+    pub(super) killed_by: Option<tokio::time::Instant>,
     stream: Arc<Stream>,
     mailbox: mpsc::Receiver<Message>,
     snapshot: watch::Sender<Arc<Snapshot>>,
@@ -85,6 +87,7 @@ impl Actor {
             next_write_id: row.next_write_id,
             saved_codec: row.codec,
             timers: Timers::default(),
+            killed_by: None,
             stream: Arc::clone(&stream),
             mailbox,
             snapshot,
@@ -121,6 +124,7 @@ impl Actor {
                 },
                 heard = self.agent.next() => self.hear(heard).await,
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
+                () = overdue(self.killed_by) => self.kill_from_outside().await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
                     // What was sent before the door closed is still answered.
@@ -531,6 +535,14 @@ impl Actor {
             (Err(error), _) => tracing::error!(%error, "cannot read the outbox"),
             (Ok(_), _) => {}
         }
+    }
+}
+
+/// Waits until a time; without one, for ever.
+async fn overdue(by: Option<tokio::time::Instant>) {
+    match by {
+        Some(by) => tokio::time::sleep_until(by).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -43,8 +43,6 @@ async fn unread(crew: &mut Crew, count: usize, random: &mut Random) -> Result<Ve
     crew.kill().await?;
     crew.world.touch("gate")?;
     for session in &sessions {
-        let whole = session.story.text().len() as u64 * 2;
-        poll("all output on disk", || (spooled(&session.dir) > whole).then_some(())).await?;
         poll("the turn's end on disk", || ends_with_turn(&session.dir).then_some(())).await?;
     }
     Ok(sessions)
