@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use domain::event::Level;
 use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
@@ -45,6 +46,8 @@ pub(crate) struct Actor {
     timers: Timers,
     /// The agent was told to die; by then its end must have been reported.
     pub(super) killed_by: Option<tokio::time::Instant>,
+    /// The daemon wants to leave, and is told here when it can.
+    leaving: Option<oneshot::Sender<()>>,
     stream: Arc<Stream>,
     mailbox: mpsc::Receiver<Message>,
     snapshot: watch::Sender<Arc<Snapshot>>,
@@ -88,6 +91,7 @@ impl Actor {
             saved_codec: row.codec,
             timers: Timers::default(),
             killed_by: None,
+            leaving: None,
             stream: Arc::clone(&stream),
             mailbox,
             snapshot,
@@ -106,20 +110,21 @@ impl Actor {
             }
         }
         loop {
+            if let Some(done) = self.leaving.take() {
+                if let Agent::InProcess { agent, .. } = &mut self.agent {
+                    agent.stop();
+                }
+                // Whoever asked may have stopped waiting.
+                let _ = done.send(());
+                return;
+            }
             let ended = self.machine.state().status.is_terminal() && matches!(self.agent, Agent::None);
             tokio::select! {
                 // Commands first: a cancel must not wait behind a flood of output.
                 biased;
                 message = self.mailbox.recv() => match message {
                     Some(Message::Command { command, reply }) => self.obey(command, reply).await,
-                    Some(Message::Detach { done }) => {
-                        if let Agent::InProcess { agent, .. } = &mut self.agent {
-                            agent.stop();
-                        }
-                        // Whoever asked may have stopped waiting.
-                        let _ = done.send(());
-                        return;
-                    }
+                    Some(Message::Detach { done }) => self.leaving = Some(done),
                     None => return,
                 },
                 heard = self.agent.next() => self.hear(heard).await,
@@ -391,8 +396,22 @@ impl Actor {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::error!(session = %self.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
-                    tokio::time::sleep(limits::STORE_RETRY_WAIT).await;
+                    self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
                 }
+            }
+        }
+    }
+
+    /// Waits, and refuses what is asked meanwhile: nothing that could be answered could be kept.
+    async fn refuse_for(&mut self, wait: Duration, error: &Error) {
+        let until = tokio::time::Instant::now() + wait;
+        loop {
+            match tokio::time::timeout_at(until, self.mailbox.recv()).await {
+                // A caller that went away does not need the answer.
+                Ok(Some(Message::Command { reply, .. })) => drop(reply.send(Err(error.clone()))),
+                Ok(Some(Message::Detach { done })) => self.leaving = Some(done),
+                Ok(None) => return tokio::time::sleep_until(until).await,
+                Err(_) => return,
             }
         }
     }
