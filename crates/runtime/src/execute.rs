@@ -180,7 +180,7 @@ pub(crate) async fn end_and_remove(mut link: Link, dir: PathBuf) {
         // It belongs to another daemon.
         Next::Refused(_) => return,
         Next::Records(_) | Next::Ended(End::ShimLost) | Next::Corrupt { .. } | Next::Unreadable(_) => {
-            link.kill_left_behind().await;
+            link.outside().kill_left_behind().await;
         }
     }
     link.close().await;

@@ -57,6 +57,10 @@ pub const DEDUP_WINDOW: Duration = Duration::from_millis(500);
 /// How long one shim may take to be attached at start; a stuck one must not hold up the others.
 pub const REATTACH_WAIT: Duration = Duration::from_secs(5);
 
+/// How long a shim may take to report the end of an agent that it was told to kill. It takes milliseconds; one that does
+/// not is killed itself. With the steps before, a stop still stays below 5 s.
+pub const KILL_WAIT: Duration = Duration::from_millis(1_500);
+
 /// Default and largest time for `Execute`.
 pub const EXECUTE_WAIT: Duration = Duration::from_secs(60);
 pub const EXECUTE_WAIT_MAX: Duration = Duration::from_secs(3_600);

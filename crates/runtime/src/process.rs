@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 pub use claim::Claim;
 pub use holder::{HoldLimits, Holder, SpawnError, Stage};
-pub use link::{AttachError, Controls, End, Link, Next};
+pub use link::{AttachError, Controls, End, Link, Next, Outside};
 pub use outbox::WriteError;
 pub use shim::Position;
 pub use shim::frame::{Refusal, Target};

@@ -44,17 +44,18 @@ pub struct Outcome {
 
 /// What a client knows of a word it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Accepted,
     Unanswered,
     Refused,
 }
 
-struct Target {
-    id: String,
+/// A session that is sent words, and what became of each as far as their sender knows.
+pub(super) struct Target {
+    pub(super) id: String,
     /// Words are added to a turn that never ends, instead of each being a turn of its own.
-    steers: bool,
-    words: Vec<(String, Fate)>,
+    pub(super) steers: bool,
+    pub(super) words: Vec<(String, Fate)>,
 }
 
 /// Runs it. `told` hears about the progress.
@@ -72,7 +73,9 @@ pub async fn run(options: &Options, mut told: impl FnMut(usize)) -> Result<Outco
     }
     let mut outcome = Outcome::default();
     for trial in 0..options.trials {
-        send_into_kill(&mut crew, &mut targets, trial, random.below(options.window)).await?;
+        // Half of the kills fall into the first half of the window, a quarter into its first quarter, and so on.
+        let window = options.window / (1 << random.within(0..5) as u32);
+        send_into_kill(&mut crew, &mut targets, trial, random.below(window)).await?;
         crew.restart().await?;
         for target in &targets {
             settle(&crew, target).await.with_context(|| format!("trial {trial}"))?;
@@ -99,31 +102,40 @@ async fn send_into_kill(
         let word = format!("w{number:02}-{trial:05}");
         let (id, steers, clients) = (target.id.clone(), target.steers, crew.clients());
         sending.push(tokio::spawn(async move {
-            let text = match steers {
-                true => word.clone(),
-                false => format!("{word} SCRIPT: {}", json!([{"text": format!("{word}\n")}])),
-            };
-            (word, crew::prompt(&clients, &id, &text, steers).await)
+            let answer = crew::prompt(&clients, &id, &saying(&word, steers), steers).await;
+            (word, Fate::of(&answer))
         }));
     }
     tokio::time::sleep(delay).await;
     crew.kill().await?;
     for (target, sent) in targets.iter_mut().zip(sending) {
-        let (word, answer) = within("the end of a call", sent).await??;
-        let fate = match answer {
-            Ok(()) => Fate::Accepted,
-            Err(status) if is_gone(&status) => Fate::Unanswered,
-            Err(_) => Fate::Refused,
-        };
-        target.words.push((word, fate));
+        target.words.push(within("the end of a call", sent).await??);
     }
     Ok(())
 }
 
+impl Fate {
+    pub(super) fn of(answer: &Result<(), tonic::Status>) -> Fate {
+        match answer {
+            Ok(()) => Fate::Accepted,
+            Err(status) if is_gone(status) => Fate::Unanswered,
+            Err(_) => Fate::Refused,
+        }
+    }
+}
+
+/// What makes the agent say the word.
+pub(super) fn saying(word: &str, steers: bool) -> String {
+    match steers {
+        true => word.to_owned(),
+        false => format!("{word} SCRIPT: {}", json!([{"text": format!("{word}\n")}])),
+    }
+}
+
 /// Waits until the session has dealt with the last word, if it has it at all.
-async fn settle(crew: &Crew, target: &Target) -> Result<()> {
+pub(super) async fn settle(crew: &Crew, target: &Target) -> Result<()> {
     let Some((word, fate)) = target.words.last() else { return Ok(()) };
-    let taken = journal_tail(crew, &target.id).await?.iter().any(|event| mentions(event, word));
+    let taken = crew.journal(&target.id).await?.iter().any(|event| mentions(event, word));
     ensure!(taken || *fate != Fate::Accepted, "the accepted prompt {word} is not in the journal");
     if !taken {
         return Ok(());
@@ -146,17 +158,13 @@ async fn settle(crew: &Crew, target: &Target) -> Result<()> {
     .await?
 }
 
-async fn journal_tail(crew: &Crew, id: &str) -> Result<Vec<own::Event>> {
-    crew.journal(id).await
-}
-
 fn mentions(event: &own::Event, word: &str) -> bool {
     event.json.contains(word)
 }
 
 impl Outcome {
     /// Counts each word in what the agent said.
-    fn judge(&mut self, target: &Target, journal: &[own::Event]) {
+    pub(super) fn judge(&mut self, target: &Target, journal: &[own::Event]) {
         let mut said: BTreeMap<String, u64> = BTreeMap::new();
         let mut order = Vec::new();
         for event in journal.iter().filter(|event| event.r#type == "text_delta") {

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use shim::LOCK_NAME;
 use shim::record::Meta;
 use shim::spool::{read_meta, segment_number};
+use tokio::time::{self, Instant};
 
-use super::tree;
+use super::limits::{KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
+use super::{scan, tree};
 
 /// A directory that no shim holds, nor will as long as this lives.
 #[derive(Debug)]
@@ -37,6 +39,22 @@ impl Claim {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    /// Kills the shim that holds `dir` and waits until the lock is free. Only for one that is of no use any more: how
+    /// its agent ended will not be known. Returns whether there was one.
+    pub async fn end_holder(dir: &Path) -> io::Result<bool> {
+        let deadline = Instant::now() + KILL_TREE_TIMEOUT;
+        let mut was_held = false;
+        while scan::is_held(dir)? {
+            was_held = true;
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            scan::kill_holder(dir);
+            time::sleep(KILL_TREE_INTERVAL).await;
+        }
+        Ok(was_held)
     }
 
     /// The agent that ran here; `None` if none was ever started.

@@ -215,24 +215,9 @@ impl Link {
         self.welcome.map(|welcome| welcome.shim_pid)
     }
 
-    /// Kills what the agent left running when its shim was killed. A shim that lives is killed first: call this only
-    /// if what it writes cannot be read any more, because nobody will know how its agent ended.
-    pub async fn kill_left_behind(&self) {
-        if let Ok(Some(holder)) = scan::lock_holder(&self.dir)
-            && let Some(shim) = holder.pid.and_then(proc_table::find)
-        {
-            proc_table::signal(&shim, libc::SIGKILL);
-        }
-        let Ok(mark) = tree::mark_of(&self.dir) else { return };
-        match tree::kill_tree(self.meta.as_ref(), &mark).await {
-            Ok(0) => {}
-            Ok(left) => {
-                tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");
-            }
-            Err(error) => {
-                tracing::warn!(%error, dir = %self.dir.display(), "cannot look for an agent's processes");
-            }
-        }
+    /// The agent as it can be reached without its shim.
+    pub fn outside(&self) -> Outside {
+        Outside { dir: self.dir.clone(), meta: self.meta }
     }
 
     /// How long the agent has been running, whatever the wall clock says; `None` if that cannot be known.
@@ -293,6 +278,30 @@ impl Link {
             self.exit = find_exit(&self.dir, self.spool.position());
         }
         self.exit.map_or(End::ShimLost, End::Exited)
+    }
+}
+
+/// An agent as it can be reached without its shim.
+pub struct Outside {
+    dir: PathBuf,
+    meta: Option<Meta>,
+}
+
+impl Outside {
+    /// Kills what the agent left running when its shim was killed. A shim that lives is killed first: call this only
+    /// if it is of no use any more, because nobody will know how its agent ended.
+    pub async fn kill_left_behind(&self) {
+        scan::kill_holder(&self.dir);
+        let Ok(mark) = tree::mark_of(&self.dir) else { return };
+        match tree::kill_tree(self.meta.as_ref(), &mark).await {
+            Ok(0) => {}
+            Ok(left) => {
+                tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");
+            }
+            Err(error) => {
+                tracing::warn!(%error, dir = %self.dir.display(), "cannot look for an agent's processes");
+            }
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Finding what is held: which session directories exist, and whether a living shim has each.
-//! Trusts the lock, never a process number. Must not connect to anything nor change anything.
+//! Trusts the lock, never a process number alone. Must not connect to anything.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use shim::LOCK_NAME;
+use shim::{LOCK_NAME, proc_table};
 
 /// A session's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,15 @@ pub fn find_all(state_dir: &Path) -> io::Result<Vec<PathBuf>> {
 /// Whether a living shim holds `dir`.
 pub fn is_held(dir: &Path) -> io::Result<bool> {
     lock_holder(dir).map(|holder| holder.is_some())
+}
+
+/// Kills the shim that holds `dir`, and so its agent.
+pub(super) fn kill_holder(dir: &Path) {
+    if let Ok(Some(holder)) = lock_holder(dir)
+        && let Some(shim) = holder.pid.and_then(proc_table::find)
+    {
+        proc_table::signal(&shim, libc::SIGKILL);
+    }
 }
 
 pub(super) fn lock_holder(dir: &Path) -> io::Result<Option<LockHolder>> {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use domain::event::Level;
 use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
@@ -43,6 +44,10 @@ pub(crate) struct Actor {
     next_write_id: u64,
     saved_codec: String,
     timers: Timers,
+    /// The agent was told to die; by then its end must have been reported.
+    pub(super) killed_by: Option<tokio::time::Instant>,
+    /// The daemon wants to leave, and is told here when it can.
+    leaving: Option<oneshot::Sender<()>>,
     stream: Arc<Stream>,
     mailbox: mpsc::Receiver<Message>,
     snapshot: watch::Sender<Arc<Snapshot>>,
@@ -85,6 +90,8 @@ impl Actor {
             next_write_id: row.next_write_id,
             saved_codec: row.codec,
             timers: Timers::default(),
+            killed_by: None,
+            leaving: None,
             stream: Arc::clone(&stream),
             mailbox,
             snapshot,
@@ -107,24 +114,26 @@ impl Actor {
             }
         }
         loop {
+            if let Some(done) = self.leaving.take() {
+                if let Agent::InProcess { agent, .. } = &mut self.agent {
+                    agent.stop();
+                }
+                // Whoever asked may have stopped waiting.
+                let _ = done.send(());
+                return;
+            }
             let ended = self.machine.state().status.is_terminal() && matches!(self.agent, Agent::None);
             tokio::select! {
                 // Commands first: a cancel must not wait behind a flood of output.
                 biased;
                 message = self.mailbox.recv() => match message {
                     Some(Message::Command { command, reply }) => self.obey(command, reply).await,
-                    Some(Message::Detach { done }) => {
-                        if let Agent::InProcess { agent, .. } = &mut self.agent {
-                            agent.stop();
-                        }
-                        // Whoever asked may have stopped waiting.
-                        let _ = done.send(());
-                        return;
-                    }
+                    Some(Message::Detach { done }) => self.leaving = Some(done),
                     None => return,
                 },
                 heard = self.agent.next() => self.hear(heard).await,
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
+                () = overdue(self.killed_by) => self.kill_from_outside().await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
                     // What was sent before the door closed is still answered.
@@ -392,8 +401,22 @@ impl Actor {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::error!(session = %self.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
-                    tokio::time::sleep(limits::STORE_RETRY_WAIT).await;
+                    self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
                 }
+            }
+        }
+    }
+
+    /// Waits, and refuses what is asked meanwhile: nothing that could be answered could be kept.
+    async fn refuse_for(&mut self, wait: Duration, error: &Error) {
+        let until = tokio::time::Instant::now() + wait;
+        loop {
+            match tokio::time::timeout_at(until, self.mailbox.recv()).await {
+                // A caller that went away does not need the answer.
+                Ok(Some(Message::Command { reply, .. })) => drop(reply.send(Err(error.clone()))),
+                Ok(Some(Message::Detach { done })) => self.leaving = Some(done),
+                Ok(None) => return tokio::time::sleep_until(until).await,
+                Err(_) => return,
             }
         }
     }
@@ -541,6 +564,14 @@ impl Actor {
             (Err(error), _) => tracing::error!(%error, "cannot read the outbox"),
             (Ok(_), _) => {}
         }
+    }
+}
+
+/// Waits until a time; without one, for ever.
+async fn overdue(by: Option<tokio::time::Instant>) {
+    match by {
+        Some(by) => tokio::time::sleep_until(by).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -12,7 +12,9 @@ use super::link::{Agent, ProcessAgent};
 use crate::environment;
 use crate::failpoint;
 use crate::limits;
-use crate::process::{Claim, End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target};
+use crate::process::{
+    AttachError, Claim, End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target,
+};
 use crate::provider::{Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
 use crate::store::SpoolMark;
 
@@ -82,7 +84,7 @@ impl Actor {
             let codec = provider.codec(self.machine.spec(), codec);
             return match self.attach(mark, codec).await {
                 Ok(_) => Reattached::Held,
-                Err(message) => Reattached::Lost(message),
+                Err(lost) => lost,
             };
         }
         match clear_unstarted(&self.run_dir()).await {
@@ -100,7 +102,7 @@ impl Actor {
                 }
             }
             Ok(pid) => Reattached::Ungreeted { pid },
-            Err(message) => Reattached::Lost(message),
+            Err(lost) => lost,
         }
     }
 
@@ -109,24 +111,30 @@ impl Actor {
         &mut self,
         mark: &SpoolMark,
         codec: Result<Box<dyn Codec>, Error>,
-    ) -> Result<u32, String> {
-        let codec = codec.map_err(|error| error.message)?;
+    ) -> Result<u32, Reattached> {
+        let codec = codec.map_err(|error| Reattached::Lost(error.message))?;
         let from = match mark.segment {
             0 => Position::START,
             segment => Position { segment, offset: mark.offset },
         };
         let dir = self.run_dir();
-        let attach = Link::attach(&dir, from, self.services.epoch);
-        match tokio::time::timeout(limits::REATTACH_WAIT, attach).await {
-            Ok(Ok(link)) => {
+        let mut link = attach_in_time(&dir, from, self.services.epoch).await;
+        if let Err(AttachError::Unreachable(error)) = &link
+            && Claim::end_holder(&dir).await.is_ok_and(|was_held| was_held)
+        {
+            // It stood still, so it was ended, and its agent with it. What they had written is still to be read.
+            tracing::warn!(%error, dir = %dir.display(), "a shim that does not answer was ended");
+            link = attach_in_time(&dir, from, self.services.epoch).await;
+        }
+        match link {
+            Ok(link) => {
                 let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry);
                 let pid = agent.link.agent_pid().unwrap_or(0);
                 self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
                 self.agent = Agent::Process(Box::new(agent));
                 Ok(pid)
             }
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("its holder did not answer".to_owned()),
+            Err(error) => Err(Reattached::Lost(error.to_string())),
         }
     }
 
@@ -152,7 +160,10 @@ impl Actor {
             // The farewell is in the outbox already; closing the input says the same to those who do not read it.
             (Agent::Process(process), StopStep::Ask) => process.link.close_stdin(write_id),
             (Agent::Process(process), StopStep::Term) => process.link.signal(Target::Group, libc::SIGTERM),
-            (Agent::Process(process), StopStep::Kill) => process.link.signal(Target::Tree, libc::SIGKILL),
+            (Agent::Process(process), StopStep::Kill) => {
+                self.killed_by = Some(tokio::time::Instant::now() + limits::KILL_WAIT);
+                process.link.signal(Target::Tree, libc::SIGKILL)
+            }
             (Agent::InProcess { agent, .. }, _) => {
                 agent.stop();
                 Ok(())
@@ -164,24 +175,40 @@ impl Actor {
         }
     }
 
+    /// The shim does not do as it was told, perhaps because it stands still: ends it, and its agent with it. That too
+    /// comes back as output.
+    pub(super) async fn kill_from_outside(&mut self) {
+        self.killed_by = None;
+        let Agent::Process(process) = &self.agent else { return };
+        tracing::warn!(session = %self.machine.spec().id, "the shim does not kill its agent; killing both");
+        process.link.outside().kill_left_behind().await;
+    }
+
     /// Lets go of an agent that has ended and whose end is committed; nothing of it stays behind.
     pub(super) async fn release_agent(&mut self, end: End) {
         let Agent::Process(process) = std::mem::replace(&mut self.agent, Agent::None) else { return };
         let ProcessAgent { link, dir, .. } = *process;
         self.holder_pid.store(0, Ordering::Relaxed);
+        self.killed_by = None;
         failpoint!("exit.committed");
         match end {
             // Unreachable means gone, and then there is nobody to tell.
             End::Exited(_) => {
                 let _ = link.ack_exit();
             }
-            End::ShimLost => link.kill_left_behind().await,
+            End::ShimLost => link.outside().kill_left_behind().await,
         }
         link.close().await;
         failpoint!("exit.acknowledged");
         remove_dir(&dir).await;
         failpoint!("exit.removed");
     }
+}
+
+/// Attaches to an agent; a shim that takes too long counts as out of reach.
+async fn attach_in_time(dir: &Path, from: Position, epoch: u64) -> Result<Link, AttachError> {
+    let attached = tokio::time::timeout(limits::REATTACH_WAIT, Link::attach(dir, from, epoch)).await;
+    attached.unwrap_or_else(|_| Err(AttachError::Unreachable(io::ErrorKind::TimedOut.into())))
 }
 
 /// Clears the folder of a run away whose agent was never started. A shim of the former daemon may still be on its way
@@ -206,6 +233,7 @@ pub(super) enum Reattached {
     NeverStarted,
     /// The agent lived in the former daemon.
     Revive,
+    /// There is nothing left of it, or it obeys another daemon.
     Lost(String),
 }
 

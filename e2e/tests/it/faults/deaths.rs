@@ -19,6 +19,7 @@ scenarios!(
     a_stop_ends_every_process_of_the_agent,
     an_agent_that_stands_still_can_be_stopped,
     a_shim_killed_without_a_daemon_is_found_and_its_processes_ended,
+    a_shim_that_stands_still_cannot_keep_a_session_from_ending,
 );
 
 /// A stop must be over after this long.
@@ -184,5 +185,33 @@ async fn a_shim_killed_without_a_daemon_is_found_and_its_processes_ended(agent: 
     let before = stage.journal(&id).await?.len();
     crash(&mut stage).await?;
     assert_eq!(stage.journal(&id).await?.len(), before);
+    stage.close().await
+}
+
+async fn a_shim_that_stands_still_cannot_keep_a_session_from_ending(agent: Agent) -> Result<()> {
+    let mut stage = stage!(agent);
+    let (id, other) = (stage.create().await?, stage.create().await?);
+    let (pid, shim) = (stage.info(&id).await?.pid, shim_of(&stage, &id)?);
+    processes::signal(shim, Signal::STOP);
+    let began = Instant::now();
+    let stopped = stage.stop(&id, false).await?;
+    assert_eq!(stopped.status(), SessionStatus::Stopped);
+    assert!(began.elapsed() < STOP_MAX, "the stop took {:?}", began.elapsed());
+    gone(pid).await?;
+    gone(shim).await?;
+    // One that a new daemon finds like that is given up, and only that one.
+    let id = stage.create().await?;
+    let (pid, shim) = (stage.info(&id).await?.pid, shim_of(&stage, &id)?);
+    stage.daemon.kill9().await?;
+    processes::signal(shim, Signal::STOP);
+    revive(&mut stage).await?;
+    let turn = stage.turn(&other, &script(agent, "other", &json!([{"text": "untouched"}]))).await?;
+    assert_eq!(contents(&turn, ActivityType::Completion), "untouched");
+    let failed = stage.wait_for_status(&id, "FAILED").await?;
+    assert_eq!(failed["code"], "OBEY-2031", "{failed}");
+    gone(pid).await?;
+    gone(shim).await?;
+    stage.stop(&other, false).await?;
+    no_folder_left(&stage).await?;
     stage.close().await
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::clients::refused;
+use e2e::faults::crew::signal_daemon;
 use e2e::faults::disk::SmallDisk;
+use e2e::faults::output::spooled;
+use rustix::process::Signal;
 use serde_json::json;
 use tonic::{Code, Response};
 use wire::obey::local::v1::ActivityType;
@@ -84,4 +87,43 @@ async fn add_campaign(stage: &Stage) -> Result<()> {
     };
     stage.clients.campaigns.clone().add_campaign(request).await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_waits_for_the_disk_refuses_instead_of_keeping_callers_waiting() -> Result<()> {
+    let mut stage = stage!(Agent::Scripted);
+    stage.daemon.terminate().await?;
+    let Some(disk) = SmallDisk::mount(&stage.world.path("data"), 24)? else { return Ok(()) };
+    super::revive(&mut stage).await?;
+    add_campaign(&stage).await?;
+    let id = stage.create().await?;
+    let gate = stage.world.path("gate");
+    let text = "z".repeat(100_000);
+    let steps = json!([{"text": "begin "}, {"wait_file": gate}, {"text": text, "chunks": 50}]);
+    drop(stage.send(&id, &script(Agent::Scripted, "waits", &steps)).await?);
+    stage.wait_for_text(&id, "begin").await?;
+    // What the agent says finds room, what the daemon makes of it does not.
+    signal_daemon(&stage.daemon, Signal::STOP);
+    stage.world.touch("gate")?;
+    let dir = super::agents_dir(&stage).join(format!("{id}.1"));
+    e2e::deadline::poll("the output on disk", || (spooled(&dir) > text.len() as u64).then_some(())).await?;
+    disk.fill(0)?;
+    signal_daemon(&stage.daemon, Signal::CONT);
+    e2e::deadline::poll("a session that waits for the disk", || {
+        stage.daemon.log().contains("cannot write; trying again").then_some(())
+    })
+    .await?;
+    let patience = Duration::from_secs(10);
+    let more = wire::obey::v1::PromptRequest { session_id: id.clone(), text: "more".into(), steer: true };
+    let mut turns = stage.clients.turns.clone();
+    let refusal = e2e::deadline::within_time("a refusal", patience, turns.prompt(more)).await?;
+    refused(refusal, Code::Unavailable, "OBEY-1010")?;
+    let refusal = e2e::deadline::within_time("a refusal", patience, stage.stop(&id, false)).await?;
+    refused(refusal.map(Response::new), Code::Unavailable, "OBEY-1010")?;
+    // Looking is possible all the time.
+    assert_eq!(stage.info(&id).await?.status(), wire::obey::local::v1::SessionStatus::Working);
+    disk.free()?;
+    stage.wait_for(&id, "turn_ended", |_| true).await?;
+    assert_eq!(said(&stage.journal(&id).await?), format!("begin {text}"));
+    stage.close().await
 }
