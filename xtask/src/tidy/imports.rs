@@ -20,6 +20,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("workbench", &["domain", "runtime"]),
     ("surfaces", &["wire", "domain", "runtime", "workbench"]),
     ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
+    ("bench", &["wire"]),
     ("e2e", &["wire"]),
     ("xtask", &[]),
 ];
@@ -34,29 +35,30 @@ const CLOSED: &[(&str, &[&str])] = &[
 
 /// Third-party crates that mark a layer, and who may use them. Others are free.
 const GUARDED: &[(&str, &[&str])] = &[
-    ("tokio", &["runtime", "providers", "workbench", "surfaces", "obey", "e2e"]),
-    ("tokio-stream", &["surfaces", "obey", "e2e"]),
-    ("rusqlite", &["runtime"]),
+    ("tokio", &["runtime", "providers", "workbench", "surfaces", "obey", "bench", "e2e"]),
+    ("tokio-stream", &["surfaces", "obey", "bench", "e2e"]),
+    // The benchmarks make a large database.
+    ("rusqlite", &["runtime", "bench"]),
     ("libc", &["shim", "runtime", "surfaces", "obey", "e2e"]),
     ("nix", &["runtime"]),
     ("reqwest", &["providers"]),
     ("regex", &["workbench"]),
     ("prost", &["wire", "surfaces", "obey", "e2e"]),
-    ("prost-types", &["wire", "surfaces", "obey", "e2e"]),
-    ("tonic", &["wire", "surfaces", "obey", "e2e"]),
+    ("prost-types", &["wire", "surfaces", "obey", "bench", "e2e"]),
+    ("tonic", &["wire", "surfaces", "obey", "bench", "e2e"]),
     ("tonic-prost", &["wire", "surfaces"]),
     ("tonic-types", &["surfaces", "obey", "e2e"]),
     ("tonic-health", &["surfaces", "e2e"]),
     ("tonic-reflection", &["surfaces", "e2e"]),
     ("tonic-web", &["surfaces"]),
     ("axum", &["surfaces", "e2e"]),
-    ("tower", &["surfaces", "obey", "e2e"]),
-    ("hyper-util", &["surfaces", "obey", "e2e"]),
+    ("tower", &["surfaces", "obey", "bench", "e2e"]),
+    ("hyper-util", &["surfaces", "obey", "bench", "e2e"]),
     ("agent-client-protocol", &["surfaces"]),
     ("clap", &["obey"]),
     ("clap_complete", &["obey"]),
     ("tracing-subscriber", &["obey"]),
-    ("anyhow", &["obey", "e2e", "xtask"]),
+    ("anyhow", &["obey", "bench", "e2e", "xtask"]),
 ];
 
 /// A package of the workspace.
