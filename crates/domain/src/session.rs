@@ -129,6 +129,10 @@ pub struct SessionSpec {
     pub festival_id: String,
     pub task_id: String,
     pub parent: Option<SessionId>,
+    /// The campaign's root, or the folder itself where there is no campaign.
+    #[serde(default)]
+    pub root: PathBuf,
+    /// Below the root.
     pub working_dir: PathBuf,
     pub provider_config: BTreeMap<String, String>,
     /// Added to the agent's environment. May hold secrets: never shown, never in the journal.

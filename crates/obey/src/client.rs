@@ -69,6 +69,11 @@ pub(crate) async fn probe(socket: &Path) -> Result<bool> {
     }
 }
 
+/// Returns the process that listens on a socket.
+pub(crate) async fn listener(socket: &Path) -> Option<i32> {
+    connect(socket).await.ok()?.peer_cred().ok()?.pid()
+}
+
 /// Makes the error for a daemon that cannot be reached.
 pub(crate) fn unreachable_daemon(socket: &Path, why: &str) -> Failure {
     let message = format!("the daemon is not reachable at {}: {why}", socket.display());

@@ -153,29 +153,20 @@ pub(crate) fn variable(key: &str) -> String {
     }
 }
 
-/// A configuration, and whether anybody chose the addresses.
-#[derive(Clone, Debug)]
-pub(crate) struct Loaded {
-    pub(crate) config: Config,
-    /// False: nobody asked for these addresses, so one that is taken need not stop the daemon.
-    pub(crate) listen_chosen: bool,
-}
-
 /// Reads a configuration. `file` is the path for messages and the text, where the file exists.
-pub(crate) fn load(file: Option<(&Path, &str)>, vars: &Vars, flags: &Flags) -> Result<Loaded> {
+pub(crate) fn load(file: Option<(&Path, &str)>, vars: &Vars, flags: &Flags) -> Result<Config> {
     let mut table = match file {
         Some((path, text)) => read(path, text)?,
         None => Table::new(),
     };
     overlay_variables(&mut table, vars)?;
     overlay_flags(&mut table, flags);
-    let listen_chosen = table.contains_key("listen");
     let config: Config = Value::Table(table).try_into().map_err(|error: toml::de::Error| {
         let place = file.map_or_else(|| "the environment".to_owned(), |(path, _)| path.display().to_string());
         invalid(format!("{place}: {}", error.to_string().trim_end().replace('\n', " ")))
     })?;
     check(&config)?;
-    Ok(Loaded { config, listen_chosen })
+    Ok(config)
 }
 
 /// Reads the file at a path where it exists.

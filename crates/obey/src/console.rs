@@ -40,12 +40,12 @@ pub(crate) enum Autostart {
 
 impl Console {
     /// Takes everything from this process.
-    pub(crate) fn of_process(global: Global) -> Self {
+    pub(crate) fn of_process(global: Global, interrupts: Interrupts) -> Self {
         let vars = Vars::of_process();
         Self {
             out: Output::of_process(&global, &vars),
             input: Input::of_process(),
-            interrupts: Interrupts::of_process(),
+            interrupts,
             paths: Paths::of(&vars, paths::uid()),
             // A folder that was removed belongs to no campaign; the root is as good as any.
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
@@ -65,7 +65,7 @@ impl Console {
         let file = serve::config_file(None, &self.vars, &self.paths)?;
         let Some(text) = config::read_file(&file)? else { return Ok(self.paths.socket.clone()) };
         let loaded = config::load(Some((&file, &text)), &self.vars, &Flags::default())?;
-        Ok(loaded.config.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
+        Ok(loaded.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
     }
 
     /// Connects to the daemon and starts it first where that is needed and wanted.
@@ -109,6 +109,11 @@ impl Console {
     /// Returns whether somebody can be asked something while a command runs.
     pub(crate) fn can_ask(&self) -> bool {
         self.input.is_terminal() && self.out.err_is_terminal() && !self.out.json
+    }
+
+    /// Returns who answers requests from here, for the record.
+    pub(crate) fn person(&self) -> String {
+        self.vars.get("USER").map_or_else(|| "cli".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
     /// Reads standard input as a message.

@@ -4,7 +4,7 @@
 use domain::{Decision, EventKind};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::answers::{self, Verdict};
+use crate::answers::{self, To, Verdict};
 use crate::asking::{Asking, Open, Reply};
 use crate::client::Client;
 use crate::console::Console;
@@ -184,11 +184,13 @@ impl<'a> Conversation<'a> {
             }
             Reply::Decide { request, decision, message } => {
                 let verdict = Verdict { message, ..Verdict::of(decision) };
-                let sent = answers::decide(&self.client, &self.session, &request, verdict).await;
+                let to = To { session: &self.session, request: &request, by: &self.console.person() };
+                let sent = answers::decide(&self.client, to, verdict).await;
                 self.answered(&request, sent)?;
             }
             Reply::Answer { request, answers } => {
-                let sent = answers::answer(&self.client, &self.session, &request, answers).await;
+                let to = To { session: &self.session, request: &request, by: &self.console.person() };
+                let sent = answers::answer(&self.client, to, answers).await;
                 self.answered(&request, sent)?;
             }
         }
@@ -233,7 +235,8 @@ impl<'a> Conversation<'a> {
                     self.note(Style::Dim, &format!("    {command}"))?;
                 }
                 let allowed = Verdict::of(Decision::AllowOnce);
-                answers::decide(&self.client, &session, &open.id, allowed).await?;
+                let to = To { session: &session, request: &open.id, by: "obey demo" };
+                answers::decide(&self.client, to, allowed).await?;
                 Ok(())
             }
         }

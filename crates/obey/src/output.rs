@@ -41,7 +41,7 @@ impl Style {
 
 /// One of the two streams.
 struct Stream {
-    to: Box<dyn Write + Send>,
+    to: Box<dyn Write + Send + Sync>,
     terminal: bool,
     color: bool,
 }
@@ -342,23 +342,38 @@ fn terminal_width() -> Option<usize> {
 
 #[cfg(test)]
 pub(crate) mod test {
-    use std::sync::{Arc, Mutex};
+    use tokio::sync::watch;
 
     use super::*;
 
-    /// A stream that tests can read.
-    #[derive(Clone, Default)]
-    pub(crate) struct Buffer(Arc<Mutex<Vec<u8>>>);
+    /// A stream that tests can read and wait for.
+    #[derive(Clone)]
+    pub(crate) struct Buffer(watch::Sender<Vec<u8>>);
+
+    impl Default for Buffer {
+        fn default() -> Self {
+            Self(watch::channel(Vec::new()).0)
+        }
+    }
 
     impl Buffer {
         pub(crate) fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+            String::from_utf8(self.0.borrow().clone()).unwrap()
+        }
+
+        /// Waits until something was written.
+        pub(crate) async fn until(&self, part: &str) {
+            let has_it = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains(part);
+            let waiting = tokio::time::timeout(std::time::Duration::from_secs(20), async {
+                self.0.subscribe().wait_for(has_it).await.map(drop)
+            });
+            waiting.await.unwrap_or_else(|_| panic!("{part:?} is missing in {}", self.text())).unwrap();
         }
     }
 
     impl Write for Buffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.send_modify(|all| all.extend_from_slice(bytes));
             Ok(bytes.len())
         }
 

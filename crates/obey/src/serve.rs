@@ -19,8 +19,6 @@ pub(crate) struct ServeOptions {
     /// Absolute.
     pub(crate) socket: PathBuf,
     pub(crate) listen: Vec<SocketAddr>,
-    /// False: the addresses are the built-in default. One that is taken is then worth a warning, not an end.
-    pub(crate) listen_chosen: bool,
     /// Absolute.
     pub(crate) data_dir: PathBuf,
     pub(crate) ready: Announcer,
@@ -44,8 +42,7 @@ pub(crate) fn options(
     if text.is_none() && args.config.is_some() {
         return Err(Failure::usage(format!("{} does not exist", file.display())));
     }
-    let loaded = config::load(text.as_deref().map(|text| (file.as_path(), text)), vars, &flags)?;
-    let config = loaded.config;
+    let config = config::load(text.as_deref().map(|text| (file.as_path(), text)), vars, &flags)?;
     Ok(ServeOptions {
         socket: config.socket.as_deref().map_or_else(|| paths.socket.clone(), |path| paths.expand(path)),
         data_dir: config
@@ -53,7 +50,6 @@ pub(crate) fn options(
             .as_deref()
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
-        listen_chosen: loaded.listen_chosen,
         ready: Announcer { background: args.background },
         config,
     })
@@ -136,7 +132,7 @@ mod tests {
         let by_file = options(&args, None, &vars, &paths).unwrap();
         assert_eq!(by_file.socket, Path::new("/from/file.sock"));
         assert_eq!(by_file.data_dir, Path::new("/h/data"));
-        assert!(by_file.listen.is_empty() && by_file.listen_chosen);
+        assert!(by_file.listen.is_empty());
 
         let by_flag = options(&args, Some(Path::new("x.sock")), &vars, &paths).unwrap();
         assert_eq!(by_flag.socket, std::env::current_dir().unwrap().join("x.sock"));
@@ -148,7 +144,6 @@ mod tests {
         let paths = Paths::of(&vars, 1);
         let options_default = options(&ServeArgs::default(), None, &vars, &paths).unwrap();
         assert_eq!(options_default.listen, ["127.0.0.1:50051".parse().unwrap()]);
-        assert!(!options_default.listen_chosen);
         let named = ServeArgs { config: Some("/nowhere/c.toml".into()), ..ServeArgs::default() };
         assert!(options(&named, None, &vars, &paths).unwrap_err().message.contains("does not exist"));
     }

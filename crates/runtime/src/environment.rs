@@ -116,7 +116,7 @@ pub(crate) fn of_agent(spec: &SessionSpec, socket: &std::path::Path) -> Vec<(OsS
     let own: [(&str, OsString); 5] = [
         ("OBEY_SESSION_ID", spec.id.as_str().into()),
         ("OBEY_CAMPAIGN_ID", campaign.into()),
-        ("OBEY_CAMPAIGN_DIR", spec.working_dir.as_os_str().to_owned()),
+        ("OBEY_CAMPAIGN_DIR", spec.root.as_os_str().to_owned()),
         ("OBEY_PROVIDER", spec.provider.name().into()),
         ("OBEY_DAEMON_SOCKET", socket.as_os_str().to_owned()),
     ];

@@ -15,6 +15,10 @@ pub const TAIL_BYTES_MAX: usize = 1024 * 1024;
 /// Events handed to a reader at once.
 pub const READ_BATCH_MAX: usize = 512;
 
+/// Bytes of stored events handed to a reader at once; one event is always handed out, however large. A slow reader must
+/// cost no more than this, and prompts and tool results can have megabytes each.
+pub const READ_BATCH_MAX_BYTES: usize = 1024 * 1024;
+
 /// Write operations in one transaction.
 pub const COMMIT_OPS_MAX: usize = 1_000;
 

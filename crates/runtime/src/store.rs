@@ -7,7 +7,7 @@ pub mod sessions;
 mod writer;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,7 +95,8 @@ impl Shared {
 /// Makes the error of a failed operation; what SQLite said goes to the log.
 pub(crate) fn storage_error(what: &str, error: &dyn std::fmt::Display) -> Error {
     let text = error.to_string();
-    let remedy = if text.contains("disk is full") || text.contains("full") {
+    // SQLite's words and the system's; a path may contain any others.
+    let remedy = if text.contains("database or disk is full") || text.contains("No space left on device") {
         "the disk is full; free some space, nothing that was accepted is lost"
     } else {
         "see the daemon's log; `obey doctor` checks the data folder"

@@ -150,7 +150,15 @@ impl Supervisor {
         let count = handle.snapshot().state.restart_count;
         self.command(id, Command::Restart { provider_config }).await?;
         let handle = self.session(id).await?;
-        handle.wait_until(|snapshot| snapshot.state.restart_count > count).await?;
+        // A stop that comes in between wins over the restart.
+        let over =
+            |snapshot: &Snapshot| snapshot.state.restart_count > count || snapshot.state.status.is_terminal();
+        if handle.wait_until(over).await?.state.restart_count == count {
+            return Err(Error::new(
+                ErrorCode::WrongState,
+                format!("session {id} was stopped while it was being restarted"),
+            ));
+        }
         let started = handle.started().await?;
         create::check_started(&started)?;
         Ok(started)

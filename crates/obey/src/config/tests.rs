@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn load_text(text: &str) -> Result<Loaded> {
+fn load_text(text: &str) -> Result<Config> {
     load(Some((Path::new("config.toml"), text)), &Vars::default(), &Flags::default())
 }
 
@@ -15,8 +15,7 @@ fn message(text: &str) -> String {
 #[test]
 fn an_empty_file_is_the_default() {
     let loaded = load_text("").unwrap();
-    assert_eq!(loaded.config, Config::default());
-    assert!(!loaded.listen_chosen);
+    assert_eq!(loaded, Config::default());
 }
 
 #[test]
@@ -42,10 +41,9 @@ fn every_key_can_be_written() {
         agents = true
     "#;
     let loaded = load_text(text).unwrap();
-    assert!(loaded.listen_chosen);
-    assert_eq!(loaded.config.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
-    assert_eq!(loaded.config.data_dir.as_deref(), Some(Path::new("~/d")));
-    assert!(loaded.config.sandbox.agents);
+    assert_eq!(loaded.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
+    assert_eq!(loaded.data_dir.as_deref(), Some(Path::new("~/d")));
+    assert!(loaded.sandbox.agents);
     let written = keys().iter().filter(|(key, _)| text.contains(key.rsplit('.').next().unwrap())).count();
     assert_eq!(written, keys().len(), "the text above should use every key");
 }
@@ -57,10 +55,10 @@ fn each_layer_wins_over_the_one_before() {
     let vars = Vars::of(&[("OBEY_LOG", "debug"), ("OBEY_EXECUTE_TIMEOUT_SECS", "6"), ("OBEY_LISTEN", "")]);
     let flags = Flags { log_level: Some("trace".to_owned()), ..Flags::default() };
 
-    let by_variables = load(file, &vars, &Flags::default()).unwrap().config;
+    let by_variables = load(file, &vars, &Flags::default()).unwrap();
     assert_eq!((by_variables.log_level.as_str(), by_variables.execute.timeout_secs), ("debug", 6));
     assert!(by_variables.listen.is_empty(), "an empty OBEY_LISTEN means no address");
-    assert_eq!(load(file, &vars, &flags).unwrap().config.log_level, "trace");
+    assert_eq!(load(file, &vars, &flags).unwrap().log_level, "trace");
 }
 
 #[test]
@@ -68,9 +66,9 @@ fn a_flag_replaces_the_addresses() {
     let flags =
         Flags { listen: vec!["127.0.0.1:8080".to_owned(), "127.0.0.1:0".to_owned()], ..Flags::default() };
     let loaded = load(None, &Vars::default(), &flags).unwrap();
-    assert_eq!(loaded.config.listen, ["127.0.0.1:8080", "127.0.0.1:0"]);
+    assert_eq!(loaded.listen, ["127.0.0.1:8080", "127.0.0.1:0"]);
     let none = Flags { listen: vec!["none".to_owned()], ..Flags::default() };
-    assert!(load(None, &Vars::default(), &none).unwrap().config.listen.is_empty());
+    assert!(load(None, &Vars::default(), &none).unwrap().listen.is_empty());
 }
 
 #[test]
@@ -117,5 +115,5 @@ fn the_manual_describes_every_key_and_its_variable() {
 fn the_example_in_the_manual_is_the_default() {
     let page = include_str!("../../../../docs/config.md");
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    assert_eq!(load_text(example).unwrap().config, Config::default());
+    assert_eq!(load_text(example).unwrap(), Config::default());
 }

@@ -20,9 +20,10 @@ fn shown(global: &Global, events: &[(&str, Value)]) -> (String, String) {
     for (name, fields) in events {
         view.show(&mut output, &event(name, fields.clone())).unwrap();
     }
-    let err =
-        err.text().split(' ').map(|word| if word.ends_with("ms") { "0ms" } else { word }).collect::<Vec<_>>();
-    (out.text(), err.join(" "))
+    let told = err.text();
+    let words: Vec<&str> =
+        told.split(' ').map(|word| if word.ends_with("ms") { "0ms" } else { word }).collect();
+    (out.text(), words.join(" "))
 }
 
 fn turn() -> Vec<(&'static str, Value)> {

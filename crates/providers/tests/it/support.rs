@@ -18,6 +18,7 @@ pub(crate) fn spec(provider: ProviderKind, working_dir: &Path) -> SessionSpec {
         festival_id: String::new(),
         task_id: String::new(),
         parent: None,
+        root: working_dir.to_owned(),
         working_dir: working_dir.to_owned(),
         provider_config: BTreeMap::new(),
         environment: BTreeMap::new(),

@@ -13,11 +13,7 @@ const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
-    let mut connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
-    // A newer file must stay untouched, so look before anything is set.
-    let version: i64 = connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(|error| open_error(path, &error))?;
+    let version = if path.exists() { look(path).map_err(|error| open_error(path, &error))? } else { 0 };
     if version > VERSION {
         return Err(Error::new(
             ErrorCode::StorageTooNew,
@@ -28,10 +24,19 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
             ),
         ));
     }
+    let mut connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
     configure(&connection).map_err(|error| open_error(path, &error))?;
     migrate(&mut connection, version).map_err(|error| open_error(path, &error))?;
     restrict(path)?;
     Ok(connection)
+}
+
+/// Returns the version of an existing file. A newer one must stay as it is, and so must the log a killed daemon left
+/// beside it: closing a connection that may write would move the log into the file.
+fn look(path: &Path) -> rusqlite::Result<i64> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 pub(super) fn open_reader(path: &Path) -> Result<Connection, Error> {

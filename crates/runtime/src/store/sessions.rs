@@ -94,7 +94,8 @@ pub fn insert(connection: &Connection, spec: &SessionSpec, state: &State) -> rus
             state.status.name(),
             spec.created_at.0,
             spec.parent.as_ref().map(SessionId::as_str),
-            json(spec),
+            // A folder's name need not be text; such a session could never be read back.
+            serde_json::to_string(spec).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?,
             json(state),
         ],
     )?;
@@ -107,7 +108,7 @@ pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<
         let mut insert =
             connection.prepare_cached("INSERT INTO agent_activities (id, at, body) VALUES (?1, ?2, ?3)")?;
         for event in &write.events {
-            insert.execute(params![row_id(write.key, event.seq), event.at.0, event.body])?;
+            insert.execute(params![row_id(write.key, event.seq)?, event.at.0, event.body])?;
         }
     }
     match &write.state {
@@ -176,7 +177,7 @@ pub fn find(connection: &Connection, id: &SessionId) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// What a list of sessions is narrowed by; empty: everything that has not ended.
+/// What a list of sessions is narrowed by; empty: everything that neither has ended nor is about to.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub campaign_id: Option<String>,
@@ -192,10 +193,11 @@ pub fn list(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Se
         .prepare_cached(&format!(
             "{SELECT} WHERE (?1 IS NULL OR campaign_id = ?1) AND (?2 IS NULL OR provider = ?2)
                AND (?3 IS NULL OR status IN (SELECT value FROM json_each(?3)))
-               AND (?4 OR ?3 IS NOT NULL OR status NOT IN ('STOPPED', 'FAILED'))
+               AND (?4 OR ?3 IS NOT NULL OR status NOT IN ('STOPPING', 'STOPPED', 'FAILED'))
              ORDER BY key"
         ))?
         .query_map(params![filter.campaign_id, filter.provider, statuses, filter.include_ended], session_row)?
+        .filter_map(readable)
         .collect()
 }
 
@@ -204,7 +206,20 @@ pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
     connection
         .prepare_cached(&format!("{SELECT} WHERE status NOT IN ('STOPPED', 'FAILED') ORDER BY key"))?
         .query_map([], session_row)?
+        .filter_map(readable)
         .collect()
+}
+
+/// Passes over a session that cannot be understood: one spoilt row must not hide the others or keep the daemon from
+/// starting. Trouble with the file itself stays trouble.
+fn readable(row: rusqlite::Result<SessionRow>) -> Option<rusqlite::Result<SessionRow>> {
+    match row {
+        Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
+            tracing::error!(%error, "a stored session cannot be read; going on without it");
+            None
+        }
+        other => Some(other),
+    }
 }
 
 const SELECT: &str =
@@ -224,7 +239,8 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     })
 }
 
-/// Returns events after a sequence number, in order, at most `most` of them.
+/// Returns events after a sequence number, in order, at most `most` of them and not many more bytes than
+/// `limits::READ_BATCH_MAX_BYTES`; nothing only when there are none.
 pub fn events_after(
     connection: &Connection,
     key: i64,
@@ -232,26 +248,42 @@ pub fn events_after(
     after: u64,
     most: usize,
 ) -> rusqlite::Result<Vec<Arc<Event>>> {
-    connection
-        .prepare_cached(
-            "SELECT id, at, body FROM agent_activities WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3",
-        )?
-        .query_map(params![row_id(key, after), row_id(key + 1, 0), most as i64], |row| {
-            let body = row.get_ref(2)?.as_str()?;
-            Ok(Arc::new(Event {
-                session: session.clone(),
-                seq: (row.get::<_, i64>(0)? & ((1 << limits::SEQ_BITS) - 1)) as u64,
-                at: Timestamp(row.get(1)?),
-                // A kind of a newer version is shown as it is stored instead of hiding what follows it.
-                kind: serde_json::from_str(body)
-                    .unwrap_or_else(|_| EventKind::Unparsed { raw: body.to_owned(), length: None }),
-            }))
-        })?
-        .collect()
+    let (first, last) = (row_id(key, after.min(SEQ_MAX))?, row_id(key, SEQ_MAX)?);
+    let mut select = connection.prepare_cached(
+        "SELECT id, at, body FROM agent_activities WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let mut rows = select.query(params![first, last, most as i64])?;
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    while bytes < limits::READ_BATCH_MAX_BYTES
+        && let Some(row) = rows.next()?
+    {
+        let body = row.get_ref(2)?.as_str()?;
+        bytes += body.len();
+        events.push(Arc::new(Event {
+            session: session.clone(),
+            seq: row.get::<_, i64>(0)? as u64 & SEQ_MAX,
+            at: Timestamp(row.get(1)?),
+            // A kind of a newer version is shown as it is stored instead of hiding what follows it.
+            kind: serde_json::from_str(body)
+                .unwrap_or_else(|_| EventKind::Unparsed { raw: body.to_owned(), length: None }),
+        }));
+    }
+    Ok(events)
 }
 
-fn row_id(key: i64, seq: u64) -> i64 {
-    (key << limits::SEQ_BITS) | (seq.min((1 << limits::SEQ_BITS) - 1) as i64)
+const SEQ_MAX: u64 = (1 << limits::SEQ_BITS) - 1;
+
+/// Packs a session's key and a sequence number into a row's number, which has 63 bits. What does not fit is refused: it
+/// would land in another session's journal.
+fn row_id(key: i64, seq: u64) -> rusqlite::Result<i64> {
+    match u64::try_from(key) {
+        Ok(key) if key < 1 << (63 - limits::SEQ_BITS) && seq <= SEQ_MAX => {
+            Ok((key << limits::SEQ_BITS | seq) as i64)
+        }
+        _ => Err(rusqlite::Error::ToSqlConversionFailure(
+            format!("session {key} has no room for event {seq}").into(),
+        )),
+    }
 }
 
 fn parse<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {

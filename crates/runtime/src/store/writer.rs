@@ -1,5 +1,6 @@
 //! The writer thread: takes operations in order, commits them in groups, answers when they are durable.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -39,7 +40,10 @@ where
 {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let Some(write) = self.write.take() else { return Ok(()) };
-        match write(connection) {
+        // A mistake in one write must not end the thread that writes for every session.
+        match catch_unwind(AssertUnwindSafe(|| write(connection)))
+            .unwrap_or(Err(rusqlite::Error::UnwindingPanic))
+        {
             Ok(value) => {
                 self.result = Some(Ok(value));
                 Ok(())
@@ -143,6 +147,10 @@ impl Loop {
             };
             match first {
                 Ok(Message::Run(durability, operation)) => {
+                    // Without this a queue that is never empty would put the sync off for ever.
+                    if !self.synced && Instant::now() >= sync_by {
+                        self.sync();
+                    }
                     let was_synced = self.synced;
                     let closing = self.commit_group(durability, operation);
                     if was_synced && !self.synced {

@@ -71,7 +71,8 @@ impl Supervisor {
             self.snapshot(parent).await?;
         }
         let mode = take_mode(&mut new.provider_config)?.unwrap_or_default();
-        let working_dir = working_dir(Path::new(&campaign.path), new.provider_config.remove(DIR_KEY))?;
+        let root = campaign::resolve_root(Path::new(&campaign.path))?;
+        let working_dir = working_dir(&root, new.provider_config.remove(DIR_KEY))?;
         let id = ids::session();
         let name = if new.name.is_empty() {
             format!("{}-{}", new.provider.name(), ids::short(&id))
@@ -87,6 +88,7 @@ impl Supervisor {
             festival_id: new.festival_id,
             task_id: new.task_id,
             parent: new.parent,
+            root,
             working_dir,
             provider_config: new.provider_config,
             environment: new.environment,
@@ -206,12 +208,11 @@ fn check_texts(new: &NewSession) -> Result<(), Error> {
 
 /// Returns the folder a session works in: the campaign's root, or one below it.
 fn working_dir(root: &Path, below: Option<String>) -> Result<PathBuf, Error> {
-    let root = campaign::resolve_root(root)?;
-    let Some(below) = below else { return Ok(root) };
+    let Some(below) = below else { return Ok(root.to_owned()) };
     let wanted = root.join(&below).canonicalize().map_err(|error| {
         Error::invalid("provider_config.workdir", format_args!("{below:?} cannot be used: {error}"))
     })?;
-    if !wanted.starts_with(&root) || !wanted.is_dir() {
+    if !wanted.starts_with(root) || !wanted.is_dir() {
         return Err(Error::invalid(
             "provider_config.workdir",
             format_args!("{below:?} is not a folder inside the campaign {}", root.display()),

@@ -159,6 +159,7 @@ fn spec() -> SessionSpec {
         festival_id: String::new(),
         task_id: String::new(),
         parent: None,
+        root: "/repo".into(),
         working_dir: "/repo".into(),
         provider_config: BTreeMap::new(),
         environment: BTreeMap::new(),

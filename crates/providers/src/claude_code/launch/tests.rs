@@ -33,6 +33,7 @@ impl Place {
             festival_id: String::new(),
             task_id: String::new(),
             parent: None,
+            root: temp.path().join("repo"),
             working_dir: temp.path().join("repo"),
             provider_config: BTreeMap::new(),
             environment: BTreeMap::new(),
