@@ -1,6 +1,8 @@
 //! The machine under the figures: who else uses it, and what processes cost. Reads /proc.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -102,14 +104,30 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     Ok(Duration::from_millis(ticks * 10))
 }
 
-/// How often the threads of a process went to sleep by themselves: once for every time they were woken.
-pub(crate) fn wakeups(pid: u32) -> Result<u64> {
-    let mut count = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let path = task?.path().join("status");
-        count += of_lines(&path.display().to_string(), "voluntary_ctxt_switches").unwrap_or(0);
+/// How often each thread of a process went to sleep by itself: once for every time it was woken.
+pub(crate) struct Wakeups {
+    threads: BTreeMap<PathBuf, u64>,
+}
+
+impl Wakeups {
+    pub(crate) fn of(pid: u32) -> Result<Self> {
+        let mut threads = BTreeMap::new();
+        for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+            let path = task?.path().join("status");
+            // One that ends just now is not waited for.
+            if let Ok(count) = of_lines(&path.display().to_string(), "voluntary_ctxt_switches") {
+                threads.insert(path, count);
+            }
+        }
+        Ok(Self { threads })
     }
-    Ok(count)
+
+    /// How many there were since an earlier look, in threads that still live.
+    pub(crate) fn since(&self, before: &Self) -> u64 {
+        let grown =
+            |(path, count): (&PathBuf, &u64)| count - before.threads.get(path).unwrap_or(&0).min(count);
+        self.threads.iter().map(grown).sum()
+    }
 }
 
 /// The process that started another one.

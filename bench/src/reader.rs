@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use tonic::Streaming;
 use wire::obey::v1 as pb;
 
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, wall_ahead_ns};
 use crate::emitter::{FILLER, Script};
 use crate::peer::Peer;
 use crate::stats;
@@ -21,6 +21,8 @@ pub(crate) struct Follower {
 pub(crate) struct Heard {
     /// From each chunk's writing to its reading, in microseconds, sorted.
     pub(crate) ages: Vec<f64>,
+    /// From each chunk's writing to its time in the journal, which is when the shim had it; none at the floor.
+    pub(crate) shim_ages: Vec<f64>,
     /// From the first chunk's writing to the last one's reading.
     pub(crate) span: Duration,
 }
@@ -60,6 +62,8 @@ impl Follower {
     /// Reads to the end of the running turn.
     pub(crate) async fn turn(&mut self, script: &Script) -> Result<Heard> {
         let mut ages = Vec::with_capacity(usize::try_from(script.chunks).unwrap_or(0));
+        let mut shim_ages = Vec::with_capacity(ages.capacity());
+        let ahead = wall_ahead_ns();
         let mut first_written = None;
         let mut last_read = 0;
         loop {
@@ -75,10 +79,15 @@ impl Follower {
             first_written.get_or_insert(written);
             last_read = now;
             ages.push(now.saturating_sub(written) as f64 / 1e3);
+            if let Some(at) = event.at {
+                let at =
+                    u64::try_from(at.seconds).unwrap_or(0) * 1_000_000_000 + at.nanos.unsigned_abs() as u64;
+                shim_ages.push(at.saturating_sub(ahead).saturating_sub(written) as f64 / 1e3);
+            }
         }
         ensure!(ages.len() as u64 == script.chunks, "{} of {} chunks came", ages.len(), script.chunks);
         let span = Duration::from_nanos(last_read.saturating_sub(first_written.unwrap_or(0)));
-        Ok(Heard { ages: stats::sorted(ages), span })
+        Ok(Heard { ages: stats::sorted(ages), shim_ages: stats::sorted(shim_ages), span })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::daemon::{Floor, Home};
-use crate::machine::{self, smaps, status};
+use crate::machine::{self, Wakeups, smaps, status};
 use crate::stats::{median, mib, millis, percentile, sorted};
 use crate::table::{Goal, Table};
 
@@ -50,9 +50,9 @@ pub(crate) async fn run(table: &mut Table) -> Result<()> {
     let goal = Goal::AtMost(1024.0, "1 MiB".to_owned());
     let ours = format!("{each:.0} KiB (together {})", mib(private.iter().sum::<f64>() as u64));
     table.row("private memory of a shim", ours, String::new(), each, goal);
-    let (woken, used) = (machine::wakeups(pid)?, machine::cpu(pid)?);
+    let (woken, used) = (Wakeups::of(pid)?, machine::cpu(pid)?);
     tokio::time::sleep(WATCHED).await;
-    let wakeups = (machine::wakeups(pid)? - woken) as f64 / WATCHED.as_secs_f64();
+    let wakeups = Wakeups::of(pid)?.since(&woken) as f64 / WATCHED.as_secs_f64();
     let cpu = (machine::cpu(pid)? - used).as_secs_f64() / WATCHED.as_secs_f64() * 100.0;
     let ours = format!("{wakeups:.0} /s, {cpu:.1} % CPU");
     table.row(

@@ -6,10 +6,11 @@ use anyhow::Result;
 
 use crate::daemon::{Floor, Home};
 use crate::emitter::Script;
+use crate::machine::cpu;
 use crate::peer::Peer;
 use crate::reader::{Follower, Heard, play};
-use crate::stats::{median, micros};
-use crate::table::Table;
+use crate::stats::{median, micros, percentile};
+use crate::table::{Goal, Table};
 
 const ROUNDS: usize = 7;
 const CHUNKS: u64 = 2_500;
@@ -44,19 +45,34 @@ pub(crate) async fn one(table: &mut Table) -> Result<()> {
     let floor = Floor::start()?;
     let floor_peer = floor.peer().await?;
     let mut floor_reader = Follower::new(&floor_peer, "").await?;
-    let (_home, peer, session) = Home::with_session("latency").await?;
+    let (home, peer, session) = Home::with_session("latency").await?;
+    let pid = home.pid()?;
     let mut reader = Follower::new(&peer, &session.id).await?;
     let mut rounds = Rounds::default();
+    let (mut costs, mut floor_costs, mut shims) = (Vec::new(), Vec::new(), Vec::new());
+    let per_chunk = |used: Duration| used.as_secs_f64() * 1e6 / CHUNKS as f64;
     // The first round warms both sides up and does not count.
     for round in 0..=ROUNDS {
+        let before = cpu(floor.pid())?;
         let low = play(&floor_peer, "", &mut floor_reader, &script).await?;
+        let between = cpu(floor.pid())?;
+        let used = cpu(pid)?;
         let ours = play(&peer, &session.id, &mut reader, &script).await?;
         if round > 0 {
             rounds.floor.push((low.p50(), low.p99()));
             rounds.ours.push((ours.p50(), ours.p99()));
+            shims.push((percentile(&ours.shim_ages, 0.5), percentile(&ours.shim_ages, 0.99)));
+            costs.push(per_chunk(cpu(pid)? - used));
+            floor_costs.push(per_chunk(between - before));
         }
     }
     rounds.report(table, "chunk latency at 1,000/s", Some(2.0), Some(4.0));
+    let p50 = median(&shims.iter().map(|shim| shim.0).collect::<Vec<_>>());
+    let p99 = median(&shims.iter().map(|shim| shim.1).collect::<Vec<_>>());
+    let until = format!("{} (p99 {})", micros(p50), micros(p99));
+    table.row("of it, until the shim has the chunk", until, String::new(), p50, Goal::None);
+    let (cost, low) = (median(&costs), median(&floor_costs));
+    table.row("the same, CPU per chunk", micros(cost), micros(low), cost, Goal::None);
     Ok(())
 }
 
@@ -110,7 +126,7 @@ impl Many {
             self.readers.push(reader);
             ages.extend(heard.ages);
         }
-        let all = Heard { ages: crate::stats::sorted(ages), span: Duration::ZERO };
+        let all = Heard { ages: crate::stats::sorted(ages), shim_ages: Vec::new(), span: Duration::ZERO };
         Ok((all.p50(), all.p99()))
     }
 }
