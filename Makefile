@@ -21,8 +21,9 @@ test-all: ## All tests, the slow ones too
 	scripts/run-tests --run-ignored all
 	$(MAKE) --no-print-directory lint
 
-bench: ## Benchmarks
-	cargo bench --workspace
+bench: ## Benchmarks, with the ratio to a floor of the same run; ONLY=latency for one section
+	cargo build --release --package obey --package bench
+	target/release/bench $(ONLY)
 
 faults: ## Only the tests that break things on purpose: kills, full disks, floods
 	scripts/setup-tests

@@ -22,7 +22,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
     ("e2e", &["wire"]),
     // Benchmarks look at the parts they measure.
-    ("bench", &["wire", "domain", "runtime", "providers", "surfaces", "shim"]),
+    ("bench", &["wire"]),
     ("scrub-bench", &["workbench"]),
     ("xtask", &[]),
 ];

@@ -1,0 +1,123 @@
+//! The agent of the benchmarks: speaks the scripted agent's lines and says as many chunks as its prompt asks for, each
+//! with its number and the time it was written. Blocking, one thread, one write per chunk.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::clock::monotonic_ns;
+
+/// What a prompt asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Script {
+    pub(crate) chunks: u64,
+    /// Between two chunks; none: as fast as the pipe takes them.
+    pub(crate) gap: Duration,
+    /// A single line this long instead of chunks.
+    pub(crate) line_bytes: u64,
+}
+
+impl Script {
+    pub(crate) fn paced(chunks: u64, gap: Duration) -> Self {
+        Self { chunks, gap, line_bytes: 0 }
+    }
+
+    pub(crate) fn burst(chunks: u64) -> Self {
+        Self::paced(chunks, Duration::ZERO)
+    }
+
+    pub(crate) fn line(line_bytes: u64) -> Self {
+        Self { chunks: 0, gap: Duration::ZERO, line_bytes }
+    }
+
+    /// The text of a prompt for it.
+    pub(crate) fn prompt(&self) -> String {
+        format!("{} {} {}", self.chunks, self.gap.as_micros(), self.line_bytes)
+    }
+
+    fn read(prompt: &str) -> Option<Self> {
+        let mut words = prompt.split(' ').map(|word| word.parse::<u64>().ok());
+        let (chunks, gap_us, line_bytes) = (words.next()??, words.next()??, words.next()??);
+        Some(Self { chunks, gap: Duration::from_micros(gap_us), line_bytes })
+    }
+}
+
+/// What fills a chunk behind its number and its time; forty bytes of text are a usual delta.
+pub(crate) const FILLER: &str = "and so it goes";
+
+/// Runs the agent until its input ends.
+pub(crate) fn run() -> Result<()> {
+    for line in std::io::stdin().lock().lines() {
+        let told: Value = serde_json::from_str(&line?)?;
+        match told["do"].as_str() {
+            Some("start") => {
+                let ready = serde_json::json!({"say": "ready", "session": told["session"],
+                    "model": "scripted-1", "version": "bench"});
+                write_all(format!("{ready}\n").as_bytes());
+            }
+            Some("prompt") => turn(told["text"].as_str().unwrap_or_default()),
+            Some("leave") => break,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn turn(prompt: &str) {
+    write_all(b"{\"say\":\"turn_started\"}\n");
+    let error = match Script::read(prompt) {
+        Some(script) => {
+            play(&script);
+            ""
+        }
+        None => "this is no script",
+    };
+    let reason = if error.is_empty() { "completed" } else { "failed" };
+    let end = serde_json::json!({"say": "turn_ended", "reason": reason, "text": "", "error": error});
+    write_all(format!("{end}\n").as_bytes());
+}
+
+fn play(script: &Script) {
+    let mut due = monotonic_ns();
+    let mut line = String::with_capacity(128);
+    for number in 0..script.chunks {
+        if !script.gap.is_zero() {
+            due += u64::try_from(script.gap.as_nanos()).unwrap_or(0);
+            std::thread::sleep(Duration::from_nanos(due.saturating_sub(monotonic_ns())));
+        }
+        line.clear();
+        let now = monotonic_ns();
+        // Writing to a string cannot fail.
+        let _ = std::fmt::Write::write_fmt(
+            &mut line,
+            format_args!("{{\"say\":\"text\",\"text\":\"{number:08} {now:016} {FILLER}\"}}\n"),
+        );
+        write_all(line.as_bytes());
+    }
+    if script.line_bytes > 0 {
+        long_line(script.line_bytes);
+    }
+}
+
+fn long_line(mut bytes: u64) {
+    let piece = [b'x'; 64 << 10];
+    while bytes > 0 {
+        let next = piece.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        write_all(&piece[..next]);
+        bytes -= next as u64;
+    }
+    write_all(b"\n");
+}
+
+/// Writes past every buffer. Without a reader there is nothing left to do.
+fn write_all(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => std::process::exit(0),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The benchmarks: `bench [SECTION…]` prints a table with the ratio to a floor measured in the same run.
+//!
+//! One program, four roles: the runner and its client; `floor`, the bare relay everything is compared with;
+//! `scripted-agent`, the emitter that both sides read from; and `shim`, which hands over to the real one. The last
+//! two names are the ones under which the daemon calls its own executable: see `daemon.rs`.
+#![allow(clippy::print_stdout, reason = "the table is what this program is for")]
+
+mod clock;
+mod daemon;
+mod emitter;
+mod floor;
+mod machine;
+mod peer;
+mod reader;
+mod sections;
+mod stats;
+mod table;
+
+use anyhow::{Result, bail};
+
+use table::Table;
+
+/// Set in the process that measures: it has a session, and so a place in the scheduler, of its own.
+const INNER: &str = "OBEY_BENCH_INNER";
+
+fn main() -> std::process::ExitCode {
+    match run() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("scripted-agent") => emitter::run(),
+        Some("shim") => daemon::become_shim(),
+        Some("floor") => floor::run(&args[1..]),
+        _ if std::env::var_os(INNER).is_none() => machine::rerun_first_in_line(INNER),
+        _ => measure(&args),
+    }
+}
+
+fn measure(wanted: &[String]) -> Result<()> {
+    machine::be_first_in_line();
+    let known = sections::ALL;
+    if let Some(unknown) = wanted.iter().find(|name| !known.iter().any(|(known, _)| known == name)) {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        bail!("there is no section {unknown}; there are {}", names.join(", "));
+    }
+    // One thread: a client that hops between cores would add its own wake-ups to every figure.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut table = Table::default();
+    for (name, run) in known.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|w| w == name))
+    {
+        println!("\n== {name}   {}", machine::pressure());
+        let before = machine::Steal::now();
+        if let Err(error) = runtime.block_on(run(&mut table)) {
+            println!("   {name} failed: {error:#}");
+            table.failed(name);
+        }
+        println!("   steal during it: {:.1} %", before.percent());
+    }
+    println!("\n{table}");
+    if table.is_sound() { Ok(()) } else { bail!("a section failed or lost something") }
+}
