@@ -106,6 +106,10 @@ impl Supervisor {
     pub async fn command(&self, id: &SessionId, command: Command) -> Result<Applied, Error> {
         loop {
             let handle = self.session(id).await?;
+            let wakes = matches!(command, Command::Prompt { .. } | Command::Compact);
+            if wakes && !handle.snapshot().state.status.has_agent() {
+                self.check_room()?;
+            }
             let result = handle.command(command.clone()).await;
             if result.is_err() && handle.is_gone() {
                 continue;
@@ -151,9 +155,8 @@ impl Supervisor {
         self.command(id, Command::Restart { provider_config }).await?;
         let handle = self.session(id).await?;
         // A stop that comes in between wins over the restart.
-        let over = |snapshot: &Snapshot| {
-            snapshot.state.restart_count > count || snapshot.state.status.is_terminal()
-        };
+        let over =
+            |snapshot: &Snapshot| snapshot.state.restart_count > count || snapshot.state.status.is_terminal();
         if handle.wait_until(over).await?.state.restart_count == count {
             return Err(Error::new(
                 ErrorCode::WrongState,

@@ -41,6 +41,7 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         festival_id: String::new(),
         task_id: String::new(),
         parent: None,
+        root: "/repo".into(),
         working_dir: "/w".into(),
         provider_config: BTreeMap::new(),
         environment: BTreeMap::new(),
@@ -48,6 +49,7 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         timeout: None,
         mode: Mode::default(),
         launch: Launch::Now,
+        upkeep: domain::Upkeep::default(),
         created_at: Timestamp(1),
     }
 }
