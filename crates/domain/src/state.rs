@@ -49,6 +49,10 @@ pub struct State {
     pub attended_since: Option<Timestamp>,
     /// The beginning of the last message, a prompt or an answer.
     pub preview: String,
+    /// Prompts and answers so far.
+    pub messages: u64,
+    /// Those that the agent's own conversation still holds.
+    pub context_messages: u64,
     /// How full the model's window is, as the agent said last.
     pub context_tokens: Option<u64>,
     pub context_window: Option<u64>,
@@ -105,6 +109,8 @@ impl State {
             EventKind::Compacted { tokens_after, .. } => {
                 self.compacted = true;
                 self.context_tokens = *tokens_after;
+                // The summary.
+                self.context_messages = 1;
             }
             EventKind::GrantsChanged { grants, .. } => self.grants.clone_from(grants),
             EventKind::ActivityReported { tokens_input, tokens_output, .. } => {
@@ -122,7 +128,7 @@ impl State {
                 self.attended_since = holder.as_ref().map(|_| self.attended_since.unwrap_or(at));
             }
             EventKind::MessageAdded { text, .. } => {
-                self.preview = preview(text);
+                self.count_message(text);
                 self.last_activity_at = Some(at);
             }
             EventKind::TextDelta { .. }
@@ -195,8 +201,8 @@ impl State {
         match kind {
             EventKind::TurnStarted { turn, prompt, attachments, .. } => {
                 self.turns = turn.0;
-                if !prompt.is_empty() {
-                    self.preview = preview(prompt);
+                if !prompt.is_empty() && prompt != COMPACT {
+                    self.count_message(prompt);
                 }
                 let told = matches!(self.status, Status::Running | Status::Working);
                 self.turn = Some(Turn {
@@ -209,9 +215,9 @@ impl State {
                 });
             }
             EventKind::TurnEnded { text, .. } => {
-                self.turn = None;
-                if !text.is_empty() {
-                    self.preview = preview(text);
+                let compacted = self.turn.take().is_none_or(|turn| turn.compacting);
+                if !compacted {
+                    self.count_message(text);
                 }
             }
             EventKind::InterruptRequested { reason, .. } => {
@@ -261,12 +267,16 @@ impl State {
         }
     }
 
+    fn count_message(&mut self, text: &str) {
+        self.messages += 1;
+        self.context_messages += 1;
+        if !text.is_empty() {
+            self.preview = text.chars().take(limits::PREVIEW_MAX_CHARS).collect();
+        }
+    }
+
     /// Returns how a request was settled, if it was and that is still remembered.
     pub fn settled_request(&self, id: RequestId) -> Option<&Settled> {
         self.settled.iter().rev().find(|settled| settled.request.id == id)
     }
-}
-
-fn preview(text: &str) -> String {
-    text.chars().take(limits::PREVIEW_MAX_CHARS).collect()
 }

@@ -2,11 +2,12 @@
 //! What a surface can do is what this type and `SessionHandle` offer.
 
 mod create;
+mod records;
 mod recover;
 
 pub use create::NewSession;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -45,6 +46,8 @@ struct Inner {
     services: SharedServices,
     campaigns: Campaigns,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
+    /// Sessions whose records are being removed; nobody may wake them any more.
+    leaving: Mutex<HashSet<SessionId>>,
     active_sessions_max: usize,
 }
 
@@ -66,6 +69,7 @@ impl Supervisor {
             services,
             campaigns: Campaigns::new(options.store),
             actors: Mutex::new(HashMap::new()),
+            leaving: Mutex::new(HashSet::new()),
             active_sessions_max: options.active_sessions_max,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -95,6 +99,9 @@ impl Supervisor {
 
     /// Returns the way to a session, waking it where nobody serves it.
     pub async fn session(&self, id: &SessionId) -> Result<SessionHandle, Error> {
+        if self.is_leaving(id) {
+            return Err(not_found(id));
+        }
         if let Some(handle) = self.actor(id) {
             return Ok(handle);
         }
@@ -245,12 +252,7 @@ impl Supervisor {
     async fn row(&self, id: &SessionId) -> Result<SessionRow, Error> {
         let wanted = id.clone();
         let row = self.store().read(move |connection| sessions::find(connection, &wanted)).await?;
-        row.ok_or_else(|| {
-            Error::new(
-                ErrorCode::SessionNotFound,
-                format!("session_id: there is no session {id}; `obey session list --all` shows them"),
-            )
-        })
+        row.filter(|_| !self.is_leaving(id)).ok_or_else(|| not_found(id))
     }
 
     /// Starts an actor unless somebody else was quicker; a row read before that is then stale and dropped.
@@ -297,6 +299,13 @@ impl Supervisor {
         }
         Ok(())
     }
+}
+
+fn not_found(id: &SessionId) -> Error {
+    Error::new(
+        ErrorCode::SessionNotFound,
+        format!("session_id: there is no session {id}; `obey session list --all` shows them"),
+    )
 }
 
 fn snapshot_of(row: SessionRow) -> Snapshot {
