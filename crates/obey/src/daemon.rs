@@ -51,6 +51,7 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
     let (shutdown, mut asked) = mpsc::channel(1);
     let routes =
         surfaces::obey::routes(surfaces::Routes::default(), supervisor.clone(), about(&options, shutdown));
+    let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode());
     let found = supervisor.recover().await?;
     announce(options, &bound, found)?;
     tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
@@ -126,6 +127,12 @@ fn about(options: &ServeOptions, shutdown: mpsc::Sender<Shutdown>) -> About {
         shutdown,
         socket: options.socket.clone(),
     }
+}
+
+fn about_betcode() -> surfaces::betcode::About {
+    // A daemon that was started in no folder in particular has no default; one that may not be used is refused by name.
+    let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
+    surfaces::betcode::About { default_folder: folder }
 }
 
 fn announce(options: ServeOptions, bound: &Bound, found: usize) -> Result<(), Error> {

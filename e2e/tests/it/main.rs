@@ -1,5 +1,6 @@
 //! The end-to-end tests, one binary. Each module is one subject; `real_…` modules run real agents.
 
+mod betcode;
 mod claude_driver;
 mod faults;
 mod python_client;
