@@ -5,6 +5,7 @@ pub mod cli;
 pub mod clients;
 pub mod daemon;
 pub mod deadline;
+pub mod faults;
 pub mod model_server;
 pub mod processes;
 pub mod tools;

@@ -17,9 +17,10 @@ pub fn obey() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("OBEY_BIN") {
         return Ok(path.into());
     }
-    // A test executable lies in <target>/<profile>/deps.
-    let test = std::env::current_exe()?;
-    let profile = test.parent().and_then(Path::parent).context("the test lies in no target folder")?;
+    // A test executable lies in <target>/<profile>/deps, any other beside `obey`.
+    let own = std::env::current_exe()?;
+    let folder = own.parent().context("the program lies in no folder")?;
+    let profile = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
     let binary = profile.join("obey");
     if !binary.exists() {
         build_obey(profile)?;

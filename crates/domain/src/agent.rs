@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::ErrorCode;
 use crate::event::{AgentCommand, Attachment, ClientTool, Level, Todo};
 use crate::id::CallId;
 use crate::permission::{Decision, Mode};
@@ -100,8 +101,10 @@ pub enum AgentEvent {
         raw: String,
         length: Option<u64>,
     },
-    /// It cannot go on; the session fails with this text.
+    /// It cannot go on; the session fails with this text, and with this code where the adapter knows a better one
+    /// than "could not be started" or "crashed".
     Broken {
+        code: Option<ErrorCode>,
         message: String,
     },
 }

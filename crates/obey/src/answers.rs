@@ -8,6 +8,15 @@ use wire::obey::v1 as pb;
 use crate::client::Client;
 use crate::failure::Result;
 
+/// A request and who answers it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct To<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) request: &'a str,
+    /// For the record; empty: the daemon names the connection.
+    pub(crate) by: &'a str,
+}
+
 /// A decision on a permission request.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
@@ -25,12 +34,7 @@ impl Verdict {
 }
 
 /// Decides on a permission request.
-pub(crate) async fn decide(
-    client: &Client,
-    session: &str,
-    request: &str,
-    verdict: Verdict,
-) -> Result<pb::AnswerResponse> {
+pub(crate) async fn decide(client: &Client, to: To<'_>, verdict: Verdict) -> Result<pb::AnswerResponse> {
     let decision = match verdict.decision {
         Decision::AllowOnce => pb::Decision::AllowOnce,
         Decision::AllowSession => pb::Decision::AllowSession,
@@ -38,12 +42,12 @@ pub(crate) async fn decide(
         Decision::DenyAndStop => pb::Decision::DenyAndStop,
     };
     let answer = pb::AnswerPermissionRequest {
-        session_id: session.to_owned(),
-        request_id: request.to_owned(),
+        session_id: to.session.to_owned(),
+        request_id: to.request.to_owned(),
         decision: decision.into(),
         message: verdict.message,
         updated_input_json: verdict.input,
-        answered_by: String::new(),
+        answered_by: to.by.to_owned(),
     };
     Ok(client.requests().answer_permission(answer).await?.into_inner())
 }
@@ -51,15 +55,14 @@ pub(crate) async fn decide(
 /// Answers the questions of a request.
 pub(crate) async fn answer(
     client: &Client,
-    session: &str,
-    request: &str,
+    to: To<'_>,
     answers: BTreeMap<String, String>,
 ) -> Result<pb::AnswerResponse> {
     let answer = pb::AnswerQuestionRequest {
-        session_id: session.to_owned(),
-        request_id: request.to_owned(),
+        session_id: to.session.to_owned(),
+        request_id: to.request.to_owned(),
         answers: answers.into_iter().collect(),
-        answered_by: String::new(),
+        answered_by: to.by.to_owned(),
     };
     Ok(client.requests().answer_question(answer).await?.into_inner())
 }

@@ -12,7 +12,10 @@ use crate::console::Console;
 use crate::daemon;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::input::{Ears, Interrupts};
+use crate::output::Output;
 use crate::serve;
+use crate::vars::Vars;
 
 /// Runs the command line and returns the exit code.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
@@ -21,10 +24,11 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
         Ok(cli) => cli,
         Err(error) => return explain(&error, words.iter().any(|word| word == "--json")),
     };
-    let mut console = Console::of_process(cli.global);
+    let (interrupts, ears) = Interrupts::of_process();
+    let mut console = Console::of_process(cli.global, interrupts);
     let done = match cli.command {
         Command::Serve(args) if !args.detach => become_daemon(&console, &args),
-        command => run_command(&mut console, command),
+        command => run_command(&mut console, command, ears),
     };
     finish(&mut console, done)
 }
@@ -41,13 +45,14 @@ fn finish(console: &mut Console, done: Result<Exit>) -> i32 {
     }
 }
 
-fn run_command(console: &mut Console, command: Command) -> Result<Exit> {
+fn run_command(console: &mut Console, command: Command, ears: Ears) -> Result<Exit> {
     // One worker beside this thread: it hears Ctrl-C even while output is stuck in a pipe.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    runtime.spawn(ears.hear());
     let done = runtime.block_on(commands::run(console, command));
     // A thread may still wait for standard input; it ends with the process.
     runtime.shutdown_background();
@@ -77,7 +82,7 @@ fn explain(error: &clap::Error, json: bool) -> i32 {
         let message = error.render().to_string();
         let message = message.trim().trim_start_matches("error: ");
         let global = crate::args::Global { json: true, ..Default::default() };
-        Console::of_process(global).out.failure(&Failure::usage(message));
+        Output::of_process(&global, &Vars::of_process()).failure(&Failure::usage(message));
         return Exit::USAGE.0;
     }
     // A closed stream leaves nobody to tell.

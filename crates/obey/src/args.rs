@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Look for what is broken and say how to repair it
     Doctor,
+    /// Remove what the retention settings no longer keep (also done at every start)
+    Gc,
     /// Print a completion script
     Completions(CompletionsArgs),
     /// Print the version of the command and of the daemon

@@ -11,6 +11,9 @@ use wire::obey::v1 as pb;
 use crate::format;
 use crate::render;
 
+/// Longest summary of a request; people stop reading before that.
+const SUMMARY_MAX_CHARS: usize = 400;
+
 /// A request that waits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Open {
@@ -163,7 +166,7 @@ impl Asking {
         match &open.what {
             What::Permission { .. } => {
                 let prompt = "  [y] once  [a] whole session  [n] deny  [s] deny and stop  [?] show input > ";
-                Some((vec![format!("? {}", open.summary())], prompt.to_owned()))
+                Some((vec![format!("? {}", brief(&open.summary()))], prompt.to_owned()))
             }
             What::Questions(questions) => {
                 let question = questions.get(self.answers.len())?;
@@ -228,6 +231,15 @@ fn permission_reply(open: &Open, input: &Value, line: &str) -> Reply {
         return Reply::Show(vec!["  to allow it, type y or a alone".to_owned()]);
     }
     Reply::Decide { request: open.id.clone(), decision, message: rest.trim().to_owned() }
+}
+
+/// Puts text on one line, so that no part of a command can look like a prompt of ours, and says where it was cut.
+fn brief(text: &str) -> String {
+    let line = format::one_line(text);
+    match line.char_indices().nth(SUMMARY_MAX_CHARS) {
+        Some((at, _)) => format!("{}… (type ? to see all of it)", &line[..at]),
+        None => line,
+    }
 }
 
 /// Returns what the daemon knows a question by.

@@ -25,6 +25,8 @@ pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     /// Flags for `serve` beside the socket.
     pub(crate) flags: Vec<OsString>,
+    /// Variables that differ from ours: paths made absolute, because the daemon leaves our folder.
+    pub(crate) variables: Vec<(&'static str, PathBuf)>,
     pub(crate) socket: PathBuf,
     pub(crate) paths: Paths,
 }
@@ -52,6 +54,7 @@ pub(crate) async fn start(launch: &Launch) -> Result<Started> {
         .args(["serve", "--background", "--socket"])
         .arg(&launch.socket)
         .args(&launch.flags)
+        .envs(launch.variables.iter().map(|(name, path)| (name, path)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)

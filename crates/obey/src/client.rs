@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
+use wire::obey::v1::daemon_service_client::DaemonServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
 use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
@@ -55,6 +56,7 @@ impl Client {
         turns: TurnServiceClient;
         requests: RequestServiceClient;
         campaigns: CampaignServiceClient;
+        upkeep: DaemonServiceClient;
     }
 }
 
@@ -67,6 +69,11 @@ pub(crate) async fn probe(socket: &Path) -> Result<bool> {
         }
         Err(error) => Err(unreachable_daemon(socket, &error.to_string())),
     }
+}
+
+/// Returns the process that listens on a socket.
+pub(crate) async fn listener(socket: &Path) -> Option<i32> {
+    connect(socket).await.ok()?.peer_cred().ok()?.pid()
 }
 
 /// Makes the error for a daemon that cannot be reached.

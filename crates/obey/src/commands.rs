@@ -26,6 +26,7 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Exec(args) => exec::run(console, args).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,
+        Command::Gc => daemon::collect_garbage(console).await,
         Command::Completions(args) => completions(console, args.shell),
         Command::Version => daemon::version(console).await,
     }

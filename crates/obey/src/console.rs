@@ -40,12 +40,12 @@ pub(crate) enum Autostart {
 
 impl Console {
     /// Takes everything from this process.
-    pub(crate) fn of_process(global: Global) -> Self {
+    pub(crate) fn of_process(global: Global, interrupts: Interrupts) -> Self {
         let vars = Vars::of_process();
         Self {
             out: Output::of_process(&global, &vars),
             input: Input::of_process(),
-            interrupts: Interrupts::of_process(),
+            interrupts,
             paths: Paths::of(&vars, paths::uid()),
             // A folder that was removed belongs to no campaign; the root is as good as any.
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
@@ -101,14 +101,25 @@ impl Console {
         Launch {
             program: self.program.clone(),
             flags: Vec::new(),
+            variables: self.absolute_variables(),
             socket: socket.to_owned(),
             paths: self.paths.clone(),
         }
     }
 
+    fn absolute_variables(&self) -> Vec<(&'static str, PathBuf)> {
+        let set = |name: &'static str| self.vars.get(name).map(|path| (name, self.folder.join(path)));
+        ["OBEY_CONFIG", "OBEY_DATA_DIR"].into_iter().filter_map(set).collect()
+    }
+
     /// Returns whether somebody can be asked something while a command runs.
     pub(crate) fn can_ask(&self) -> bool {
         self.input.is_terminal() && self.out.err_is_terminal() && !self.out.json
+    }
+
+    /// Returns who answers requests from here, for the record.
+    pub(crate) fn person(&self) -> String {
+        self.vars.get("USER").map_or_else(|| "cli".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
     /// Reads standard input as a message.

@@ -4,7 +4,7 @@
 use domain::{Decision, EventKind};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::answers::{self, Verdict};
+use crate::answers::{self, To, Verdict};
 use crate::asking::{Asking, Open, Reply};
 use crate::client::Client;
 use crate::console::Console;
@@ -126,9 +126,8 @@ impl<'a> Conversation<'a> {
         Ok(self.client.turns().cancel_turn(request).await?.into_inner().cancelled)
     }
 
-    /// Says something to the person, ending running text first.
+    /// Says something to the person. The agent's words in a pipe are not interrupted by it.
     pub(crate) fn note(&mut self, style: Style, text: &str) -> Result<()> {
-        self.view.close(&mut self.console.out)?;
         self.console.out.note(style, text)
     }
 
@@ -184,11 +183,13 @@ impl<'a> Conversation<'a> {
             }
             Reply::Decide { request, decision, message } => {
                 let verdict = Verdict { message, ..Verdict::of(decision) };
-                let sent = answers::decide(&self.client, &self.session, &request, verdict).await;
+                let to = To { session: &self.session, request: &request, by: &self.console.person() };
+                let sent = answers::decide(&self.client, to, verdict).await;
                 self.answered(&request, sent)?;
             }
             Reply::Answer { request, answers } => {
-                let sent = answers::answer(&self.client, &self.session, &request, answers).await;
+                let to = To { session: &self.session, request: &request, by: &self.console.person() };
+                let sent = answers::answer(&self.client, to, answers).await;
                 self.answered(&request, sent)?;
             }
         }
@@ -216,10 +217,7 @@ impl<'a> Conversation<'a> {
                 Ok(())
             }
             Requests::Tell => {
-                self.note(Style::Warn, &format!("? {}", open.summary()))?;
-                for command in open.commands(&session) {
-                    self.note(Style::Warn, &format!("  answer with: {command}"))?;
-                }
+                self.tell(&open)?;
                 self.asking.add(open);
                 Ok(())
             }
@@ -233,10 +231,23 @@ impl<'a> Conversation<'a> {
                     self.note(Style::Dim, &format!("    {command}"))?;
                 }
                 let allowed = Verdict::of(Decision::AllowOnce);
-                answers::decide(&self.client, &session, &open.id, allowed).await?;
+                let to = To { session: &session, request: &open.id, by: "obey demo" };
+                answers::decide(&self.client, to, allowed).await?;
                 Ok(())
             }
         }
+    }
+
+    /// Tells how a request can be answered. Also where only results are wanted: without an answer there will be none.
+    fn tell(&mut self, open: &Open) -> Result<()> {
+        if self.console.out.json {
+            return Ok(());
+        }
+        self.console.out.say(Style::Warn, &format!("? {}", crate::format::one_line(&open.summary())))?;
+        for command in open.commands(&self.session) {
+            self.console.out.say(Style::Warn, &format!("  answer with: {command}"))?;
+        }
+        Ok(())
     }
 
     fn request_settled(&mut self, id: &str, outcome: &str, by: &str) -> Result<()> {

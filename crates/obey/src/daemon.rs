@@ -3,15 +3,17 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use domain::Error;
+use domain::{Error, SessionId};
 use runtime::retention::Retention;
 use runtime::store::Store;
 use runtime::supervisor::Options;
 use runtime::{Supervisor, clock};
 use surfaces::obey::{About, Shutdown};
+use surfaces::peer::{Access, Agents, Token};
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::mpsc;
 
@@ -33,7 +35,6 @@ pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
 
 async fn run(options: ServeOptions) -> Result<(), Error> {
     let home = Home::open(&options)?;
-    let bound = bind(&options, &home)?;
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     let supervisor = Supervisor::new(Options {
         store: store.clone(),
@@ -48,9 +49,13 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
     })
     .await?;
+    let bound = bind(&options, &home, supervisor.clone())?;
     let (shutdown, mut asked) = mpsc::channel(1);
-    let routes =
-        surfaces::obey::routes(surfaces::Routes::default(), supervisor.clone(), about(&options, shutdown));
+    let routes = surfaces::obey::routes(
+        surfaces::Routes::default(),
+        supervisor.clone(),
+        about(&options, home.retention, shutdown),
+    );
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode());
     let found = supervisor.recover().await?;
     announce(options, &bound, found)?;
@@ -112,18 +117,34 @@ fn make_private(folder: &Path) -> Result<(), Error> {
     })
 }
 
-fn bind(options: &ServeOptions, home: &Home) -> Result<Bound, Error> {
+fn bind(options: &ServeOptions, home: &Home, supervisor: Supervisor) -> Result<Bound, Error> {
     let mut listens = vec![Listen::Unix(options.socket.clone())];
     listens.extend(options.listen.iter().map(|address| Listen::Tcp(*address)));
-    Server::bind(&listens, &home.socket_lock, surfaces::peer::Access::default())
+    let token = options.socket.parent().map(Token::create_or_load).transpose()?;
+    let access = Access { token, agents: Arc::new(AgentProcesses(supervisor)) };
+    Server::bind(&listens, &home.socket_lock, access)
 }
 
-fn about(options: &ServeOptions, shutdown: mpsc::Sender<Shutdown>) -> About {
+/// Tells callers that are agents from those that are users.
+struct AgentProcesses(Supervisor);
+
+impl Agents for AgentProcesses {
+    fn session_of(&self, pid: i32) -> Option<SessionId> {
+        self.0.session_of_process(u32::try_from(pid).ok()?)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.active_count() == 0
+    }
+}
+
+fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Shutdown>) -> About {
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: clock::now(),
         execute_allow: options.config.execute.allow.clone(),
         execute_timeout: Duration::from_secs(options.config.execute.timeout_secs),
+        retention,
         shutdown,
         socket: options.socket.clone(),
     }

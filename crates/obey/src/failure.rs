@@ -227,8 +227,8 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         }
         ErrorCode::SessionNotFound => "list them: obey session list --all",
         ErrorCode::WrongState => {
-            "look at it: obey session info ID; wait for it, cancel the turn (obey session cancel ID) or add to \
-             the turn with send --steer"
+            "look at it: obey session info ID; busy: wait for it (obey session wait ID), cancel its turn or add to it \
+             (send --steer); ended: obey session restart ID"
         }
         ErrorCode::BudgetExceeded => "create a session with a higher --max-tokens",
         ErrorCode::SessionTimeout => "start it again: obey session restart ID",

@@ -70,7 +70,6 @@ impl Follower {
     async fn run(mut self) {
         let mut lost_since: Option<Instant> = None;
         loop {
-            let before = self.after;
             let pause = match self.read(&mut lost_since).await {
                 Ok(pause) => pause,
                 Err(failure) if failure.is_connection_lost() => Pause::Lost(failure),
@@ -80,11 +79,14 @@ impl Follower {
                 }
             };
             let Pause::Lost(failure) = pause else { return };
-            if lost_since.is_none() || self.after > before {
-                lost_since = Some(Instant::now());
-                self.send(FeedItem::Lost).await;
-            }
-            if lost_since.is_some_and(|since| since.elapsed() > limits::RECONNECT_WAIT) {
+            let since = match lost_since {
+                Some(since) => since,
+                None => {
+                    self.send(FeedItem::Lost).await;
+                    *lost_since.insert(Instant::now())
+                }
+            };
+            if since.elapsed() > limits::RECONNECT_WAIT {
                 self.send(FeedItem::Failed(failure)).await;
                 return;
             }
@@ -101,10 +103,19 @@ impl Follower {
             limit: 0,
         };
         let mut stream = self.client.events().read_events(request).await?.into_inner();
-        if lost_since.take().is_some() && !self.send(FeedItem::Back).await {
-            return Ok(Pause::Over);
-        }
-        while let Some(event) = stream.message().await? {
+        let settled = tokio::time::sleep(limits::RECONNECT_SETTLED);
+        tokio::pin!(settled);
+        loop {
+            let event = tokio::select! {
+                event = stream.message() => event?,
+                // A daemon that is going down still accepts; only a stream that stays or brings something is back.
+                () = &mut settled, if lost_since.is_some() => {
+                    self.back(lost_since).await;
+                    continue;
+                }
+            };
+            let Some(event) = event else { break };
+            self.back(lost_since).await;
             self.after = event.seq;
             if !self.send(FeedItem::Event(Box::new(LogEvent::read(event)))).await {
                 return Ok(Pause::Over);
@@ -117,6 +128,12 @@ impl Follower {
             return Ok(Pause::Over);
         }
         Ok(Pause::Lost(Failure::from(tonic::Status::unavailable("the stream ended before the session did"))))
+    }
+
+    async fn back(&self, lost_since: &mut Option<Instant>) {
+        if lost_since.take().is_some() {
+            self.send(FeedItem::Back).await;
+        }
     }
 
     async fn send(&self, item: FeedItem) -> bool {

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 pub(crate) fn duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     match seconds {
+        0 if duration.as_micros() < 50 => "<0.1ms".to_owned(),
         0 if millis < 10 => format!("{:.1}ms", duration.as_secs_f64() * 1_000.0),
         0 => format!("{millis}ms"),
         1..10 => format!("{:.1}s", duration.as_secs_f64()),
@@ -122,6 +123,7 @@ mod tests {
     #[test]
     fn durations_have_two_units_at_most() {
         for (millis, text) in [
+            (0, "<0.1ms"),
             (2, "2.0ms"),
             (250, "250ms"),
             (1_500, "1.5s"),

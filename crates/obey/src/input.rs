@@ -2,6 +2,8 @@
 //! without losing anything. Tests feed both from channels.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
 
@@ -57,46 +59,55 @@ fn read_lines() -> mpsc::Receiver<String> {
     rx
 }
 
-/// Presses of Ctrl-C. Until the first one is awaited, Ctrl-C ends the process as usual.
+/// Presses of Ctrl-C. Until a command takes them over, the first one ends the process.
 pub(crate) struct Interrupts {
-    presses: Option<mpsc::Receiver<()>>,
+    presses: mpsc::Receiver<()>,
+    taken: Arc<AtomicBool>,
 }
 
 impl Interrupts {
-    pub(crate) fn of_process() -> Self {
-        Self { presses: None }
+    /// Prepares for the presses of this process; they are heard once `hear` runs.
+    pub(crate) fn of_process() -> (Self, Ears) {
+        // One press may wait to be seen.
+        let (tx, presses) = mpsc::channel(1);
+        let taken = Arc::new(AtomicBool::new(false));
+        (Self { presses, taken: Arc::clone(&taken) }, Ears { tx, taken })
     }
 
     #[cfg(test)]
     pub(crate) fn of_presses(presses: mpsc::Receiver<()>) -> Self {
-        Self { presses: Some(presses) }
+        Self { presses, taken: Arc::default() }
     }
 
     /// Takes Ctrl-C over from now on.
     pub(crate) fn listen(&mut self) {
-        self.presses.get_or_insert_with(listen);
+        self.taken.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the next press.
     pub(crate) async fn next(&mut self) {
-        let presses = self.presses.get_or_insert_with(listen);
-        if presses.recv().await.is_none() {
+        if self.presses.recv().await.is_none() {
             // Signals cannot be received here; then nobody ever presses.
             std::future::pending::<()>().await;
         }
     }
 }
 
-fn listen() -> mpsc::Receiver<()> {
-    let (tx, rx) = mpsc::channel(1);
-    tokio::spawn(async move {
+/// What hears the presses.
+pub(crate) struct Ears {
+    tx: mpsc::Sender<()>,
+    taken: Arc<AtomicBool>,
+}
+
+impl Ears {
+    /// Passes presses on for as long as the process lives.
+    pub(crate) async fn hear(self) {
         while tokio::signal::ctrl_c().await.is_ok() {
             // A full channel means that a press waits unseen, as when output is stuck in a pipe. The next one ends
             // the process all the same.
-            if tx.try_send(()).is_err() {
+            if !self.taken.load(Ordering::Relaxed) || self.tx.try_send(()).is_err() {
                 std::process::exit(Exit::INTERRUPTED.0);
             }
         }
-    });
-    rx
+    }
 }

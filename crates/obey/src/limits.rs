@@ -21,6 +21,9 @@ pub(crate) const RECONNECT_WAIT: Duration = Duration::from_secs(30);
 /// Pause before each further attempt to reconnect; a restart takes a fraction of a second.
 pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 
+/// A stream that stays open this long counts as connected again.
+pub(crate) const RECONNECT_SETTLED: Duration = Duration::from_millis(500);
+
 /// Largest message taken from the daemon. Prompts may have 8 MiB and come back as events, escaped.
 pub(crate) const MESSAGE_MAX_BYTES: usize = 64 * 1024 * 1024;
 

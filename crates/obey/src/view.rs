@@ -244,7 +244,10 @@ impl View {
     }
 
     fn note_row(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
-        self.close(out)?;
+        // Words in a pipe go on behind a note; thoughts share its stream.
+        if self.open == Open::Thinking {
+            self.close(out)?;
+        }
         let row = render::row(event);
         out.note(
             row.style,

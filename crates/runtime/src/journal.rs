@@ -22,8 +22,23 @@ pub struct Journal {
     shared: Arc<Shared>,
 }
 
+/// How much of a session's journal is kept in memory and handed out at once.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    tail_events: usize,
+    tail_bytes: usize,
+    batch: usize,
+}
+
+const BOUNDS: Bounds = Bounds {
+    tail_events: limits::TAIL_EVENTS_MAX,
+    tail_bytes: limits::TAIL_BYTES_MAX,
+    batch: limits::READ_BATCH_MAX,
+};
+
 struct Shared {
     store: Store,
+    bounds: Bounds,
     streams: Mutex<HashMap<SessionId, Weak<Stream>>>,
     statuses: broadcast::Sender<Arc<Event>>,
 }
@@ -31,8 +46,13 @@ struct Shared {
 impl Journal {
     /// Returns the journals kept in a store.
     pub fn new(store: Store) -> Self {
+        Self::with_bounds(store, BOUNDS)
+    }
+
+    /// Tests use small bounds, so that few events reach them.
+    fn with_bounds(store: Store, bounds: Bounds) -> Self {
         let (statuses, _) = broadcast::channel(limits::WATCH_LAG_MAX);
-        Self { shared: Arc::new(Shared { store, streams: Mutex::new(HashMap::new()), statuses }) }
+        Self { shared: Arc::new(Shared { store, bounds, streams: Mutex::new(HashMap::new()), statuses }) }
     }
 
     /// Returns the one stream of a session, shared by its actor and all its readers. `last_seq` is what the store
@@ -49,7 +69,8 @@ impl Journal {
         let stream = Arc::new(Stream {
             session: session.clone(),
             key,
-            tail: Tail::new(last_seq),
+            tail: Tail::new(last_seq, self.shared.bounds),
+            batch: self.shared.bounds.batch,
             store: self.shared.store.clone(),
             statuses: self.shared.statuses.clone(),
         });
@@ -68,6 +89,7 @@ pub struct Stream {
     session: SessionId,
     key: i64,
     tail: Tail,
+    batch: usize,
     store: Store,
     statuses: broadcast::Sender<Arc<Event>>,
 }
@@ -132,7 +154,7 @@ impl Cursor {
         if self.seq >= last {
             return Ok(Vec::new());
         }
-        let events = match self.stream.tail.after(self.seq, limits::READ_BATCH_MAX) {
+        let events = match self.stream.tail.after(self.seq, self.stream.batch) {
             Some(events) => events,
             None => self.read_store().await?,
         };
@@ -160,11 +182,10 @@ impl Cursor {
 
     async fn read_store(&self) -> Result<Vec<Arc<Event>>, Error> {
         let (key, session, after) = (self.stream.key, self.stream.session.clone(), self.seq);
+        let most = self.stream.batch;
         self.stream
             .store
-            .read(move |connection| {
-                sessions::events_after(connection, key, &session, after, limits::READ_BATCH_MAX)
-            })
+            .read(move |connection| sessions::events_after(connection, key, &session, after, most))
             .await
     }
 }

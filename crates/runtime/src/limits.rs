@@ -34,6 +34,10 @@ pub const STORE_RETRY_WAIT: Duration = Duration::from_millis(250);
 /// Idle read-only connections that are kept.
 pub const READERS_MAX: usize = 4;
 
+/// An unfinished line of at most this size is stored with the place of its end without a thought. Longer ones are read
+/// again instead: storing one costs three times its size in memory.
+pub const CARRY_CHEAP_BYTES: usize = 256 * 1024;
+
 /// Status changes a slow watcher of all sessions may lag behind before it is told to come back.
 pub const WATCH_LAG_MAX: usize = 4_096;
 

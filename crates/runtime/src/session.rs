@@ -14,6 +14,9 @@ mod plan;
 mod run;
 mod timers;
 
+#[cfg(test)]
+mod tests;
+
 pub use handle::{Applied, SessionHandle, Snapshot};
 
 pub(crate) use actor::{Actor, Beginning};

@@ -19,6 +19,7 @@ use crate::campaign::Campaigns;
 use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
 use crate::limits;
+use crate::process::scan;
 use crate::provider::Providers;
 use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
@@ -105,8 +106,17 @@ impl Supervisor {
         if let Some(handle) = self.actor(id) {
             return Ok(handle);
         }
-        let row = self.row(id).await?;
-        Ok(self.enliven(row, Beginning::Idle))
+        Ok(self.awaken(self.row(id).await?))
+    }
+
+    /// Serves a session that nobody serves. One that should have an agent lost its actor to a breakdown.
+    fn awaken(&self, row: SessionRow) -> SessionHandle {
+        let beginning = if row.state.status.has_agent() {
+            Beginning::Broken("an internal error broke the session; see the daemon's log".to_owned())
+        } else {
+            Beginning::Idle
+        };
+        self.enliven(row, beginning)
     }
 
     /// Asks something of a session. An actor that leaves at this very moment is replaced.
@@ -224,7 +234,10 @@ impl Supervisor {
 
     /// Returns the session whose agent, or whose agent's holder, a process is.
     pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
-        self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone())
+        let known =
+            self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone());
+        // An agent may call before its shim is known here; the shim's own command line tells whom it holds.
+        known.or_else(|| scan::session_held_by(&self.inner.services.agents_dir, pid).map(SessionId::new))
     }
 
     /// Returns how many sessions have an agent.
@@ -282,9 +295,8 @@ impl Supervisor {
             && error.is_panic()
         {
             tracing::error!(session = %id, %error, "the session's actor broke down");
-            let message = "an internal error broke the session; see the daemon's log".to_owned();
             if let Ok(row) = self.row(&id).await {
-                self.enliven(row, Beginning::Broken(message));
+                self.awaken(row);
             }
         }
     }

@@ -37,3 +37,6 @@ pub const COMPACT_WAIT: std::time::Duration = std::time::Duration::from_secs(300
 
 /// How long the agent of a conversation stays without work before it is stopped; the next prompt brings it back.
 pub const IDLE_WAIT: std::time::Duration = std::time::Duration::from_secs(30 * 60);
+
+/// Parents told beside a list of sessions. They travel as headers, of which clients take about 16 KiB.
+pub const PARENTS_TOLD_MAX: usize = 128;

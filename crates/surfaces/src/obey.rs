@@ -10,6 +10,7 @@ mod requests;
 mod sessions;
 mod to_wire;
 mod turns;
+mod upkeep;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +18,11 @@ use std::time::Duration;
 
 use domain::Timestamp;
 use runtime::Supervisor;
+use runtime::retention::Retention;
 use tonic::service::Routes;
 use wire::obey::local::v1::local_daemon_service_server::LocalDaemonServiceServer;
 use wire::obey::v1::campaign_service_server::CampaignServiceServer;
+use wire::obey::v1::daemon_service_server::DaemonServiceServer;
 use wire::obey::v1::event_service_server::EventServiceServer;
 use wire::obey::v1::request_service_server::RequestServiceServer;
 use wire::obey::v1::turn_service_server::TurnServiceServer;
@@ -33,6 +36,7 @@ pub struct About {
     /// Programs `Execute` may run where a campaign has no list of its own.
     pub execute_allow: Vec<String>,
     pub execute_timeout: Duration,
+    pub retention: Retention,
     /// Told when a client asks the daemon to end; the value says whether sessions were stopped.
     pub shutdown: tokio::sync::mpsc::Sender<Shutdown>,
     pub socket: PathBuf,
@@ -58,5 +62,6 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
         .add_service(EventServiceServer::new(obey.clone()))
         .add_service(TurnServiceServer::new(obey.clone()).max_decoding_message_size(most))
         .add_service(RequestServiceServer::new(obey.clone()).max_decoding_message_size(most))
-        .add_service(CampaignServiceServer::new(obey))
+        .add_service(CampaignServiceServer::new(obey.clone()))
+        .add_service(DaemonServiceServer::new(obey))
 }

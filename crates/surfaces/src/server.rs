@@ -3,6 +3,7 @@
 
 mod accept;
 mod authority;
+mod body;
 mod connection;
 pub(crate) mod folder;
 pub mod limits;

@@ -1,65 +1,80 @@
-//! Things that break on purpose: the daemon dies while agents work. Agents must not notice, and clients must find
-//! everything that happened.
+//! Things that break on purpose: daemons, shims and agents are killed and stopped, disks fill up, clocks jump. Agents
+//! must not notice what does not concern them, and clients must find everything that happened. The long runs of the
+//! same (`make faults`) are made of `e2e::faults`.
+
+mod deaths;
+mod disk;
+mod fences;
+mod kills;
+mod output;
+mod waiting;
+
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use e2e::deadline::poll;
+use e2e::faults::crew;
+use e2e::faults::random::Random;
 use e2e::processes;
-use serde_json::json;
-use wire::obey::local::v1::{ActivityType, SessionStatus};
+use wire::obey::v1::Event;
 
-use crate::stage::{Agent, Stage, contents, fields, scenarios, script, stage};
+use crate::stage::{Stage, fields};
 
-scenarios!(an_agent_outlives_the_daemon_and_loses_no_byte, a_request_survives_the_daemon);
+/// The seed of a test's random moments: the one asked for, or any. Printed, so that a failure can be repeated.
+fn seed() -> u64 {
+    let asked = std::env::var("OBEY_FAULTS_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = asked.unwrap_or_else(Random::any_seed);
+    println!("OBEY_FAULTS_SEED={seed}");
+    seed
+}
 
-/// Ends the daemon as a crash would, starts it again, and connects anew.
-async fn crash(stage: &mut Stage) -> Result<()> {
-    stage.daemon.kill9().await?;
+/// Starts the daemon again and connects anew.
+async fn revive(stage: &mut Stage) -> Result<()> {
     stage.daemon.restart().await?;
     stage.clients = stage.daemon.clients().await?;
     Ok(())
 }
 
-async fn an_agent_outlives_the_daemon_and_loses_no_byte(agent: Agent) -> Result<()> {
-    let mut stage = stage!(agent);
-    let id = stage.create().await?;
-    let gate = stage.world.path("gate");
-    let steps = json!([[{"text": "before the crash, "}, {"wait_file": gate}, {"text": "after the crash 🐎", "chunks": 9}]]);
-    let turn = stage.send(&id, &script(agent, "crash", &steps)).await?;
-    stage.wait_for_text(&id, "before the crash").await?;
-    let pid = stage.info(&id).await?.pid;
+/// Ends the daemon as a crash would, starts it again, and connects anew.
+async fn crash(stage: &mut Stage) -> Result<()> {
     stage.daemon.kill9().await?;
-    drop(turn);
-    assert!(processes::alive(pid), "the agent died with the daemon");
-    // The agent goes on while nobody listens.
-    stage.world.touch("gate")?;
-    stage.daemon.restart().await?;
-    stage.clients = stage.daemon.clients().await?;
-    let ended = stage.wait_for(&id, "turn_ended", |_| true).await?;
-    assert_eq!(ended["reason"], "completed", "{ended}");
-    let journal = stage.journal(&id).await?;
-    let numbers: Vec<u64> = journal.iter().map(|event| event.seq).collect();
-    assert_eq!(numbers, (1..=journal.len() as u64).collect::<Vec<_>>());
-    let deltas = journal.iter().filter(|event| event.r#type == "text_delta");
-    let text: String = deltas.filter_map(|event| Some(fields(event)["text"].as_str()?.to_owned())).collect();
-    assert_eq!(text, "before the crash, after the crash 🐎");
-    let info = stage.info(&id).await?;
-    assert_eq!((info.status(), info.pid), (SessionStatus::Running, pid));
-    let next = stage.turn(&id, &script(agent, "next", &json!([{"text": "all is well"}]))).await?;
-    assert_eq!(contents(&next, ActivityType::Completion), "all is well");
-    stage.close().await
+    revive(stage).await
 }
 
-async fn a_request_survives_the_daemon(agent: Agent) -> Result<()> {
-    let mut stage = stage!(agent);
-    let id = stage.create().await?;
-    let step = json!({"tool": "Bash", "input": {"command": "touch made"}, "ask": true, "result": "ok"});
-    let turn = stage.send(&id, &script(agent, "ask", &json!([step, {"text": "made it"}]))).await?;
-    let request = stage.wait_for_request(&id).await?;
-    crash(&mut stage).await?;
-    drop(turn);
-    let waiting = stage.requests(&id, false).await?;
-    assert_eq!(waiting.iter().map(|waiting| &waiting.id).collect::<Vec<_>>(), [&request.id]);
-    stage.cli().ok(&["session", "approve", &id]).await?;
-    stage.wait_for(&id, "turn_ended", |_| true).await?;
-    stage.wait_for_text(&id, "made it").await.context("the turn must go on")?;
-    stage.close().await
+/// Where the folders of running agents are.
+fn agents_dir(stage: &Stage) -> PathBuf {
+    stage.world.path("data/obey/agents")
+}
+
+/// The process that holds a session's agent.
+fn shim_of(stage: &Stage, id: &str) -> Result<i32> {
+    crew::shim_pid(&agents_dir(stage), id).with_context(|| format!("nobody holds {id}"))
+}
+
+/// Waits until nothing at all is left of a process, not even an unreaped status.
+async fn gone(pid: i32) -> Result<()> {
+    poll(&format!("the end of {pid}"), || {
+        (!std::fs::exists(format!("/proc/{pid}")).unwrap_or(true)).then_some(())
+    })
+    .await
+    .with_context(|| format!("alive: {}", processes::alive(pid)))
+}
+
+/// Waits until no agent has a folder.
+async fn no_folder_left(stage: &Stage) -> Result<()> {
+    let dir = agents_dir(stage);
+    let none = poll("the end of every agent's folder", || crew::folders(&dir).is_empty().then_some(())).await;
+    none.with_context(|| format!("left: {:?}", crew::folders(&dir)))
+}
+
+/// What the agent said, joined.
+fn said(journal: &[Event]) -> String {
+    let deltas = journal.iter().filter(|event| event.r#type == "text_delta");
+    deltas.filter_map(|event| Some(fields(event)["text"].as_str()?.to_owned())).collect()
+}
+
+/// Asserts that a journal is numbered from 1 without gaps.
+fn assert_numbered(journal: &[Event]) {
+    let numbers: Vec<u64> = journal.iter().map(|event| event.seq).collect();
+    assert_eq!(numbers, (1..=journal.len() as u64).collect::<Vec<_>>());
 }

@@ -1,8 +1,11 @@
 //! The end-to-end tests, one binary. Each module is one subject; `real_…` modules run real agents.
 
+#![allow(clippy::print_stdout, reason = "tests say what they skip and which seed they use")]
+
 mod betcode;
 mod claude_driver;
 mod faults;
+mod local;
 mod python_client;
 mod real_claude_direct;
 mod sessions;

@@ -327,18 +327,20 @@ impl Step<'_> {
     }
 
     /// The agent cannot go on. A stop that is under way remains what it was and gets there faster.
-    pub(super) fn agent_broke(&mut self, message: String) {
+    pub(super) fn agent_broke(&mut self, code: Option<ErrorCode>, message: String) {
         match self.state().status {
-            Status::Starting => self.end_by_force(Error::new(ErrorCode::CreateFailed, message)),
+            Status::Starting => {
+                self.end_by_force(Error::new(code.unwrap_or(ErrorCode::CreateFailed), message));
+            }
             Status::Stopping => {
                 if let Some(stopping) = &mut self.machine.stopping {
                     stopping.asked = true;
                 }
-                self.record(EventKind::Notice { level: Level::Warning, code: None, message });
+                self.record(EventKind::Notice { level: Level::Warning, code, message });
                 self.effects.push(Effect::Terminate(StopStep::Kill));
             }
             Status::Running | Status::Working => {
-                self.end_by_force(Error::new(ErrorCode::ProviderCrashed, message));
+                self.end_by_force(Error::new(code.unwrap_or(ErrorCode::ProviderCrashed), message));
             }
             Status::Created | Status::Stopped | Status::Failed => {}
         }

@@ -174,7 +174,7 @@ impl Step<'_> {
                 self.record(EventKind::UsageReported { usage, context_tokens, context_window });
                 self.check_budget();
             }
-            AgentEvent::Broken { message } => self.agent_broke(message),
+            AgentEvent::Broken { code, message } => self.agent_broke(code, message),
             AgentEvent::ToolStarted { .. } | AgentEvent::ToolFinished { .. } => self.agent_called(event),
             AgentEvent::Mode(mode) => {
                 // Autonomy is ours to decide: an agent neither takes it nor, by naming its own mode, gives it up.

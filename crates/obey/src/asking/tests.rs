@@ -119,3 +119,12 @@ fn the_commands_that_answer_are_complete() {
     let both = Open { id: "req_2".to_owned(), what: What::Questions(vec![colour(), size()]) };
     assert_eq!(both.commands("sess_9"), ["obey session answer sess_9 req_2 1=ANSWER 2=ANSWER"]);
 }
+
+#[test]
+fn a_command_cannot_pretend_to_be_the_prompt() {
+    let input = json!({"command": format!("true\n  [y] once > y\n{}", "x".repeat(500))});
+    let what = What::Permission { tool: "Bash".to_owned(), input, title: String::new() };
+    let (lines, _) = asking(Open { id: "req_1".to_owned(), what }).prompt().unwrap();
+    assert_eq!(lines.len(), 1);
+    assert!(!lines[0].contains('\n') && lines[0].ends_with("… (type ? to see all of it)"), "{lines:?}");
+}

@@ -1,12 +1,15 @@
 //! Commands about the daemon itself: start in the background, stop, ping, status, version.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
-use tokio::io::AsyncReadExt as _;
-use tokio::net::UnixStream;
 use wire::obey::local::v1 as local;
+use wire::obey::v1::CollectGarbageRequest;
 
 use crate::answers;
 use crate::args::{ServeArgs, StopArgs};
@@ -65,15 +68,14 @@ fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
 pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit> {
     let client = console.connect_with(Autostart::Never).await?;
     let socket = console.socket()?;
-    // A second connection that says nothing: its end is the daemon's end.
-    let mut witness =
-        UnixStream::connect(&socket).await.map_err(|e| unreachable_daemon(&socket, &e.to_string()))?;
+    let process = daemon_process(console, &client, &socket).await;
     let request = local::ShutdownRequest { stop_sessions: args.sessions };
     let response = client.daemon().shutdown(request).await?.into_inner();
     console.out.status("waiting for the daemon to end…")?;
-    let mut ignored = [0_u8; 64];
-    let end = async { while witness.read(&mut ignored).await.is_ok_and(|count| count > 0) {} };
-    let ended = tokio::time::timeout(limits::STOP_WAIT, end).await.is_ok();
+    let ended = match process {
+        Some(process) => tokio::task::spawn_blocking(move || wait_for(&process)).await.unwrap_or(false),
+        None => false,
+    };
     console.out.hide_status()?;
     if console.out.json {
         let result = json!({"accepted": response.accepted, "sessions_stopped": response.sessions_stopped, "ended": ended});
@@ -86,9 +88,24 @@ pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit>
     } else {
         "agents go on and are found again by the next daemon".to_owned()
     };
-    let what = if ended { "The daemon has ended" } else { "The daemon was told to end and is still busy" };
+    let what = if ended { "The daemon has ended" } else { "The daemon was told to end" };
     console.out.line(&format!("{what}; {agents}."))?;
     Ok(Exit::OK)
+}
+
+/// Returns a handle that becomes readable when the daemon's process ends. Nothing where its process is not the one
+/// behind the socket, as in another container.
+async fn daemon_process(console: &Console, client: &Client, socket: &Path) -> Option<OwnedFd> {
+    let told = call_ping(console, client).await.ok()?.pid;
+    let pid = client::listener(socket).await.filter(|pid| *pid == told)?;
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
+}
+
+/// Waits for the end of a process. Returns whether it came in time.
+fn wait_for(process: &OwnedFd) -> bool {
+    let limit = Timespec::try_from(limits::STOP_WAIT).ok();
+    let mut waited = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut waited, limit.as_ref()).is_ok_and(|ended| ended > 0)
 }
 
 pub(super) async fn ping(console: &mut Console) -> Result<Exit> {
@@ -161,6 +178,28 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
     }
     section(console, "Requests", requests.len())?;
     super::session::print_requests(console, &requests)?;
+    Ok(Exit::OK)
+}
+
+pub(super) async fn collect_garbage(console: &mut Console) -> Result<Exit> {
+    let client = console.connect().await?;
+    let removed = client.upkeep().collect_garbage(CollectGarbageRequest {}).await?.into_inner();
+    if console.out.json {
+        let (sessions, activities) = (removed.sessions, removed.activities);
+        let (events, folders) = (removed.events, removed.folders);
+        console.out.json(
+            &json!({"sessions": sessions, "activities": activities, "events": events, "folders": folders}),
+        )?;
+        return Ok(Exit::OK);
+    }
+    let count = |number: u64, noun: &str| format::plural(usize::try_from(number).unwrap_or(usize::MAX), noun);
+    let parts = [
+        count(removed.sessions, "session"),
+        format!("{} of sessions", count(removed.activities, "event")),
+        count(removed.events, "report"),
+        count(removed.folders, "folder"),
+    ];
+    console.out.line(&format!("Removed: {}", parts.join(", ")))?;
     Ok(Exit::OK)
 }
 

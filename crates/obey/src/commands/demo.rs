@@ -30,7 +30,7 @@ const LOG_ROWS: usize = 8;
 pub(super) async fn run(console: &mut Console, args: &DemoArgs) -> Result<Exit> {
     let provider = choose_provider(console, args)?;
     let client = console.connect().await?;
-    let folder = make_folder()?;
+    let folder = make_folder(console)?;
     let campaign = register(&client, &folder).await?;
     step(console, &format!("Registered {} as the campaign {}.", folder.display(), campaign.name))?;
 
@@ -87,8 +87,9 @@ fn has_login(console: &Console) -> bool {
 }
 
 /// Makes the demo's folder, the same one every time: the session stays usable after the demo.
-fn make_folder() -> Result<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("obey-demo-{}", paths::uid()));
+fn make_folder(console: &Console) -> Result<PathBuf> {
+    let temp = console.vars.folder("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
+    let folder = temp.join(format!("obey-demo-{}", paths::uid()));
     paths::make_private(&folder)?;
     let readme = folder.join("README.md");
     std::fs::write(&readme, README)

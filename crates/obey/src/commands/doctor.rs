@@ -148,7 +148,8 @@ fn socket_file(socket: &Path, runs: bool) -> Finding {
             "use --socket with a path of your own",
         );
     }
-    if meta.permissions().mode() & 0o077 != 0 {
+    // Connecting needs the right to write.
+    if meta.permissions().mode() & 0o022 != 0 {
         let mode = meta.permissions().mode() & 0o777;
         return Finding::broken(
             CHECK,

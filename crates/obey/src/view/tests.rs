@@ -89,3 +89,13 @@ fn json_is_one_event_per_line() {
     assert_eq!(out, "{\"seq\":0,\"at\":\"\",\"type\":\"text_delta\",\"text\":\"x\"}\n");
     assert_eq!(err, "");
 }
+
+#[test]
+fn a_notice_does_not_break_words_in_a_pipe() {
+    let notice = ("notice", json!({"level": "warning", "message": "trying again"}));
+    let piece = |text: &str| ("text_delta", json!({"text": text}));
+    let (out, err) =
+        shown(&Global::default(), &[piece("one "), notice, piece("two"), ended("completed", "")]);
+    assert_eq!(out, "one two\n");
+    assert!(err.starts_with("notice: trying again\n"), "{err}");
+}

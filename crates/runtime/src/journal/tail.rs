@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::request::{Ask, PermissionAsk};
 use domain::{Event, EventKind};
 use tokio::sync::watch;
 
-use crate::limits;
+use super::Bounds;
 
 pub(super) struct Tail {
     kept: Mutex<Kept>,
+    bounds: Bounds,
     last_seq: watch::Sender<u64>,
 }
 
@@ -20,8 +22,8 @@ struct Kept {
 }
 
 impl Tail {
-    pub(super) fn new(last_seq: u64) -> Self {
-        Self { kept: Mutex::new(Kept::default()), last_seq: watch::Sender::new(last_seq) }
+    pub(super) fn new(last_seq: u64, bounds: Bounds) -> Self {
+        Self { kept: Mutex::new(Kept::default()), bounds, last_seq: watch::Sender::new(last_seq) }
     }
 
     pub(super) fn last_seq(&self) -> u64 {
@@ -41,7 +43,7 @@ impl Tail {
                 kept.bytes += weight(&event);
                 kept.events.push_back(event);
             }
-            kept.trim();
+            kept.trim(self.bounds);
         }
         self.last_seq.send_replace(last);
     }
@@ -59,8 +61,8 @@ impl Tail {
 }
 
 impl Kept {
-    fn trim(&mut self) {
-        while self.events.len() > limits::TAIL_EVENTS_MAX || self.bytes > limits::TAIL_BYTES_MAX {
+    fn trim(&mut self, bounds: Bounds) {
+        while self.events.len() > bounds.tail_events || self.bytes > bounds.tail_bytes {
             // The newest event stays, however large it is: a reader must not find an empty tail.
             if self.events.len() == 1 {
                 break;
@@ -81,9 +83,27 @@ fn weight(event: &Event) -> usize {
         EventKind::TurnStarted { prompt, attachments, .. } => {
             prompt.len() + attachments.iter().map(|attachment| attachment.content.len()).sum::<usize>()
         }
-        EventKind::TurnEnded { text, .. } => text.len(),
+        EventKind::TurnEnded { text, .. } | EventKind::MessageAdded { text, .. } => text.len(),
+        EventKind::ActivityReported { content, extra, .. } => {
+            content.len() + extra.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
+        }
+        EventKind::RequestOpened { ask, .. } => ask_weight(ask),
+        EventKind::RequestSettled { message, .. } => message.len(),
+        EventKind::ToolsRegistered { tools, .. } => tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.len() + json_weight(&tool.input_schema))
+            .sum::<usize>(),
+        EventKind::Compacted { summary, .. } => summary.len(),
+        EventKind::AgentLogged { line } => line.len(),
         EventKind::Unparsed { raw, .. } => raw.len(),
         _ => BARE,
+    }
+}
+
+fn ask_weight(ask: &Ask) -> usize {
+    match ask {
+        Ask::Permission(PermissionAsk { input, .. }) | Ask::ClientTool { input, .. } => json_weight(input),
+        Ask::Question { questions, .. } => questions.iter().map(|question| question.text.len() + 256).sum(),
     }
 }
 

@@ -1,1 +1,114 @@
-//! Any interleaving of appends, readers and slowness yields gapless, ordered, complete streams.
+//! Every reader sees exactly the log after where it began: in order, without gap or repeat, replayed or live.
+
+mod interleavings;
+mod live;
+mod tails;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Event, EventKind, SessionId, State, Timestamp};
+
+use super::{Bounds, Cursor, Journal, Stream};
+use crate::store::sessions::{self, SessionWrite, StoredEvent};
+use crate::store::{Durability, Store};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("not in time")
+}
+
+/// One session's journal as its actor uses it, and what it wrote.
+struct Log {
+    store: Store,
+    bounds: Bounds,
+    id: SessionId,
+    key: i64,
+    stream: Arc<Stream>,
+    written: Vec<Event>,
+}
+
+impl Log {
+    async fn new(store: &Store, bounds: Bounds, id: &str) -> Self {
+        let spec = crate::store::tests::spec(id);
+        let insert =
+            move |connection: &rusqlite::Connection| sessions::insert(connection, &spec, &State::default());
+        let key = soon(store.write(Durability::Soon, insert)).await.unwrap();
+        let id = SessionId::new(id);
+        let stream = Journal::with_bounds(store.clone(), bounds).stream(&id, key, 0);
+        Self { store: store.clone(), bounds, id, key, stream, written: Vec::new() }
+    }
+
+    /// Stores events of these sizes, then shows them.
+    async fn append(&mut self, sizes: &[usize]) {
+        let kinds = sizes.iter().map(|size| EventKind::TextDelta { text: "x".repeat(*size), parent: None });
+        self.append_kinds(kinds.collect()).await;
+    }
+
+    async fn append_kinds(&mut self, kinds: Vec<EventKind>) {
+        let mut events = Vec::new();
+        for kind in kinds {
+            let seq = self.written.len() as u64 + 1;
+            let event = Event { session: self.id.clone(), seq, at: Timestamp(seq as i64 * 10), kind };
+            self.written.push(event.clone());
+            events.push(Arc::new(event));
+        }
+        let stored = |event: &Arc<Event>| StoredEvent {
+            seq: event.seq,
+            at: event.at,
+            body: sessions::json(&event.kind),
+        };
+        let step = SessionWrite {
+            key: self.key,
+            events: events.iter().map(stored).collect(),
+            last_seq: self.written.len() as u64,
+            ..SessionWrite::default()
+        };
+        soon(self.store.write(Durability::Soon, move |connection| sessions::write(connection, &step)))
+            .await
+            .unwrap();
+        self.stream.publish(events);
+    }
+
+    /// Begins again with nothing in memory, as after a restart of the daemon.
+    fn restart(&mut self) {
+        let journal = Journal::with_bounds(self.store.clone(), self.bounds);
+        self.stream = journal.stream(&self.id, self.key, self.written.len() as u64);
+    }
+
+    /// Returns what a reader that began after `seq` must have seen by now.
+    fn after(&self, seq: u64) -> &[Event] {
+        let from = usize::try_from(seq).unwrap_or(usize::MAX).min(self.written.len());
+        &self.written[from..]
+    }
+}
+
+fn plain(events: Vec<Arc<Event>>) -> Vec<Event> {
+    events.iter().map(|event| (**event).clone()).collect()
+}
+
+/// Reads everything there is now.
+async fn drain(cursor: &mut Cursor) -> Vec<Event> {
+    let mut all = Vec::new();
+    loop {
+        let before = cursor.seq();
+        let events = soon(cursor.available()).await.unwrap();
+        if events.is_empty() {
+            return all;
+        }
+        // Without progress this would never end.
+        assert!(cursor.seq() > before, "a repeat after {before}");
+        all.extend(plain(events));
+    }
+}
+
+/// Whether a reader waits.
+async fn waits(cursor: &mut Cursor) -> bool {
+    tokio::select! {
+        biased;
+        _ = cursor.next() => false,
+        () = std::future::ready(()) => true,
+    }
+}

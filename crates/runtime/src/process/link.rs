@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use shim::Position;
 use shim::frame::{Refusal, Target, ToShim, Welcome};
 use shim::record::{Exit, Fault, Input, Meta, Stream};
 use shim::spool::{Batch, Reader, Step, read_meta, segment_name, segment_number};
+use shim::{Position, proc_table};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time;
@@ -150,6 +150,9 @@ impl Link {
                 Ok(Step::Corrupt { at, fault }) => return Next::Corrupt { at, fault },
                 // The shim says that whole records are here.
                 Ok(Step::Torn(fault)) if state.head > at => return Next::Corrupt { at, fault },
+                Ok(Step::Dry) if state.head > at => {
+                    return Next::Corrupt { at, fault: Fault::MissingSegment };
+                }
                 Ok(Step::Dry | Step::Torn(_)) if is_gone || self.exit.is_some() => {
                     return Next::Ended(self.end());
                 }
@@ -208,6 +211,16 @@ impl Link {
     /// The shim's process, if it lived when attached to.
     pub fn shim_pid(&self) -> Option<u32> {
         self.welcome.map(|welcome| welcome.shim_pid)
+    }
+
+    /// Kills the shim itself, and so its agent, where its lock says that it lives. Only for a shim that is of no use any
+    /// more, because what it writes cannot be read: nobody will know how its agent ended.
+    pub fn kill_shim(&self) {
+        if let Ok(Some(holder)) = scan::lock_holder(&self.dir)
+            && let Some(shim) = holder.pid.and_then(proc_table::find)
+        {
+            proc_table::signal(&shim, libc::SIGKILL);
+        }
     }
 
     /// Who the agent is, for `tree::kill_tree`.

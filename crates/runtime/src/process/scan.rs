@@ -42,6 +42,18 @@ pub fn find_held(state_dir: &Path) -> io::Result<Vec<HeldDir>> {
     Ok(found)
 }
 
+/// The name, without the number of its run, of the directory in `state_dir` that a process holds, if it is a shim.
+pub fn session_held_by(state_dir: &Path, pid: u32) -> Option<String> {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = command.split(|&byte| byte == 0).skip(1);
+    if words.next()? != b"shim" {
+        return None;
+    }
+    let dir = words.skip_while(|word| *word != b"--dir").nth(1)?;
+    let name = Path::new(std::str::from_utf8(dir).ok()?).strip_prefix(state_dir).ok()?.to_str()?;
+    name.rsplit_once('.').map(|(session, _)| session.to_owned())
+}
+
 /// Whether a living shim holds `dir`.
 pub fn is_held(dir: &Path) -> io::Result<bool> {
     lock_holder(dir).map(|holder| holder.is_some())

@@ -32,9 +32,9 @@ pub fn mark_of(dir: &Path) -> io::Result<Mark> {
     Ok(Mark(format!("{:x}-{:x}", found.dev(), found.ino())))
 }
 
-/// Kills the agent described by `meta` and everything it left, until nothing is left or the time is up.
-/// Returns how many processes resisted.
-pub async fn kill_tree(meta: &Meta, mark: &Mark) -> io::Result<usize> {
+/// Kills the agent described by `meta`, where that is known, and everything that bears its mark, until nothing is left
+/// or the time is up. Returns how many processes resisted.
+pub async fn kill_tree(meta: Option<&Meta>, mark: &Mark) -> io::Result<usize> {
     let deadline = Instant::now() + KILL_TREE_TIMEOUT;
     loop {
         let all = proc_table::list()?;
@@ -49,21 +49,13 @@ pub async fn kill_tree(meta: &Meta, mark: &Mark) -> io::Result<usize> {
     }
 }
 
-fn members<'a>(all: &'a [Process], meta: &Meta, mark: &Mark) -> Vec<&'a Process> {
-    let agent_pid = meta.agent_pid as i32;
-    let is_this_boot = meta.boot_id == proc_table::boot_id();
-    let namesake = all.iter().find(|process| process.pid == agent_pid);
-    // The kernel does not reuse a number while a session bears it. So if nobody else has the agent's number
-    // now, a session of that number that is not older than the agent is the agent's.
-    let is_agents_number =
-        is_this_boot && namesake.is_none_or(|process| process.start_ticks == meta.start_ticks);
-    let roots: Vec<&Process> = all
-        .iter()
-        .filter(|process| {
-            (is_agents_number && process.session == agent_pid && process.start_ticks >= meta.start_ticks)
-                || bears(process, mark)
-        })
-        .collect();
+fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &Mark) -> Vec<&'a Process> {
+    let own_session = meta.and_then(|meta| session_of(all, meta));
+    let is_in_session = |process: &Process| {
+        own_session.is_some_and(|(session, since)| process.session == session && process.start_ticks >= since)
+    };
+    let roots: Vec<&Process> =
+        all.iter().filter(|process| is_in_session(process) || bears(process, mark)).collect();
     // Whoever asks is not part of it, even if it was started from inside an agent.
     let own = std::process::id() as i32;
     let numbers: Vec<i32> = roots.iter().map(|process| process.pid).collect();
@@ -71,6 +63,18 @@ fn members<'a>(all: &'a [Process], meta: &Meta, mark: &Mark) -> Vec<&'a Process>
     found.extend(roots.into_iter().filter(|process| !process.is_zombie));
     found.retain(|process| process.pid != own);
     found
+}
+
+/// The number of the agent's session and when it began, unless the number may belong to somebody else by now.
+fn session_of(all: &[Process], meta: &Meta) -> Option<(i32, u64)> {
+    let agent_pid = meta.agent_pid as i32;
+    let is_this_boot = meta.boot_id == proc_table::boot_id();
+    let namesake = all.iter().find(|process| process.pid == agent_pid);
+    // The kernel does not reuse a number while a session bears it. So if nobody else has the agent's number
+    // now, a session of that number that is not older than the agent is the agent's.
+    let is_agents_number =
+        is_this_boot && namesake.is_none_or(|process| process.start_ticks == meta.start_ticks);
+    is_agents_number.then_some((agent_pid, meta.start_ticks))
 }
 
 /// Whether a process started with the mark in its environment. Only this user's can be read.

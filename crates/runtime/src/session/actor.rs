@@ -9,7 +9,7 @@ use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Mach
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::handle::{Applied, Message, SessionHandle, Snapshot};
-use super::link::{self, Agent, Heard, Ingested, ProcessAgent};
+use super::link::{self, Agent, Heard, Ingested, Mute, ProcessAgent};
 use super::plan::{After, Plan};
 use super::run::Reattached;
 use super::timers::Timers;
@@ -95,7 +95,11 @@ impl Actor {
             Beginning::Recover => self.recover(&mark).await,
             Beginning::Broken(message) => {
                 self.recover(&mark).await;
-                self.take(Input::Agent(AgentEvent::Broken { message })).await;
+                if let Agent::Process(process) = &mut self.agent {
+                    // The line that broke the former actor would break this one too.
+                    process.codec = Box::new(Mute { saved: self.saved_codec.clone() });
+                }
+                self.take(Input::Agent(AgentEvent::Broken { code: None, message })).await;
             }
         }
         loop {
@@ -209,25 +213,29 @@ impl Actor {
     async fn take_output(&mut self, batch: &Batch) {
         let Agent::Process(process) = &mut self.agent else { return };
         let ingested = process.ingest(batch);
-        let after = self.take_ingested(ingested).await;
-        if let Agent::Process(process) = &mut self.agent
+        let (mut plan, is_marked) = self.write_ingested(ingested).await;
+        self.show(&mut plan);
+        if is_marked
+            && let Agent::Process(process) = &mut self.agent
             && let Err(error) = process.link.discard_before(batch.after.segment)
         {
             tracing::warn!(%error, "cannot delete output that was read");
         }
-        self.carry_out(after).await;
+        self.carry_out(plan.after).await;
     }
 
     async fn take_end(&mut self, end: End, exit: Exit) {
         let Agent::Process(process) = &mut self.agent else { return };
         let ingested = process.finish(exit);
-        let after = self.take_ingested(ingested).await;
+        let (mut plan, _) = self.write_ingested(ingested).await;
+        // Whoever learns of the end finds nothing of the agent any more.
         self.release_agent(end).await;
-        self.carry_out(after).await;
+        self.show(&mut plan);
+        self.carry_out(plan.after).await;
     }
 
-    /// Writes and shows what output meant; returns what is then to be done.
-    async fn take_ingested(&mut self, ingested: Ingested) -> Vec<After> {
+    /// Writes what output meant. Returns what is then to be shown and done, and whether the place after it is on disk.
+    async fn write_ingested(&mut self, ingested: Ingested) -> (Plan, bool) {
         let mut plan = Plan::default();
         for (at, input) in ingested.inputs {
             self.decide_unrefusable(at, input, &mut plan);
@@ -235,16 +243,23 @@ impl Actor {
         for bytes in ingested.replies {
             self.send(bytes, &mut plan);
         }
-        // Without events there is nothing to lose: the same bytes would be read again.
-        if plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none() {
-            return plan.after;
+        let mut is_marked = false;
+        if let (Agent::Process(process), Some(after)) = (&mut self.agent, ingested.after) {
+            // Without events there is nothing to lose: the same bytes would be read again.
+            let nothing =
+                plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none();
+            if nothing && !process.wants_mark(after, self.services.spool_max_bytes) {
+                return (plan, false);
+            }
+            // A run that begins in this very step has a spool of its own.
+            if plan.write.spool.is_none() {
+                plan.write.spool = Some(process.mark(after));
+                is_marked = true;
+            }
         }
-        // A run that begins in this very step has a spool of its own.
-        plan.write.spool.get_or_insert(ingested.mark);
         plan.write.applied = plan.write.applied.max(ingested.applied);
         self.commit_at_last(&mut plan).await;
-        self.show(&mut plan);
-        plan.after
+        (plan, is_marked)
     }
 
     /// Takes in something that happened; it cannot be refused.
@@ -267,10 +282,11 @@ impl Actor {
         for effect in self.machine.apply(at, input)? {
             match effect {
                 Effect::Record(kind) => self.record(at, kind, plan),
-                Effect::Tell(input) => self.tell(at, input, plan),
+                Effect::Tell(input) => self.tell(at, input, plan)?,
                 Effect::Terminate(step) => {
                     if step == StopStep::Ask {
-                        self.tell(at, AgentInput::Leave, plan);
+                        // An agent that has no word for leaving still sees its input end.
+                        let _ = self.tell(at, AgentInput::Leave, plan);
                     }
                     plan.after.push(After::Terminate(step));
                 }
@@ -287,27 +303,25 @@ impl Actor {
         plan.record(&self.machine.spec().id, self.seq, at, kind);
     }
 
-    fn tell(&mut self, at: Timestamp, input: AgentInput, plan: &mut Plan) {
+    /// Notes what the agent must be told. What it cannot be told is the caller's error where there is a caller.
+    fn tell(&mut self, at: Timestamp, input: AgentInput, plan: &mut Plan) -> Result<(), Error> {
         match &mut self.agent {
             Agent::Process(process) => {
                 let mut bytes = Vec::new();
-                match process.codec.encode(&input, &mut bytes) {
-                    Ok(()) if bytes.is_empty() => {}
-                    Ok(()) => self.send(bytes, plan),
-                    Err(error) => {
-                        let notice = EventKind::Notice {
-                            level: Level::Error,
-                            code: Some(error.code),
-                            message: error.message,
-                        };
-                        self.record(at, notice, plan);
-                    }
+                if let Err(error) = process.codec.encode(&input, &mut bytes) {
+                    let (code, message) = (Some(error.code), error.message.clone());
+                    self.record(at, EventKind::Notice { level: Level::Error, code, message }, plan);
+                    return Err(error);
+                }
+                if !bytes.is_empty() {
+                    self.send(bytes, plan);
                 }
             }
             Agent::InProcess { .. } => plan.after.push(After::Tell(input)),
             // Its end is on the way and will settle what this was about.
             Agent::None => {}
         }
+        Ok(())
     }
 
     fn send(&mut self, bytes: Vec<u8>, plan: &mut Plan) {
@@ -397,8 +411,11 @@ impl Actor {
                 }
                 After::Tell(input) => {
                     if let Err(error) = link::tell_in_process(&mut self.agent, input) {
-                        Box::pin(self.take(Input::Agent(AgentEvent::Broken { message: error.message })))
-                            .await;
+                        Box::pin(self.take(Input::Agent(AgentEvent::Broken {
+                            code: Some(error.code),
+                            message: error.message,
+                        })))
+                        .await;
                     }
                 }
                 After::Launch { resume } => Box::pin(self.launch_run(resume)).await,

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use domain::{AgentEvent, AgentInput, Error, Exit, Input, Timestamp};
+use domain::{AgentEvent, AgentInput, Error, ErrorCode, Exit, Input, Timestamp};
 use tokio::sync::mpsc;
 
-use crate::clock;
 use crate::process::lines::{Carry, Line, LineAssembler, Oversize};
-use crate::process::{self, Batch, End, Link, Next, Position, Stream};
+use crate::process::{self, Batch, Delivery, End, Link, Next, Position, Stream};
 use crate::provider::{Codec, Decoded, InProcessAgent};
 use crate::store::SpoolMark;
+use crate::{clock, limits};
 
 /// What holds the agent, if there is one.
 pub(super) enum Agent {
@@ -44,6 +44,10 @@ pub(super) struct ProcessAgent {
     pub(super) dir: PathBuf,
     out: LineAssembler,
     err: LineAssembler,
+    /// The segment of the stored mark; what lies before it is not needed any more.
+    marked_segment: u32,
+    /// Read since the stored mark.
+    unmarked_bytes: u64,
 }
 
 /// What a batch of output meant.
@@ -53,12 +57,13 @@ pub(super) struct Ingested {
     /// Answers the agent must get, in the codec's words.
     pub(super) replies: Vec<Vec<u8>>,
     pub(super) applied: Option<u64>,
-    pub(super) mark: SpoolMark,
+    /// The place after what was translated.
+    pub(super) after: Option<Position>,
 }
 
 impl ProcessAgent {
     pub(super) fn new(link: Link, codec: Box<dyn Codec>, dir: PathBuf) -> Self {
-        Self { link, codec, dir, out: LineAssembler::default(), err: LineAssembler::default() }
+        Self::resumed(link, codec, dir, &[])
     }
 
     /// Goes on where a stored mark says.
@@ -66,13 +71,15 @@ impl ProcessAgent {
         let mut rest = carry;
         let out = LineAssembler::restore(take_carry(&mut rest));
         let err = LineAssembler::restore(take_carry(&mut rest));
-        Self { link, codec, dir, out, err }
+        let marked_segment = link.position().segment;
+        Self { link, codec, dir, out, err, marked_segment, unmarked_bytes: 0 }
     }
 
     /// Translates a batch. Everything it says is in the result; nothing is done yet.
     pub(super) fn ingest(&mut self, batch: &Batch) -> Ingested {
         let mut ingested = Ingested::default();
         for record in batch.records() {
+            self.unmarked_bytes += record.payload.len() as u64;
             let at = clock::wall_time_of(record.t_mono_ns);
             match record.stream {
                 Stream::Out => self.take_output(at, record.payload, &mut ingested),
@@ -82,12 +89,15 @@ impl ProcessAgent {
                 Stream::Input => {
                     if let Some(input) = process::Input::decode(record.payload) {
                         ingested.applied = Some(input.write_id);
+                        if input.delivery == Delivery::Undeliverable {
+                            ingested.inputs.push((at, undelivered()));
+                        }
                     }
                 }
                 Stream::Meta | Stream::Exit | Stream::Other(_) => {}
             }
         }
-        ingested.mark = self.mark(batch.after);
+        ingested.after = Some(batch.after);
         ingested
     }
 
@@ -100,11 +110,22 @@ impl ProcessAgent {
         }
         self.err.finish(&mut |line| ingested.inputs.push((now, logged(line))));
         ingested.inputs.push((now, Input::AgentExited(exit)));
-        ingested.mark = self.mark(self.link.position());
+        ingested.after = Some(self.link.position());
         ingested
     }
 
-    fn mark(&self, Position { segment, offset }: Position) -> SpoolMark {
+    /// Whether the place should be stored although nothing came of what was read, so that segments can be deleted. An
+    /// unfinished line is stored with it, so a long one is left where it is, unless it fills the spool.
+    pub(super) fn wants_mark(&self, after: Position, spool_bytes_max: u64) -> bool {
+        let carried = self.out.carry().partial.len() + self.err.carry().partial.len();
+        after.segment > self.marked_segment
+            && (carried <= limits::CARRY_CHEAP_BYTES || self.unmarked_bytes > spool_bytes_max / 4)
+    }
+
+    /// What is to be stored for a place; from then on it is the stored one.
+    pub(super) fn mark(&mut self, Position { segment, offset }: Position) -> SpoolMark {
+        self.marked_segment = segment;
+        self.unmarked_bytes = 0;
         let mut carry = Vec::new();
         if *self.out.carry() != Carry::default() || *self.err.carry() != Carry::default() {
             put_carry(self.out.carry(), &mut carry);
@@ -132,6 +153,29 @@ impl ProcessAgent {
     }
 }
 
+/// Understands nothing and says nothing: for the last words of an agent whose real codec broke down.
+pub(super) struct Mute {
+    pub(super) saved: String,
+}
+
+impl Codec for Mute {
+    fn open(&mut self, _wire: &mut Vec<u8>) {}
+
+    fn decode(&mut self, line: &[u8], out: &mut Decoded) {
+        let raw =
+            String::from_utf8_lossy(&line[..line.len().min(domain::limits::UNPARSED_MAX_BYTES)]).into_owned();
+        out.events.push(AgentEvent::Unparsed { raw, length: None });
+    }
+
+    fn encode(&mut self, _input: &AgentInput, _wire: &mut Vec<u8>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn save(&self) -> String {
+        self.saved.clone()
+    }
+}
+
 /// Says how an agent ended.
 pub(super) fn exit_of(end: End) -> Exit {
     match end {
@@ -149,6 +193,14 @@ pub(super) fn exit_of(end: End) -> Exit {
 
 fn lost_bytes(count: u64) -> String {
     if count == 0 { String::new() } else { format!("{count} bytes of its last output could not be kept") }
+}
+
+/// An agent that has closed its input can never be told anything again.
+fn undelivered() -> Input {
+    Input::Agent(AgentEvent::Broken {
+        code: Some(ErrorCode::DeliveryFailed),
+        message: "the agent no longer takes input, so a message did not reach it".to_owned(),
+    })
 }
 
 fn logged(line: Line<'_>) -> Input {

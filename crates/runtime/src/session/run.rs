@@ -76,11 +76,11 @@ impl Actor {
             return Reattached::Revive;
         }
         let dir = self.run_dir();
-        if !dir.exists() {
-            return Reattached::NeverStarted;
-        }
         // Without a recorded start the former daemon died before it greeted the agent, so nothing was said yet.
         let greeted = self.machine.state().pid != 0;
+        if !greeted && !dir.exists() {
+            return Reattached::NeverStarted;
+        }
         let codec = if greeted { provider.codec(self.machine.spec(), codec) } else { self.fresh_codec() };
         let codec = match codec {
             Ok(codec) => codec,
@@ -154,10 +154,11 @@ impl Actor {
     }
 }
 
-/// Kills what an agent left running when its shim was killed.
+/// Kills what an agent left running when its shim was killed, or cannot be heard any more: that one goes first.
 async fn kill_left_behind(link: &Link, dir: &std::path::Path) {
-    let (Some(meta), Ok(mark)) = (link.meta(), tree::mark_of(dir)) else { return };
-    match tree::kill_tree(&meta, &mark).await {
+    link.kill_shim();
+    let Ok(mark) = tree::mark_of(dir) else { return };
+    match tree::kill_tree(link.meta().as_ref(), &mark).await {
         Ok(0) => {}
         Ok(left) => tracing::warn!(left, dir = %dir.display(), "processes of an agent resist being killed"),
         Err(error) => tracing::warn!(%error, dir = %dir.display(), "cannot look for an agent's processes"),

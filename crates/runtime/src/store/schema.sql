@@ -50,7 +50,8 @@ CREATE TABLE recent_events (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE agent_sessions (
-    key               INTEGER PRIMARY KEY,
+    -- Never given twice: a reader of a session that was cleared away must not find another one's journal.
+    key               INTEGER PRIMARY KEY AUTOINCREMENT,
     id                TEXT NOT NULL UNIQUE,
     campaign_id       TEXT,
     provider          TEXT NOT NULL,

@@ -1,10 +1,4 @@
--- Version 2. Sessions can be deleted, and worktrees are known by name.
-
--- The key of a deleted session is never given to another one: its journal would be read as the other's.
-CREATE TRIGGER agent_sessions_keep_key AFTER DELETE ON agent_sessions BEGIN
-    INSERT INTO meta VALUES ('last_key', OLD.key)
-    ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);
-END;
+-- Version 2. Worktrees are known by name.
 
 -- Working trees of git repositories that somebody has asked about or made. Git itself knows which of them exist.
 CREATE TABLE worktrees (

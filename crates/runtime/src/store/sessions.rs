@@ -84,11 +84,9 @@ pub(crate) fn json<T: serde::Serialize>(value: &T) -> String {
 /// Inserts a session without events and returns its key.
 pub fn insert(connection: &Connection, spec: &SessionSpec, state: &State) -> rusqlite::Result<i64> {
     connection.execute(
-        "INSERT INTO agent_sessions (key, id, campaign_id, provider, status, created_at, parent_session_id, last_seq,
+        "INSERT INTO agent_sessions (id, campaign_id, provider, status, created_at, parent_session_id, last_seq,
                                      spec, state)
-         VALUES (1 + max(coalesce((SELECT max(key) FROM agent_sessions), 0),
-                         coalesce((SELECT value FROM meta WHERE key = 'last_key'), 0)),
-                 ?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8)",
         params![
             spec.id.as_str(),
             spec.campaign_id.as_ref().map(|id| id.as_str()),

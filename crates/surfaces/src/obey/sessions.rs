@@ -25,6 +25,18 @@ pub(super) fn parent_of<T>(request: &Request<T>) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
+/// Returns `child=parent` for a session that has a parent. The published message has no field for it.
+fn parent_pair(snapshot: &Snapshot) -> Option<String> {
+    snapshot.spec.parent.as_ref().map(|parent| format!("{}={parent}", snapshot.spec.id))
+}
+
+/// Puts the pairs beside the answer, one entry each.
+pub(super) fn tell_parents(pairs: &[String], metadata: &mut tonic::metadata::MetadataMap) {
+    for value in pairs.iter().take(limits::PARENTS_TOLD_MAX).filter_map(|pair| pair.parse().ok()) {
+        metadata.append(PARENT_KEY, value);
+    }
+}
+
 impl Obey {
     pub(super) async fn create(
         &self,
@@ -44,13 +56,15 @@ impl Obey {
     pub(super) async fn list(
         &self,
         request: pb::ListSessionsRequest,
-    ) -> Result<pb::ListSessionsResponse, Error> {
+    ) -> Result<(pb::ListSessionsResponse, Vec<String>), Error> {
         let mut filter = from_wire::filter(request)?;
         if let Some(campaign) = &filter.campaign_id {
             filter.campaign_id = Some(self.campaign_id(campaign).await?);
         }
         let sessions = self.supervisor.list(filter).await?;
-        Ok(pb::ListSessionsResponse { sessions: sessions.iter().map(to_wire::session_info).collect() })
+        let parents = sessions.iter().filter_map(parent_pair).collect();
+        let sessions = sessions.iter().map(to_wire::session_info).collect();
+        Ok((pb::ListSessionsResponse { sessions }, parents))
     }
 
     /// A campaign that was removed still names its old sessions by id.

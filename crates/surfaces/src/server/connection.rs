@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::Request;
+use http::{Request, Version};
 use hyper::body::Incoming as HttpBody;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,6 +18,7 @@ use tower::ServiceExt;
 
 use super::accept::{Incoming, gone};
 use super::authority::Tolerant;
+use super::body::Timely;
 use super::limits;
 use super::sniff::{Protocol, sniff};
 use crate::peer::{Access, Connection};
@@ -125,7 +126,10 @@ impl hyper::service::Service<Request<HttpBody>> for Calls {
     fn call(&self, request: Request<HttpBody>) -> Self::Future {
         let calls = self.clone();
         Box::pin(async move {
-            let mut request = request.map(Body::new);
+            let mut request = match request.version() {
+                Version::HTTP_2 => request.map(Body::new),
+                _ => request.map(|body| Body::new(Timely::new(body))),
+            };
             if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access).await {
                 return Ok(refusal.into_response(request.headers()));
             }

@@ -31,6 +31,9 @@ pub const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 /// headers are complete.
 pub const FIRST_BYTES_WAIT: Duration = Duration::from_secs(10);
 
+/// How long the body of an HTTP/1 request may rest. Nobody types one by hand.
+pub const BODY_WAIT: Duration = Duration::from_secs(10);
+
 /// How often a silent HTTP/2 connection is pinged, and how long the answer may take: half-dead clients leave.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 pub const KEEPALIVE_WAIT: Duration = Duration::from_secs(10);

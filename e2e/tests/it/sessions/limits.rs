@@ -28,7 +28,9 @@ async fn a_used_up_budget_refuses_the_next_prompt(agent: Agent) -> Result<()> {
     // The turn that crosses the line may end either way; what it used is counted.
     collect_all(stage.send(&id, &spend("two", 600)).await?).await?;
     let info = stage.info(&id).await?;
-    assert_eq!(info.tokens_input + info.tokens_output, 1120, "{info:?}");
+    // The interrupt may come before the last word of the reply is counted.
+    assert_eq!(info.tokens_input, 1100, "{info:?}");
+    assert!((11..=20).contains(&info.tokens_output), "{info:?}");
     let third = stage.send(&id, &spend("three", 1)).await;
     let status = refused(third.map(Response::new), Code::ResourceExhausted, "OBEY-2013")?;
     assert!(mentions(&status, "1000"), "the budget is named: {status:?}");

@@ -1,6 +1,7 @@
 //! Stopping: at once, gracefully, by force, twice; and agents that end by themselves.
 
 use super::script::{after, check};
+use crate::error::ErrorCode;
 use crate::session::Status;
 
 #[test]
@@ -271,4 +272,11 @@ fn an_agent_without_work_is_stopped_and_comes_back_with_the_next_prompt() {
            disarm all; agent exited 0; STOPPING→STOPPED
            turn 3 "again"; STOPPED→STARTING; launch and resume; arm start 60s"#,
     );
+}
+
+#[test]
+fn an_agent_that_knows_why_it_cannot_start_says_so() {
+    let session = after("given starting\nagent broken OBEY-2003 no model x\nexit signal 9");
+    assert_eq!(session.state().error, "OBEY-2003: no model x");
+    assert_eq!(session.state().error_code, Some(ErrorCode::ModelUnsupported));
 }

@@ -4,7 +4,7 @@ use domain::{Decision, ErrorCode, RequestId};
 use wire::obey::v1 as pb;
 
 use super::print_requests;
-use crate::answers::{self, Verdict};
+use crate::answers::{self, To, Verdict};
 use crate::args::session::{AnswerArgs, ApproveArgs, DenyArgs, RequestsArgs};
 use crate::asking::{Open, What, read_answers};
 use crate::client::Client;
@@ -59,7 +59,8 @@ async fn decide(
         Some(typed) => whole_id(typed),
         None => only(&client, &session, pb::RequestKind::Permission).await?.id,
     };
-    let response = answers::decide(&client, &session, &request, verdict).await?;
+    let to = To { session: &session, request: &request, by: &console.person() };
+    let response = answers::decide(&client, to, verdict).await?;
     print_answer(console, &response)
 }
 
@@ -80,7 +81,8 @@ pub(super) async fn answer(console: &mut Console, args: AnswerArgs) -> Result<Ex
         );
     };
     let answers = read_answers(&questions, words).map_err(Failure::usage)?;
-    let response = answers::answer(&client, &session, &request.id, answers).await?;
+    let to = To { session: &session, request: &request.id, by: &console.person() };
+    let response = answers::answer(&client, to, answers).await?;
     print_answer(console, &response)
 }
 

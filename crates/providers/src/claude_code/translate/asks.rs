@@ -84,7 +84,7 @@ pub(super) fn response(memory: &mut Memory, value: &Value, out: &mut Decoded) {
         (Some(Purpose::Initialize), false) => initialized(memory, answer, out),
         (Some(Purpose::Initialize), true) => {
             let message = format!("the agent does not speak the protocol obey needs: {error}");
-            out.events.push(AgentEvent::Broken { message });
+            out.events.push(AgentEvent::Broken { code: None, message });
         }
         (Some(Purpose::Interrupt), false) => turn::interrupted(memory, answer, out),
         (Some(Purpose::Servers), false) => {

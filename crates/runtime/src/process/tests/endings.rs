@@ -72,7 +72,7 @@ async fn what_a_lost_agent_left_in_other_sessions_is_killed() {
     assert_eq!(seen.until_end(&mut link).await, End::ShimLost);
     assert!(is_alive(stray), "it has left the tree, so nothing but its mark tells whose it is");
     let (meta, mark) = (link.meta().unwrap(), tree::mark_of(&session.dir()).unwrap());
-    assert_eq!(within(tree::kill_tree(&meta, &mark)).await.unwrap(), 0);
+    assert_eq!(within(tree::kill_tree(Some(&meta), &mark)).await.unwrap(), 0);
     dead(stray).await;
 }
 
@@ -85,16 +85,16 @@ async fn a_reused_number_is_never_signalled() {
     let mut meta = link.meta().unwrap();
     // As if the agent's number had been given to another process since: same number, other start.
     meta.start_ticks -= 1;
-    assert_eq!(within(tree::kill_tree(&meta, &mark)).await.unwrap(), 0);
+    assert_eq!(within(tree::kill_tree(Some(&meta), &mark)).await.unwrap(), 0);
     meta.start_ticks += 1;
     meta.boot_id[0] ^= 1;
-    assert_eq!(within(tree::kill_tree(&meta, &mark)).await.unwrap(), 0);
+    assert_eq!(within(tree::kill_tree(Some(&meta), &mark)).await.unwrap(), 0);
     assert!(is_alive(meta.agent_pid as i32));
     let mut process = proc_table::find(meta.agent_pid as i32).unwrap();
     process.start_ticks -= 1;
     assert!(!proc_table::signal(&process, libc::SIGKILL));
     meta.boot_id[0] ^= 1;
-    assert_eq!(within(tree::kill_tree(&meta, &mark)).await.unwrap(), 0);
+    assert_eq!(within(tree::kill_tree(Some(&meta), &mark)).await.unwrap(), 0);
     dead(meta.agent_pid as i32).await;
 }
 

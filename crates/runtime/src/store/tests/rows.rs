@@ -24,7 +24,7 @@ fn rich_spec() -> SessionSpec {
         festival_id: "f".to_owned(),
         task_id: "t".to_owned(),
         parent: Some(SessionId::new("sess_parent")),
-        working_dir: "/home/jörg/it's here".into(),
+        working_dir: "/srv/jörg/it's here".into(),
         provider_config: [("k".to_owned(), "v".to_owned())].into(),
         environment: [("SECRET".to_owned(), "s3cr3t".to_owned())].into(),
         max_tokens: u64::MAX,
@@ -296,6 +296,18 @@ async fn lists_are_narrowed_by_every_filter() {
     let active =
         |id| store.read_now(|connection| crate::store::campaigns::active_sessions(connection, id)).unwrap();
     assert_eq!((active("camp_a"), active("camp_b"), active("camp_c")), (2, 0, 0));
+}
+
+#[tokio::test]
+async fn the_key_of_a_removed_session_is_not_given_again() {
+    let (_home, store) = store();
+    let one = insert(&store, spec("sess_1"), State::default()).await;
+    let remove = move |connection: &rusqlite::Connection| {
+        connection.execute("DELETE FROM agent_sessions WHERE key = ?1", [one])
+    };
+    store.write(Durability::Synced, remove).await.unwrap();
+    let two = insert(&store, spec("sess_2"), State::default()).await;
+    assert!(two > one);
 }
 
 #[tokio::test]

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::Code;
+use tonic::service::Routes;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::running::{Running, soon};
+use super::running::{Running, exchange, soon};
+use crate::peer::Access;
 
 fn serving(service: &str) -> HealthCheckRequest {
     HealthCheckRequest { service: service.to_owned() }
@@ -174,6 +176,22 @@ async fn headers_above_the_limit_are_refused() {
         // The connection lives on.
         soon(HealthClient::new(channel).check(serving(""))).await.unwrap();
     }
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_given_up() {
+    let take = axum::routing::post(async |body: String| body);
+    let running =
+        Running::start_with(Routes::from(axum::Router::new().route("/take", take)), Access::default());
+    let head = "POST /take HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 4\r\n\r\n";
+    let started = tokio::time::Instant::now();
+    for (body, is_whole) in [("abcd", true), ("abc", false), ("", false)] {
+        let stream = UnixStream::connect(&running.socket).await.unwrap();
+        let answer = exchange(stream, &format!("{head}{body}")).await;
+        assert_eq!(answer.starts_with("HTTP/1.1 200"), is_whole, "{answer}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
     running.stop().await;
 }
 

@@ -256,7 +256,10 @@ fn agent_event(line: &str) -> AgentEvent {
         "notice" => AgentEvent::Notice { level: Level::Warning, message: text },
         "log" => AgentEvent::Logged(text),
         "unparsed" => AgentEvent::Unparsed { raw: text, length: None },
-        "broken" => AgentEvent::Broken { message: text },
+        "broken" => match ErrorCode::parse(first) {
+            None => AgentEvent::Broken { code: None, message: text },
+            code => AgentEvent::Broken { code, message: more.to_owned() },
+        },
         _ => panic!("no agent says {line:?}"),
     }
 }

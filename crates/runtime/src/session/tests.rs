@@ -1,0 +1,267 @@
+//! Sessions with real shims and small agents of our own: shell scripts that speak a word a line.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::turn::EndReason;
+use domain::{
+    AgentEvent, AgentInput, Command, Error, ErrorCode, EventKind, Launch, ProviderKind, SessionSpec, Status,
+    StopHow, WhenBusy,
+};
+
+use crate::campaign::NewCampaign;
+use crate::process::tests::reexec::shim_exe;
+use crate::provider::{
+    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider, Providers,
+};
+use crate::store::Store;
+use crate::supervisor::Options;
+use crate::{NewSession, Snapshot, Supervisor};
+
+/// Runs `sh -c` with the script in `provider_config.script`.
+struct Shell;
+
+/// Lines out: `ready`, `text …`, `done`, `panic`. Lines in: the prompt's text; `leave`.
+struct Words;
+
+impl Provider for Shell {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Scripted
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { process: true, ..Capabilities::default() }
+    }
+
+    fn check(&self, _spec: &SessionSpec) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
+        let script = request.spec.provider_config.get("script").cloned().unwrap_or_default();
+        Ok(LaunchPlan::Process(ProcessLaunch {
+            program: PathBuf::from("/bin/sh"),
+            args: vec![OsString::from("-c"), OsString::from(script)],
+            environment: request.environment.clone(),
+            codec: Box::new(Words),
+        }))
+    }
+
+    fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {
+        Ok(Box::new(Words))
+    }
+
+    fn availability(&self) -> Availability {
+        Availability::BuiltIn
+    }
+}
+
+impl Codec for Words {
+    fn open(&mut self, _wire: &mut Vec<u8>) {}
+
+    fn decode(&mut self, line: &[u8], out: &mut Decoded) {
+        let line = String::from_utf8_lossy(line);
+        out.events.push(match line.as_ref() {
+            "ready" => AgentEvent::Ready {
+                native_session: "n".to_owned(),
+                model: String::new(),
+                version: String::new(),
+            },
+            "done" => AgentEvent::TurnEnded {
+                reason: EndReason::Completed,
+                text: String::new(),
+                error: String::new(),
+            },
+            "panic" => panic!("a codec breaks down"),
+            text => AgentEvent::Text { text: text.to_owned(), parent: None },
+        });
+    }
+
+    fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
+        match input {
+            AgentInput::Prompt { text, .. } if text == "unspeakable" => {
+                return Err(Error::new(ErrorCode::DeliveryFailed, "the agent has no word for it"));
+            }
+            AgentInput::Prompt { text, .. } => wire.extend_from_slice(text.as_bytes()),
+            AgentInput::Leave => wire.extend_from_slice(b"leave"),
+            _ => return Ok(()),
+        }
+        wire.push(b'\n');
+        Ok(())
+    }
+
+    fn save(&self) -> String {
+        String::new()
+    }
+}
+
+/// A supervisor with one campaign in a folder of its own.
+struct Bench {
+    supervisor: Supervisor,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        std::fs::create_dir(folder.path().join("agents")).unwrap();
+        let supervisor = Supervisor::new(Options {
+            store: Store::open(&folder.path().join("daemon.db")).unwrap(),
+            providers: Providers::new(vec![Arc::new(Shell)]),
+            agents_dir: folder.path().join("agents"),
+            shim_program: shim_exe(),
+            socket: folder.path().join("sock"),
+            spool_max_bytes: 1 << 30,
+            active_sessions_max: 100,
+        })
+        .await
+        .unwrap();
+        let path = project.display().to_string();
+        let campaign = NewCampaign { name: "c".to_owned(), path, ..NewCampaign::default() };
+        supervisor.campaigns().add(campaign).await.unwrap();
+        Self { supervisor, _folder: folder }
+    }
+
+    async fn create(&self, script: &str) -> Result<Arc<Snapshot>, Error> {
+        self.supervisor
+            .create(NewSession {
+                campaign: "c".to_owned(),
+                directory: String::new(),
+                provider: ProviderKind::Scripted,
+                model: String::new(),
+                name: String::new(),
+                festival_id: String::new(),
+                task_id: String::new(),
+                parent: None,
+                provider_config: BTreeMap::from([("script".to_owned(), script.to_owned())]),
+                environment: BTreeMap::new(),
+                max_tokens: 0,
+                timeout: None,
+                initial_message: String::new(),
+                launch: Launch::Now,
+                upkeep: domain::Upkeep::default(),
+                by: "test".to_owned(),
+            })
+            .await
+    }
+
+    async fn prompt(&self, session: &Snapshot, text: &str) -> Result<(), Error> {
+        let command = Command::Prompt {
+            text: text.to_owned(),
+            attachments: Vec::new(),
+            when_busy: WhenBusy::Refuse,
+            by: "test".to_owned(),
+        };
+        self.supervisor.command(&session.spec.id, command).await.map(|_| ())
+    }
+
+    async fn wait(&self, session: &Snapshot, status: Status) -> Arc<Snapshot> {
+        let waiting = async {
+            loop {
+                let handle = self.supervisor.session(&session.spec.id).await.unwrap();
+                if let Ok(found) = handle.wait_until(|now| now.state.status == status).await {
+                    return found;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("a status in time")
+    }
+
+    async fn text(&self, session: &Snapshot) -> String {
+        let mut cursor = self.supervisor.events_after(&session.spec.id, 0).await.unwrap();
+        let mut text = String::new();
+        loop {
+            let events = cursor.available().await.unwrap();
+            if events.is_empty() {
+                return text;
+            }
+            for event in events {
+                if let EventKind::TextDelta { text: said, .. } = &event.kind {
+                    text.push_str(said);
+                }
+            }
+        }
+    }
+}
+
+const ECHO: &str =
+    "echo ready; while read line; do [ $line = leave ] && exit 0; echo got $line; echo done; done";
+
+#[tokio::test]
+async fn a_session_runs_turns_and_leaves_nothing_behind() {
+    let bench = Bench::new().await;
+    let session = bench.create(ECHO).await.unwrap();
+    bench.prompt(&session, "one").await.unwrap();
+    bench.wait(&session, Status::Running).await;
+    bench.prompt(&session, "two").await.unwrap();
+    bench.wait(&session, Status::Running).await;
+    assert_eq!(bench.text(&session).await, "got onegot two");
+    bench.supervisor.stop(&session.spec.id, StopHow::Graceful).await.unwrap();
+    let left = std::fs::read_dir(bench._folder.path().join("agents")).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
+    let bench = Bench::new().await;
+    let session = bench.create(ECHO).await.unwrap();
+    let id = session.spec.id.as_str();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", session.state.pid)).unwrap();
+    let shim = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    let agents = bench._folder.path().join("agents");
+    assert_eq!(crate::process::scan::session_held_by(&agents, shim).as_deref(), Some(id));
+    assert_eq!(crate::process::scan::session_held_by(&agents, session.state.pid), None);
+    bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+}
+
+#[tokio::test]
+async fn input_that_cannot_be_delivered_fails_the_session() {
+    let bench = Bench::new().await;
+    let session = bench.create("echo ready; exec 0<&-; while :; do sleep 1; done").await.unwrap();
+    // The first write may still find a place in the pipe; the agent closes its end at its own pace.
+    bench.prompt(&session, "anybody?").await.unwrap();
+    let failed = bench.wait(&session, Status::Failed).await;
+    assert_eq!(failed.state.error_code, Some(ErrorCode::DeliveryFailed), "{}", failed.state.error);
+}
+
+#[tokio::test]
+async fn what_an_agent_cannot_be_told_is_refused_and_changes_nothing() {
+    let bench = Bench::new().await;
+    let session = bench.create(ECHO).await.unwrap();
+    let before = bench.supervisor.snapshot(&session.spec.id).await.unwrap();
+    let error = bench.prompt(&session, "unspeakable").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::DeliveryFailed);
+    let after = bench.supervisor.snapshot(&session.spec.id).await.unwrap();
+    assert_eq!((after.last_seq, &after.state), (before.last_seq, &before.state));
+    bench.prompt(&session, "hello").await.unwrap();
+    bench.wait(&session, Status::Running).await;
+    assert_eq!(bench.text(&session).await, "got hello");
+    bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_session_and_no_other() {
+    let bench = Bench::new().await;
+    let healthy = bench.create(ECHO).await.unwrap();
+    let broken = bench.create("echo ready; read line; echo panic; read line").await.unwrap();
+    bench.prompt(&broken, "go").await.unwrap();
+    let failed = bench.wait(&broken, Status::Failed).await;
+    assert_eq!(failed.state.error_code, Some(ErrorCode::ProviderCrashed), "{}", failed.state.error);
+    bench.prompt(&healthy, "still here").await.unwrap();
+    bench.wait(&healthy, Status::Running).await;
+    assert_eq!(bench.text(&healthy).await, "got still here");
+    bench.supervisor.stop_all().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_says_nothing_and_leaves_fails_the_creation_with_its_last_words() {
+    let bench = Bench::new().await;
+    let error = bench.create("echo no licence >&2; exit 7").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::CreateFailed);
+    assert!(error.message.contains("code 7") && error.message.contains("no licence"), "{error}");
+}

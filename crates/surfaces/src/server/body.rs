@@ -1,0 +1,55 @@
+//! The body of an HTTP/1 request, with a bound on how long its client may pause. A gRPC stream may rest for hours and
+//! lives on HTTP/2, where pings tell the living from the dead; an HTTP/1 body that rests is a client that hangs.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::BoxError;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::limits;
+
+/// A body that fails when nothing has come for [`limits::BODY_WAIT`].
+pub(super) struct Timely {
+    body: Incoming,
+    /// Made when there is something to wait for: most bodies are there at once.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timely {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body, pause: None }
+    }
+}
+
+impl Body for Timely {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            if let Some(pause) = &mut this.pause {
+                pause.as_mut().reset(Instant::now() + limits::BODY_WAIT);
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+        }
+        let pause = this.pause.get_or_insert_with(|| Box::pin(sleep(limits::BODY_WAIT)));
+        ready!(pause.as_mut().poll(cx));
+        Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
