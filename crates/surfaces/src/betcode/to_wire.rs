@@ -210,6 +210,7 @@ impl Conversation {
             worktree_id,
             model: snapshot.spec.model.clone(),
             planning: snapshot.spec.mode == Mode::Plan,
+            status: pb::AgentStatus::Idle,
             ..Self::default()
         }
     }

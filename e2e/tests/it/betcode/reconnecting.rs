@@ -6,6 +6,7 @@ use anyhow::Result;
 use e2e::deadline::within;
 use serde_json::json;
 use wire::betcode::v1 as pb;
+use wire::betcode::v1::agent_event::Event as Body;
 
 use super::talk::{Talk, again, assert_increasing, numbered, stop_reason, stored, text};
 use crate::stage::{Agent, scenarios, script, stage};
@@ -23,6 +24,8 @@ async fn a_client_that_reconnects_fifty_times_hears_every_event_once(agent: Agen
     let session = talk.session().to_owned();
     let words: String = (0..400).map(|word| format!("w{word} ")).collect();
     talk.prompt(&script(agent, "long", &json!([{"text": words, "chunks": 400, "gap_ms": 10}]))).await?;
+    // What was said is only sure once it is heard.
+    talk.until("the prompt", |body| matches!(body, Body::UserInput(_))).await?;
     let mut heard: Vec<pb::AgentEvent> = Vec::new();
     let mut cuts = Vec::new();
     for _ in 0..50 {
