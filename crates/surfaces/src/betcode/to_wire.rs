@@ -458,3 +458,6 @@ impl Projector for Replay {
         Flow::More
     }
 }
+
+#[cfg(test)]
+mod tests;
