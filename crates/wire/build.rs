@@ -2,7 +2,13 @@
 
 use std::path::PathBuf;
 
-const FILES: &[&str] = &["obey/local/v1/daemon.proto", "obey/v1/obey.proto"];
+const FILES: &[&str] = &[
+    "obey/local/v1/daemon.proto",
+    "obey/v1/obey.proto",
+    "betcode/v1/agent.proto",
+    "betcode/v1/config.proto",
+    "betcode/v1/worktree.proto",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");

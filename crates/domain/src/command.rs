@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::event::{Attachment, ClientTool};
 use crate::id::RequestId;
-use crate::permission::{Decision, Mode};
+use crate::permission::{Decision, Grant, Mode};
 
 /// What to do with a prompt while a turn is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,16 @@ pub enum Command {
         name: String,
     },
     Compact,
+    /// Remembers an answer for the rest of the session, in place of the one for the same.
+    SetGrant {
+        grant: Grant,
+        by: String,
+    },
+    /// Forgets the answers for a tool or a pattern; empty: all.
+    ClearGrants {
+        tool: String,
+        by: String,
+    },
     /// Takes or leaves the right to send input.
     HoldInput {
         holder: Option<String>,

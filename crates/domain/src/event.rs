@@ -80,6 +80,11 @@ pub struct AgentCommand {
     pub description: String,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// What happened. Closed: a surface's projector matches every kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -198,6 +203,9 @@ pub enum EventKind {
     RequestOpened {
         request: RequestId,
         native: String,
+        /// Nobody is asked: a grant, a rule or the mode answers it at once.
+        #[serde(default, skip_serializing_if = "is_false")]
+        automatic: bool,
         #[serde(flatten)]
         ask: Ask,
     },
@@ -213,6 +221,11 @@ pub enum EventKind {
         grant: Option<Grant>,
     },
 
+    /// Somebody changed what the session allows or denies without asking; all that holds from now on.
+    GrantsChanged {
+        grants: Vec<Grant>,
+        by: String,
+    },
     TodosChanged {
         todos: Vec<Todo>,
     },
@@ -326,6 +339,7 @@ impl EventKind {
             Self::TurnEnded { .. } => "turn_ended",
             Self::RequestOpened { .. } => "request_opened",
             Self::RequestSettled { .. } => "request_settled",
+            Self::GrantsChanged { .. } => "grants_changed",
             Self::TodosChanged { .. } => "todos_changed",
             Self::ModeChanged { .. } => "mode_changed",
             Self::PlanModeChanged { .. } => "plan_mode_changed",

@@ -23,7 +23,7 @@ pub use event::{Event, EventKind};
 pub use id::{CallId, CampaignId, RequestId, SessionId, TurnId};
 pub use machine::{Effect, Input, Machine, StopStep, Timer};
 pub use permission::{Decision, Mode};
-pub use session::{Launch, ProviderKind, SessionSpec, Status};
+pub use session::{Launch, ProviderKind, SessionSpec, Status, Upkeep};
 pub use state::State;
 pub use time::Timestamp;
 pub use usage::Usage;

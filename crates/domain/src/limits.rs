@@ -26,6 +26,12 @@ pub const SETTLED_INPUT_MAX_BYTES: usize = 1024;
 /// Session grants; each is checked on every request.
 pub const GRANTS_MAX: usize = 1_000;
 
+/// Longest pattern of a grant or a rule. Patterns are written by people.
+pub const PATTERN_MAX_BYTES: usize = 4 * 1024;
+
+/// Letters of the last message that are kept for lists.
+pub const PREVIEW_MAX_CHARS: usize = 120;
+
 /// How long an agent may take from its start until it says that it is ready. Real agents need seconds on a loaded
 /// machine; one that has said nothing for this long is broken.
 pub const START_WAIT: Duration = Duration::from_secs(60);

@@ -14,6 +14,8 @@ use crate::agent::{AgentEvent, AgentInput, Exit};
 use crate::command::Command;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
+use crate::permission::Findings;
+use crate::request::PermissionAsk;
 use crate::session::{SessionSpec, Status};
 use crate::state::State;
 use crate::time::Timestamp;
@@ -23,6 +25,12 @@ use crate::time::Timestamp;
 pub enum Input {
     Command(Command),
     Agent(AgentEvent),
+    /// The agent asks for a permission, and somebody has looked at what it wants.
+    Asked {
+        native: String,
+        ask: PermissionAsk,
+        findings: Findings,
+    },
     /// The agent's process exists (pid 0: it is no process).
     Launched {
         pid: u32,
@@ -77,6 +85,10 @@ pub enum Timer {
     Term,
     /// The agent was told to end its turn.
     Interrupt,
+    /// A permission must be answered by then.
+    Answer,
+    /// The agent has nothing to do.
+    Idle,
 }
 
 /// How a stop that is under way should end.
@@ -136,6 +148,7 @@ impl Machine {
         match input {
             Input::Command(command) => step.command(command)?,
             Input::Agent(event) => step.agent(event),
+            Input::Asked { native, ask, findings } => step.asked_and_judged(native, ask, &findings),
             Input::Launched { pid } => step.launched(pid),
             Input::LaunchFailed(error) => step.launch_failed(error),
             Input::AgentExited(exit) => step.agent_exited(&exit),
@@ -184,6 +197,16 @@ impl Step<'_> {
         let from = self.state().status;
         if from != to {
             self.record(EventKind::StatusChanged { from, to, message: message.into(), code });
+            self.watch_idleness(from, to);
+        }
+    }
+
+    fn watch_idleness(&mut self, from: Status, to: Status) {
+        let Some(wait) = self.machine.spec.upkeep.idle_wait else { return };
+        if to == Status::Running {
+            self.arm(Timer::Idle, wait);
+        } else if from == Status::Running {
+            self.disarm(Timer::Idle);
         }
     }
 
@@ -216,10 +239,13 @@ impl Step<'_> {
                 Ok(())
             }
             Command::Compact => self.compact(),
+            Command::SetGrant { grant, by } => self.set_grant(grant, by),
+            Command::ClearGrants { tool, by } => {
+                self.clear_grants(&tool, by);
+                Ok(())
+            }
             Command::HoldInput { holder } => {
-                if self.state().input_holder != holder {
-                    self.record(EventKind::InputHolderChanged { holder });
-                }
+                self.hold_input(holder);
                 Ok(())
             }
             Command::Stop { how } => self.stop(how),

@@ -117,6 +117,23 @@ pub enum Launch {
     OnPrompt,
 }
 
+/// What is done for a session without being asked. Nothing, unless its creator wants it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Upkeep {
+    /// A permission that nobody answers is denied after this long while a client holds the input.
+    pub attended_wait: Option<Duration>,
+    /// The same while nobody does.
+    pub unattended_wait: Option<Duration>,
+    /// Activity of the session makes `unattended_wait` begin anew.
+    pub activity_extends: bool,
+    /// The conversation is compacted between turns once it has more tokens than this.
+    pub compact_above_tokens: Option<u64>,
+    /// An agent that has had nothing to do for this long is stopped. For sessions that start with a prompt: the next
+    /// one brings it back.
+    pub idle_wait: Option<Duration>,
+}
+
 /// What a session was created with. Never changes, but for the overrides a restart may bring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {
@@ -143,5 +160,7 @@ pub struct SessionSpec {
     pub timeout: Option<Duration>,
     pub mode: Mode,
     pub launch: Launch,
+    #[serde(default)]
+    pub upkeep: Upkeep,
     pub created_at: Timestamp,
 }

@@ -13,7 +13,7 @@ use crate::permission::{Grant, Mode};
 use crate::request::{Pending, Settled};
 use crate::session::{SessionSpec, Status};
 use crate::time::Timestamp;
-use crate::turn::{Turn, UntoldPrompt};
+use crate::turn::{COMPACT, Turn, UntoldPrompt};
 use crate::usage::Usage;
 
 /// The changing part of a session.
@@ -45,6 +45,19 @@ pub struct State {
     pub tools: BTreeMap<String, Vec<ClientTool>>,
     pub todos: Vec<Todo>,
     pub input_holder: Option<String>,
+    /// Since when somebody has held the input without a break.
+    pub attended_since: Option<Timestamp>,
+    /// The beginning of the last message, a prompt or an answer.
+    pub preview: String,
+    /// Prompts and answers so far.
+    pub messages: u64,
+    /// Those that the agent's own conversation still holds.
+    pub context_messages: u64,
+    /// How full the model's window is, as the agent said last.
+    pub context_tokens: Option<u64>,
+    pub context_window: Option<u64>,
+    /// The agent has replaced its conversation by a summary at least once.
+    pub compacted: bool,
     /// What changed since the agent was launched and before it was ready, so that it does not know yet.
     pub untold: Untold,
     pub stderr_tail: VecDeque<String>,
@@ -88,7 +101,18 @@ impl State {
             }
             EventKind::ModelChanged { model } => self.model.clone_from(model),
             EventKind::TodosChanged { todos } => self.todos.clone_from(todos),
-            EventKind::UsageReported { usage, .. } => self.usage.add(usage),
+            EventKind::UsageReported { usage, context_tokens, context_window } => {
+                self.usage.add(usage);
+                self.context_tokens = context_tokens.or(self.context_tokens);
+                self.context_window = context_window.or(self.context_window);
+            }
+            EventKind::Compacted { tokens_after, .. } => {
+                self.compacted = true;
+                self.context_tokens = *tokens_after;
+                // The summary.
+                self.context_messages = 1;
+            }
+            EventKind::GrantsChanged { grants, .. } => self.grants.clone_from(grants),
             EventKind::ActivityReported { tokens_input, tokens_output, .. } => {
                 let reported =
                     Usage { input_tokens: *tokens_input, output_tokens: *tokens_output, ..Usage::default() };
@@ -99,15 +123,20 @@ impl State {
                 self.tools.insert(source.clone(), tools.clone());
                 self.untold.tools = self.status == Status::Starting;
             }
-            EventKind::InputHolderChanged { holder } => self.input_holder.clone_from(holder),
+            EventKind::InputHolderChanged { holder } => {
+                self.input_holder.clone_from(holder);
+                self.attended_since = holder.as_ref().map(|_| self.attended_since.unwrap_or(at));
+            }
+            EventKind::MessageAdded { text, .. } => {
+                self.count_message(text);
+                self.last_activity_at = Some(at);
+            }
             EventKind::TextDelta { .. }
             | EventKind::ThinkingDelta { .. }
-            | EventKind::ToolProgress { .. }
-            | EventKind::MessageAdded { .. } => self.last_activity_at = Some(at),
+            | EventKind::ToolProgress { .. } => self.last_activity_at = Some(at),
             EventKind::SessionCreated { .. }
             | EventKind::PlanModeChanged { .. }
             | EventKind::CommandsChanged { .. }
-            | EventKind::Compacted { .. }
             | EventKind::WorkerStarted { .. }
             | EventKind::WorkerProgressed { .. }
             | EventKind::WorkerFinished { .. }
@@ -172,16 +201,25 @@ impl State {
         match kind {
             EventKind::TurnStarted { turn, prompt, attachments, .. } => {
                 self.turns = turn.0;
+                if !prompt.is_empty() && prompt != COMPACT {
+                    self.count_message(prompt);
+                }
                 let told = matches!(self.status, Status::Running | Status::Working);
                 self.turn = Some(Turn {
                     id: *turn,
                     untold: (!told)
                         .then(|| UntoldPrompt { text: prompt.clone(), attachments: attachments.clone() }),
                     interrupted: None,
+                    compacting: prompt == COMPACT,
                     calls: BTreeMap::new(),
                 });
             }
-            EventKind::TurnEnded { .. } => self.turn = None,
+            EventKind::TurnEnded { text, .. } => {
+                let compacted = self.turn.take().is_none_or(|turn| turn.compacting);
+                if !compacted {
+                    self.count_message(text);
+                }
+            }
             EventKind::InterruptRequested { reason, .. } => {
                 if let Some(turn) = &mut self.turn {
                     turn.interrupted = Some(*reason);
@@ -203,7 +241,7 @@ impl State {
 
     fn evolve_requests(&mut self, at: Timestamp, kind: &EventKind) {
         match kind {
-            EventKind::RequestOpened { request, native, ask } => {
+            EventKind::RequestOpened { request, native, ask, .. } => {
                 self.requests_opened = request.0;
                 let pending =
                     Pending { id: *request, native: native.clone(), asked_at: at, ask: ask.clone() };
@@ -226,6 +264,14 @@ impl State {
                 });
             }
             _ => {}
+        }
+    }
+
+    fn count_message(&mut self, text: &str) {
+        self.messages += 1;
+        self.context_messages += 1;
+        if !text.is_empty() {
+            self.preview = text.chars().take(limits::PREVIEW_MAX_CHARS).collect();
         }
     }
 

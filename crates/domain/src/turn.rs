@@ -43,6 +43,9 @@ pub enum Interrupt {
     BudgetExceeded,
 }
 
+/// The prompt of a turn that compacts the conversation; agents know it by this name.
+pub const COMPACT: &str = "/compact";
+
 /// A prompt that waits for its agent to be ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UntoldPrompt {
@@ -58,6 +61,9 @@ pub struct Turn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<UntoldPrompt>,
     pub interrupted: Option<Interrupt>,
+    /// It was opened to compact the conversation.
+    #[serde(default)]
+    pub compacting: bool,
     /// Calls that started and have not finished, with their tools.
     pub calls: BTreeMap<CallId, String>,
 }

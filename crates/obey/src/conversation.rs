@@ -151,7 +151,7 @@ impl<'a> Conversation<'a> {
                     self.view.show(&mut self.console.out, &event)?;
                 }
                 match &event.kind {
-                    Some(EventKind::RequestOpened { request, ask, .. }) => {
+                    Some(EventKind::RequestOpened { request, ask, automatic: false, .. }) => {
                         if let Some(open) = Open::of_event(request.to_string(), ask) {
                             self.request_opened(open).await?;
                         }

@@ -61,6 +61,7 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
         supervisor.clone(),
         about(&options, home.retention, shutdown),
     );
+    let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode());
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     announce(options, &bound, found)?;
@@ -154,6 +155,12 @@ fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Sh
         shutdown,
         socket: options.socket.clone(),
     }
+}
+
+fn about_betcode() -> surfaces::betcode::About {
+    // A daemon that was started in no folder in particular has no default; one that may not be used is refused by name.
+    let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
+    surfaces::betcode::About { default_folder: folder }
 }
 
 fn announce(options: ServeOptions, bound: &Bound, found: usize) -> Result<(), Error> {

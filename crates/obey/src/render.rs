@@ -2,7 +2,7 @@
 //! Matches every kind, so that a new one cannot be forgotten.
 
 use domain::event::{Level, TodoStatus};
-use domain::permission::Decision;
+use domain::permission::{Decision, Grant};
 use domain::request::{Ask, Outcome};
 use domain::turn::EndReason;
 use domain::usage::Usage;
@@ -62,7 +62,8 @@ fn of_kind(kind: &EventKind) -> Row {
             let because = if message.is_empty() { String::new() } else { format!(": {message}") };
             Row::new("settled", outcome_style(outcome), format!("{request} {}{by}{because}", outcome.word()))
         }
-        EventKind::TodosChanged { .. }
+        EventKind::GrantsChanged { .. }
+        | EventKind::TodosChanged { .. }
         | EventKind::ModeChanged { .. }
         | EventKind::PlanModeChanged { .. }
         | EventKind::ModelChanged { .. }
@@ -149,6 +150,15 @@ fn of_turn(kind: &EventKind) -> Row {
 
 fn of_rest(kind: &EventKind) -> Row {
     match kind {
+        EventKind::GrantsChanged { grants, by } => {
+            let word = |grant: &Grant| {
+                let denied = if grant.denied { "not " } else { "" };
+                format!("{denied}{}", grant.label())
+            };
+            let all: Vec<String> = grants.iter().map(word).collect();
+            let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+            Row::new("grants", Style::Plain, format!("{all}, by {by}"))
+        }
         EventKind::TodosChanged { todos } => {
             let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
             let current = todos.iter().find(|todo| todo.status == TodoStatus::InProgress);

@@ -112,6 +112,7 @@ impl View {
             | EventKind::Renamed { .. }
             | EventKind::InterruptRequested { .. }
             | EventKind::MessageAdded { .. }
+            | EventKind::GrantsChanged { .. }
             | EventKind::TodosChanged { .. }
             | EventKind::ModeChanged { .. }
             | EventKind::PlanModeChanged { .. }

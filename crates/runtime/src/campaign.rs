@@ -100,6 +100,12 @@ impl Campaigns {
         self.store.read(campaigns::list).await
     }
 
+    /// Returns the campaign whose root holds a folder; of several the innermost.
+    pub async fn containing(&self, folder: &Path) -> Result<Option<CampaignRow>, Error> {
+        let holding = self.list().await?.into_iter().filter(|campaign| folder.starts_with(&campaign.path));
+        Ok(holding.max_by_key(|campaign| campaign.path.len()))
+    }
+
     /// Forgets a campaign. One with running sessions is kept.
     pub async fn remove(&self, id_or_name: &str) -> Result<CampaignRow, Error> {
         let campaign = self.find(id_or_name).await?;

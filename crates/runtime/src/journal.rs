@@ -168,6 +168,18 @@ impl Cursor {
         }
     }
 
+    /// Passes over events that are no longer kept, to the oldest that is. For readers that were told of the gap.
+    pub async fn skip_removed(&mut self) -> Result<(), Error> {
+        let (key, session, after) = (self.stream.key, self.stream.session.clone(), self.seq);
+        let oldest = self
+            .stream
+            .store
+            .read(move |connection| sessions::events_after(connection, key, &session, after, 1))
+            .await?;
+        self.seq = oldest.first().map_or_else(|| self.stream.last_seq(), |event| event.seq - 1);
+        Ok(())
+    }
+
     async fn read_store(&self) -> Result<Vec<Arc<Event>>, Error> {
         let (key, session, after) = (self.stream.key, self.stream.session.clone(), self.seq);
         let most = self.stream.batch;

@@ -2,11 +2,12 @@
 //! What a surface can do is what this type and `SessionHandle` offer.
 
 mod create;
+mod records;
 mod recover;
 
 pub use create::NewSession;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -46,6 +47,8 @@ struct Inner {
     services: SharedServices,
     campaigns: Campaigns,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
+    /// Sessions whose records are being removed; nobody may wake them any more.
+    leaving: Mutex<HashSet<SessionId>>,
     active_sessions_max: usize,
 }
 
@@ -67,6 +70,7 @@ impl Supervisor {
             services,
             campaigns: Campaigns::new(options.store),
             actors: Mutex::new(HashMap::new()),
+            leaving: Mutex::new(HashSet::new()),
             active_sessions_max: options.active_sessions_max,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -96,6 +100,9 @@ impl Supervisor {
 
     /// Returns the way to a session, waking it where nobody serves it.
     pub async fn session(&self, id: &SessionId) -> Result<SessionHandle, Error> {
+        if self.is_leaving(id) {
+            return Err(not_found(id));
+        }
         if let Some(handle) = self.actor(id) {
             return Ok(handle);
         }
@@ -116,6 +123,10 @@ impl Supervisor {
     pub async fn command(&self, id: &SessionId, command: Command) -> Result<Applied, Error> {
         loop {
             let handle = self.session(id).await?;
+            let wakes = matches!(command, Command::Prompt { .. } | Command::Compact);
+            if wakes && !handle.snapshot().state.status.has_agent() {
+                self.check_room()?;
+            }
             let result = handle.command(command.clone()).await;
             if result.is_err() && handle.is_gone() {
                 continue;
@@ -260,12 +271,7 @@ impl Supervisor {
     async fn row(&self, id: &SessionId) -> Result<SessionRow, Error> {
         let wanted = id.clone();
         let row = self.store().read(move |connection| sessions::find(connection, &wanted)).await?;
-        row.ok_or_else(|| {
-            Error::new(
-                ErrorCode::SessionNotFound,
-                format!("session_id: there is no session {id}; `obey session list --all` shows them"),
-            )
-        })
+        row.filter(|_| !self.is_leaving(id)).ok_or_else(|| not_found(id))
     }
 
     /// Starts an actor unless somebody else was quicker; a row read before that is then stale and dropped.
@@ -311,6 +317,13 @@ impl Supervisor {
         }
         Ok(())
     }
+}
+
+fn not_found(id: &SessionId) -> Error {
+    Error::new(
+        ErrorCode::SessionNotFound,
+        format!("session_id: there is no session {id}; `obey session list --all` shows them"),
+    )
 }
 
 fn snapshot_of(row: SessionRow) -> Snapshot {

@@ -12,6 +12,7 @@ mod token;
 mod tests;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
@@ -38,6 +39,10 @@ pub struct Peer {
     pub pid: Option<i32>,
     pub via: Via,
 }
+
+/// Tells connections apart; an extension of every request. Calls with the same number come from the same client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionNumber(pub u64);
 
 /// Who is behind a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,6 +199,7 @@ pub fn require_user_of(extensions: &Extensions, action: &str) -> Result<(), Erro
 
 /// One connection and what is known of its other end.
 pub(crate) struct Connection {
+    number: ConnectionNumber,
     peer: Peer,
     calling: Calling,
     /// The address a TCP client connected to.
@@ -217,7 +223,8 @@ impl Connection {
         };
         let pid = credentials.pid().filter(|pid| *pid > 0);
         let peer = Peer { uid: Some(uid), pid, via: Via::Unix };
-        Some(Self { peer, calling: Calling::new(Arc::clone(&access.agents), clue), at: None })
+        let calling = Calling::new(Arc::clone(&access.agents), clue);
+        Some(Self { number: next_number(), peer, calling, at: None })
     }
 
     /// Finds the user of a TCP client, which must be on this machine.
@@ -230,7 +237,8 @@ impl Connection {
             None => Clue::Nothing,
         };
         let peer = Peer { uid: found.map(|owner| owner.uid), pid: None, via: Via::Tcp };
-        Self { peer, calling: Calling::new(Arc::clone(&access.agents), clue), at: Some(to) }
+        let calling = Calling::new(Arc::clone(&access.agents), clue);
+        Self { number: next_number(), peer, calling, at: Some(to) }
     }
 
     /// Marks a request with who sent it, or refuses it.
@@ -246,10 +254,16 @@ impl Connection {
                 let _ = tokio::task::spawn_blocking(move || calling.caller()).await;
             }
         }
+        request.extensions_mut().insert(self.number);
         request.extensions_mut().insert(self.peer);
         request.extensions_mut().insert(self.calling.clone());
         Ok(())
     }
+}
+
+fn next_number() -> ConnectionNumber {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    ConnectionNumber(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Whether a user may call without more: ours, and root, who could do everything anyway.

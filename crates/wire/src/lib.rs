@@ -14,5 +14,11 @@ pub mod obey {
     }
 }
 
+pub mod betcode {
+    pub mod v1 {
+        tonic::include_proto!("betcode.v1");
+    }
+}
+
 /// The encoded descriptor set of every package, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

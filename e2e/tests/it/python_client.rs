@@ -1,22 +1,32 @@
-//! A second, independent client: Python with grpcio and stubs compiled from the published files. The script drives
-//! every call of the service; this file only runs it and shows what it said.
+//! A second, independent client: Python with grpcio and stubs compiled from the published files. The scripts drive
+//! every call of a service; this file only runs them and shows what they said.
+
+use std::ffi::OsString;
 
 use anyhow::{Context, Result, ensure};
+use e2e::daemon::Daemon;
 use e2e::deadline::within;
 use e2e::tools;
 use e2e::world::World;
 
 #[tokio::test]
 async fn python_drives_every_call_of_the_local_service() -> Result<()> {
+    run("local_v1.py", |daemon, world| vec![daemon.socket().into(), world.project().into()]).await
+}
+
+/// Runs a script of `tests/python` against a daemon of its own. The script's last call is Shutdown.
+pub(crate) async fn run(
+    script: &str,
+    arguments: impl FnOnce(&Daemon, &World) -> Vec<OsString>,
+) -> Result<()> {
     let Some((python, stubs)) = tools::python()? else { return Ok(()) };
     let world = World::new()?;
-    let mut daemon = e2e::daemon::Daemon::start(&world).await?;
-    let script = tools::repository().join("e2e/tests/python/local_v1.py");
+    let mut daemon = Daemon::start(&world).await?;
+    let script = tools::repository().join("e2e/tests/python").join(script);
     let mut command = tokio::process::Command::from(world.command(python));
-    command.arg(script).arg(daemon.socket()).arg(world.project()).env("PYTHONPATH", stubs).kill_on_drop(true);
+    command.arg(script).args(arguments(&daemon, &world)).env("PYTHONPATH", stubs).kill_on_drop(true);
     let output = within("the end of the script", command.output()).await?.context("running Python")?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    println!("{}", text(&output.stdout));
     ensure!(
         output.status.success(),
         "{}\n{}\nthe daemon's log:\n{}",
@@ -24,7 +34,6 @@ async fn python_drives_every_call_of_the_local_service() -> Result<()> {
         text(&output.stderr),
         daemon.log()
     );
-    // The script's last call was Shutdown.
     daemon.wait().await?;
     daemon.assert_no_descendants().await
 }

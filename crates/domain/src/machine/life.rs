@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorCode};
 use crate::event::{EventKind, Level};
 use crate::limits;
 use crate::session::Status;
-use crate::turn::EndReason;
+use crate::turn::{COMPACT, EndReason};
 
 impl Step<'_> {
     pub(super) fn start(&mut self) -> Result<(), Error> {
@@ -71,6 +71,10 @@ impl Step<'_> {
             self.tell_tools();
         }
         match prompt {
+            Some(prompt) if prompt.text == COMPACT => {
+                self.change_status(Status::Working, "compacting");
+                self.tell(AgentInput::Compact);
+            }
             Some(prompt) => {
                 self.change_status(Status::Working, "the agent is ready and has a prompt");
                 self.tell(AgentInput::Prompt { text: prompt.text, attachments: prompt.attachments });
@@ -255,6 +259,12 @@ impl Step<'_> {
                 }
             }
             Timer::Interrupt => self.interrupt_ran_out(),
+            Timer::Answer => self.answer_ran_out(),
+            Timer::Idle => {
+                if self.state().status == Status::Running {
+                    self.begin_stop(StopHow::Now, AfterStop::Stopped, "the agent has nothing to do");
+                }
+            }
         }
     }
 
@@ -355,6 +365,14 @@ impl Step<'_> {
             }
             Status::Created | Status::Running | Status::Stopped | Status::Failed => {}
         }
+        self.come_back();
+    }
+
+    /// Clients of the former daemon are gone; waits go on where they were.
+    fn come_back(&mut self) {
+        self.hold_input(None);
+        self.watch_requests();
+        self.watch_idleness(Status::Created, self.state().status);
         self.rearm_deadline();
     }
 
@@ -379,6 +397,6 @@ impl Step<'_> {
             }
             Status::Created | Status::Stopped | Status::Failed => {}
         }
-        self.rearm_deadline();
+        self.come_back();
     }
 }

@@ -4,36 +4,154 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Step;
+use super::{Step, Timer};
 use crate::agent::AgentInput;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::id::RequestId;
 use crate::limits;
-use crate::permission::{Decision, Grant, Mode};
+use crate::permission::pattern::Call;
+use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
 use crate::request::{Ask, Outcome, Pending, PermissionAsk};
+use crate::time::Timestamp;
 
 impl Step<'_> {
     pub(super) fn asked(&mut self, native: String, ask: Ask) {
-        let request = RequestId(self.state().requests_opened + 1);
-        let too_many = self.state().requests.len() >= limits::REQUESTS_PENDING_MAX;
-        self.record(EventKind::RequestOpened { request, native: native.clone(), ask: ask.clone() });
-        let settled = match &ask {
-            _ if too_many => Some((Decision::Deny, "limit", "too many requests are waiting already")),
-            Ask::Permission(permission) => self.settled_beforehand(permission),
-            Ask::Question { .. } | Ask::ClientTool { .. } => None,
-        };
-        if let Some((decision, by, message)) = settled {
-            self.settle_permission(request, native, ask, decision, message.to_owned(), None, by.to_owned());
+        self.open_request(native, ask, None);
+    }
+
+    pub(super) fn asked_and_judged(&mut self, native: String, ask: PermissionAsk, findings: &Findings) {
+        if self.state().status.has_agent() {
+            self.open_request(native, Ask::Permission(ask), Some(findings));
         }
     }
 
-    /// Returns the decision that mode and grants give without asking anybody.
-    fn settled_beforehand(&self, ask: &PermissionAsk) -> Option<(Decision, &'static str, &'static str)> {
-        if self.state().grants.iter().any(|grant| grant.covers(&ask.tool, &ask.input)) {
-            return Some((Decision::AllowOnce, "grant", ""));
+    fn open_request(&mut self, native: String, ask: Ask, findings: Option<&Findings>) {
+        let request = RequestId(self.state().requests_opened + 1);
+        let too_many = self.state().requests.len() >= limits::REQUESTS_PENDING_MAX;
+        let settled = match &ask {
+            _ if too_many => {
+                Some(Beforehand::deny("limit", "too many requests are waiting already".to_owned()))
+            }
+            Ask::Permission(permission) => self.settled_beforehand(permission, findings),
+            Ask::Question { .. } | Ask::ClientTool { .. } => None,
+        };
+        self.record(EventKind::RequestOpened {
+            request,
+            native: native.clone(),
+            automatic: settled.is_some(),
+            ask: ask.clone(),
+        });
+        match settled {
+            Some(Beforehand { decision, by, message }) => {
+                self.settle_permission(request, native, ask, decision, message, None, by);
+            }
+            None => self.watch_requests(),
         }
-        (self.state().mode == Mode::Autonomous).then_some((Decision::AllowOnce, "mode autonomous", ""))
+    }
+
+    /// Returns the answer that grants, rules and mode give without asking anybody, in this order. A rule that denies
+    /// binds an autonomous session too; one that wants to ask does not.
+    fn settled_beforehand(&self, ask: &PermissionAsk, findings: Option<&Findings>) -> Option<Beforehand> {
+        let call = Call {
+            tool: &ask.tool,
+            input: &ask.input,
+            working_dir: &self.machine.spec.working_dir,
+            real_paths: findings.map(|findings| findings.real_paths.as_slice()),
+        };
+        // The newest that covers the call: whoever spoke last meant it.
+        if let Some(grant) = self.state().grants.iter().rev().find(|grant| grant.covers(&call)) {
+            return Some(if grant.denied {
+                Beforehand::deny("grant", format!("{} is denied in this session", grant.label()))
+            } else {
+                Beforehand::allow("grant")
+            });
+        }
+        let autonomous = self.state().mode == Mode::Autonomous;
+        match findings.map(|findings| &findings.verdict) {
+            Some(Verdict::Deny { by, message }) => Some(Beforehand::deny(by, message.clone())),
+            _ if autonomous => Some(Beforehand::allow("mode autonomous")),
+            Some(Verdict::Allow { by }) => Some(Beforehand::allow(by)),
+            Some(Verdict::Ask) | None => None,
+        }
+    }
+
+    pub(super) fn set_grant(&mut self, grant: Grant, by: String) -> Result<(), Error> {
+        let mut grants = self.state().grants.clone();
+        grants.retain(|other| other.label() != grant.label());
+        if grants.len() >= limits::GRANTS_MAX {
+            return Err(Error::new(
+                ErrorCode::LimitReached,
+                format!("the session has {} grants, which is the limit; clear some", limits::GRANTS_MAX),
+            ));
+        }
+        grants.push(grant);
+        self.change_grants(grants, by);
+        Ok(())
+    }
+
+    pub(super) fn clear_grants(&mut self, tool: &str, by: String) {
+        let mut grants = self.state().grants.clone();
+        grants.retain(|grant| !tool.is_empty() && grant.label() != tool && grant.tool != tool);
+        self.change_grants(grants, by);
+    }
+
+    fn change_grants(&mut self, grants: Vec<Grant>, by: String) {
+        if grants != self.state().grants {
+            self.record(EventKind::GrantsChanged { grants, by });
+        }
+    }
+
+    pub(super) fn hold_input(&mut self, holder: Option<String>) {
+        if self.state().input_holder != holder {
+            self.record(EventKind::InputHolderChanged { holder });
+            self.watch_requests();
+        }
+    }
+
+    /// Sets the clock for the permission that must be answered soonest.
+    pub(super) fn watch_requests(&mut self) {
+        let upkeep = self.machine.spec.upkeep;
+        if upkeep.attended_wait.is_none() && upkeep.unattended_wait.is_none() {
+            return;
+        }
+        match self.state().requests.values().filter_map(|pending| self.answer_by(pending)).min() {
+            Some(at) => self.arm(Timer::Answer, at.since(self.now)),
+            None => self.disarm(Timer::Answer),
+        }
+    }
+
+    /// Returns when a permission is denied unless somebody answers it. Whoever comes back gets the whole wait anew.
+    fn answer_by(&self, pending: &Pending) -> Option<Timestamp> {
+        if !matches!(pending.ask, Ask::Permission(_)) {
+            return None;
+        }
+        let (upkeep, state) = (&self.machine.spec.upkeep, self.state());
+        match state.attended_since {
+            Some(since) => Some(since.max(pending.asked_at).after(upkeep.attended_wait?)),
+            None => {
+                let active = state.last_activity_at.filter(|_| upkeep.activity_extends);
+                let since = active.map_or(pending.asked_at, |active| active.max(pending.asked_at));
+                Some(since.after(upkeep.unattended_wait?))
+            }
+        }
+    }
+
+    /// Denies the permissions nobody has answered in time.
+    pub(super) fn answer_ran_out(&mut self) {
+        let late: Vec<Pending> = self
+            .state()
+            .requests
+            .values()
+            .filter(|pending| self.answer_by(pending).is_some_and(|at| at <= self.now))
+            .cloned()
+            .collect();
+        for Pending { id, native, ask, asked_at } in late {
+            let seconds = self.now.since(asked_at).as_secs();
+            let message = format!("nobody answered within {seconds} s");
+            self.settle_permission(id, native, ask, Decision::Deny, message, None, "timeout".to_owned());
+        }
+        self.watch_requests();
     }
 
     /// Returns the waiting request, or nothing when it was settled before (the caller then asks who did).
@@ -104,6 +222,7 @@ impl Step<'_> {
             grant,
         });
         self.tell(AgentInput::Decide { native, decision, message, updated_input, ask });
+        self.watch_requests();
     }
 
     pub(super) fn answer(
@@ -176,5 +295,23 @@ impl Step<'_> {
             message: String::new(),
             grant: None,
         });
+        self.watch_requests();
+    }
+}
+
+/// An answer nobody had to be asked for.
+struct Beforehand {
+    decision: Decision,
+    by: String,
+    message: String,
+}
+
+impl Beforehand {
+    fn allow(by: &str) -> Self {
+        Self { decision: Decision::AllowOnce, by: by.to_owned(), message: String::new() }
+    }
+
+    fn deny(by: &str, message: String) -> Self {
+        Self { decision: Decision::Deny, by: by.to_owned(), message }
     }
 }

@@ -9,7 +9,7 @@ use crate::id::TurnId;
 use crate::limits;
 use crate::permission::Mode;
 use crate::session::{Launch, Status};
-use crate::turn::{EndReason, Interrupt, Origin, Turn};
+use crate::turn::{COMPACT, EndReason, Interrupt, Origin, Turn};
 
 impl Step<'_> {
     pub(super) fn prompt(
@@ -33,7 +33,7 @@ impl Step<'_> {
                 self.launch("starting the agent for its first prompt");
                 Ok(())
             }
-            Status::Stopped if self.machine.spec.launch == Launch::OnPrompt => {
+            Status::Stopped | Status::Failed if self.machine.spec.launch == Launch::OnPrompt => {
                 self.open_turn(Origin::Client, text, attachments, by);
                 self.launch("starting the agent for a prompt");
                 Ok(())
@@ -131,14 +131,31 @@ impl Step<'_> {
     }
 
     pub(super) fn compact(&mut self) -> Result<(), Error> {
-        if self.state().status != Status::Running {
-            return Err(self.wrong_state("compaction needs a RUNNING one"));
+        let on_prompt = self.machine.spec.launch == Launch::OnPrompt;
+        let starts = match self.state().status {
+            Status::Running => false,
+            // An agent that has never run has nothing to compact.
+            Status::Stopped | Status::Failed if on_prompt && !self.state().native_session.is_empty() => true,
+            _ => return Err(self.wrong_state("compaction needs a RUNNING one")),
+        };
+        self.check_prompt(COMPACT)?;
+        self.open_turn(Origin::Client, COMPACT.to_owned(), Vec::new(), String::new());
+        if starts {
+            self.launch("starting the agent to compact its conversation");
+        } else {
+            self.change_status(Status::Working, "compacting");
+            self.tell(AgentInput::Compact);
         }
-        self.check_prompt("/compact")?;
-        self.open_turn(Origin::Client, "/compact".to_owned(), Vec::new(), String::new());
-        self.change_status(Status::Working, "compacting");
-        self.tell(AgentInput::Compact);
         Ok(())
+    }
+
+    /// Compacts a conversation that has grown too large, where the session wants that.
+    fn compact_if_large(&mut self) {
+        let Some(most) = self.machine.spec.upkeep.compact_above_tokens else { return };
+        if self.state().context_tokens.is_some_and(|tokens| tokens > most) {
+            // Refused where the budget is used up; then nothing grows any more.
+            let _ = self.compact();
+        }
     }
 
     pub(super) fn agent(&mut self, event: AgentEvent) {
@@ -210,10 +227,16 @@ impl Step<'_> {
             }
             (_, reason) => reason,
         };
+        let compacting = turn.compacting;
         self.disarm(Timer::Interrupt);
         self.close_turn_as(reason, &text, &error);
         match self.state().status {
-            Status::Working => self.change_status(Status::Running, "the turn ended"),
+            Status::Working => {
+                self.change_status(Status::Running, "the turn ended");
+                if !compacting {
+                    self.compact_if_large();
+                }
+            }
             Status::Stopping if self.asked_to_leave() == Some(false) => {
                 self.disarm(Timer::Grace);
                 self.ask_to_leave();

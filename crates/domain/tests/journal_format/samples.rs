@@ -108,8 +108,12 @@ fn turns() -> Vec<EventKind> {
 }
 
 fn requests() -> Vec<EventKind> {
-    let opened =
-        |number, ask| EventKind::RequestOpened { request: RequestId(number), native: text("n1"), ask };
+    let opened = |number, ask| EventKind::RequestOpened {
+        request: RequestId(number),
+        native: text("n1"),
+        automatic: false,
+        ask,
+    };
     let settled = |number, outcome, grant| EventKind::RequestSettled {
         request: RequestId(number),
         outcome,
@@ -117,7 +121,13 @@ fn requests() -> Vec<EventKind> {
         message: text("go on"),
         grant,
     };
-    let grant = Grant { tool: text("Bash"), command: Some(text("ls")) };
+    let grant = Grant::of("Bash", &json!({"command": "ls"}));
+    let automatic = EventKind::RequestOpened {
+        request: RequestId(4),
+        native: text("n4"),
+        automatic: true,
+        ask: Ask::ClientTool { call: CallId::new("toolu_4"), tool: text("open"), input: json!({}) },
+    };
     vec![
         opened(
             1,
@@ -153,6 +163,14 @@ fn requests() -> Vec<EventKind> {
         settled(2, Outcome::Answered { answers: BTreeMap::from([(text("q1"), text("SQLite"))]) }, None),
         settled(3, Outcome::ToolReturned { ok: true }, None),
         settled(3, Outcome::Withdrawn { reason: text("the turn ended") }, None),
+        automatic,
+        EventKind::GrantsChanged {
+            grants: vec![
+                Grant::of("Edit", &json!({"file_path": "a"})),
+                Grant { tool: text("Bash(rm *)"), command: None, is_pattern: true, denied: true },
+            ],
+            by: text("anna"),
+        },
     ]
 }
 

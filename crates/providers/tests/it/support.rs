@@ -26,6 +26,7 @@ pub(crate) fn spec(provider: ProviderKind, working_dir: &Path) -> SessionSpec {
         timeout: None,
         mode: Mode::Supervised,
         launch: Launch::Now,
+        upkeep: domain::Upkeep::default(),
         created_at: Timestamp(0),
     }
 }

@@ -131,6 +131,7 @@ impl Bench {
         self.supervisor
             .create(NewSession {
                 campaign: "c".to_owned(),
+                directory: String::new(),
                 provider: ProviderKind::Scripted,
                 model: String::new(),
                 name: String::new(),
@@ -143,6 +144,7 @@ impl Bench {
                 timeout: None,
                 initial_message: String::new(),
                 launch: Launch::Now,
+                upkeep: domain::Upkeep::default(),
                 by: "test".to_owned(),
             })
             .await

@@ -201,6 +201,51 @@ pub fn list(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Se
         .collect()
 }
 
+/// Which sessions a page of all of them shows; the one used last comes first.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Exactly this folder.
+    pub working_dir: Option<String>,
+    /// This folder or one in it.
+    pub below: Option<String>,
+    pub limit: usize,
+    pub offset: usize,
+}
+
+/// Returns one page, and how many sessions there are on all pages.
+pub fn page(connection: &Connection, page: &Page) -> rusqlite::Result<(Vec<SessionRow>, u64)> {
+    const WHERE: &str = "WHERE (?1 IS NULL OR json_extract(spec, '$.working_dir') = ?1)
+        AND (?2 IS NULL OR json_extract(spec, '$.working_dir') = ?2
+             OR substr(json_extract(spec, '$.working_dir'), 1, length(?2) + 1) = ?2 || '/')";
+    let total = connection
+        .prepare_cached(&format!("SELECT count(*) FROM agent_sessions {WHERE}"))?
+        .query_row(params![page.working_dir, page.below], |row| row.get::<_, i64>(0))?;
+    let rows = connection
+        .prepare_cached(&format!(
+            "{SELECT} {WHERE} ORDER BY max(coalesce(last_activity_at, 0), created_at) DESC, key DESC
+             LIMIT ?3 OFFSET ?4"
+        ))?
+        .query_map(params![page.working_dir, page.below, page.limit as i64, page.offset as i64], session_row)?
+        .filter_map(readable)
+        .collect::<rusqlite::Result<_>>()?;
+    Ok((rows, total as u64))
+}
+
+/// Removes a session and everything of it. Its key is never used again: readers of the old journal may still be there.
+pub fn remove(connection: &Connection, id: &SessionId) -> rusqlite::Result<bool> {
+    let key: Option<i64> = connection
+        .prepare_cached("SELECT key FROM agent_sessions WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(key) = key else { return Ok(false) };
+    connection
+        .prepare_cached("DELETE FROM agent_activities WHERE id BETWEEN ?1 AND ?2")?
+        .execute([row_id(key, 0)?, row_id(key, SEQ_MAX)?])?;
+    connection.prepare_cached("DELETE FROM outbox WHERE session_key = ?1")?.execute([key])?;
+    connection.prepare_cached("DELETE FROM agent_sessions WHERE key = ?1")?.execute([key])?;
+    Ok(true)
+}
+
 /// Returns the sessions that had not ended when they were written last.
 pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
     connection

@@ -49,6 +49,7 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         timeout: None,
         mode: Mode::default(),
         launch: Launch::Now,
+        upkeep: domain::Upkeep::default(),
         created_at: Timestamp(1),
     }
 }

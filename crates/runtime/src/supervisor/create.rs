@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
 use domain::{
     CampaignId, Command, Error, ErrorCode, EventKind, Launch, Machine, Mode, ProviderKind, SessionId,
-    SessionSpec, Status, WhenBusy,
+    SessionSpec, Status, Upkeep, WhenBusy,
 };
 
 use super::Supervisor;
@@ -20,8 +20,10 @@ use crate::{campaign, clock, environment, failpoint, ids};
 /// What a session is asked to be. Empty texts mean: the default.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Id or name of the campaign.
+    /// Id or name of the campaign. Empty: the one whose root holds `directory`, or none.
     pub campaign: String,
+    /// Where the session works if no campaign is named: absolute, and held to the same checks as a campaign's root.
+    pub directory: String,
     pub provider: ProviderKind,
     pub model: String,
     pub name: String,
@@ -34,6 +36,7 @@ pub struct NewSession {
     pub timeout: Option<Duration>,
     pub initial_message: String,
     pub launch: Launch,
+    pub upkeep: Upkeep,
     /// Who asks, for the record.
     pub by: String,
 }
@@ -67,13 +70,13 @@ impl Supervisor {
     }
 
     async fn resolve(&self, mut new: NewSession) -> Result<SessionSpec, Error> {
-        let campaign = self.campaigns().find(&new.campaign).await?;
+        let place = self.place(&new).await?;
         if let Some(parent) = &new.parent {
             self.snapshot(parent).await?;
         }
         let mode = take_mode(&mut new.provider_config)?.unwrap_or_default();
-        let root = campaign::resolve_root(Path::new(&campaign.path))?;
-        let working_dir = working_dir(&root, new.provider_config.remove(DIR_KEY))?;
+        let Place { campaign_id, root, folder } = place;
+        let working_dir = working_dir(&folder, new.provider_config.remove(DIR_KEY))?;
         let id = ids::session();
         let name = if new.name.is_empty() {
             format!("{}-{}", new.provider.name(), ids::short(&id))
@@ -82,7 +85,7 @@ impl Supervisor {
         };
         Ok(SessionSpec {
             id,
-            campaign_id: Some(CampaignId::new(campaign.id)),
+            campaign_id,
             provider: new.provider,
             model: new.model,
             name,
@@ -97,7 +100,26 @@ impl Supervisor {
             timeout: new.timeout,
             mode,
             launch: new.launch,
+            upkeep: new.upkeep,
             created_at: clock::now(),
+        })
+    }
+
+    /// Finds where a session works and which campaign it belongs to.
+    async fn place(&self, new: &NewSession) -> Result<Place, Error> {
+        if !new.campaign.is_empty() {
+            let campaign = self.campaigns().find(&new.campaign).await?;
+            let root = campaign::resolve_root(Path::new(&campaign.path))?;
+            return Ok(Place { campaign_id: Some(CampaignId::new(campaign.id)), folder: root.clone(), root });
+        }
+        let folder = campaign::resolve_root(Path::new(&new.directory))?;
+        Ok(match self.campaigns().containing(&folder).await? {
+            Some(campaign) => Place {
+                campaign_id: Some(CampaignId::new(campaign.id)),
+                root: PathBuf::from(campaign.path),
+                folder,
+            },
+            None => Place { campaign_id: None, root: folder.clone(), folder },
         })
     }
 
@@ -138,6 +160,13 @@ impl Supervisor {
             next_write_id: 1,
         })
     }
+}
+
+/// Where a session works.
+struct Place {
+    campaign_id: Option<CampaignId>,
+    root: PathBuf,
+    folder: PathBuf,
 }
 
 fn first_command(new: &NewSession) -> Command {

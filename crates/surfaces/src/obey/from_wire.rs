@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{Decision, Error, ErrorCode, Launch, ProviderKind, RequestId, SessionId, Status};
+use domain::{Decision, Error, ErrorCode, Launch, ProviderKind, RequestId, SessionId, Status, Upkeep};
 use runtime::NewSession;
 use runtime::store::sessions::Filter;
 use wire::obey::local::v1 as pb;
@@ -50,6 +50,7 @@ pub(super) fn new_session(
         max_tokens: tokens("max_tokens", request.max_tokens)?,
         timeout: request.timeout.map(|wait| timeout("timeout", wait)).transpose()?.flatten(),
         campaign: request.campaign_id,
+        directory: String::new(),
         model: request.model,
         name: request.agent_name,
         festival_id: request.festival_id,
@@ -59,6 +60,7 @@ pub(super) fn new_session(
         environment: request.environment.into_iter().collect(),
         initial_message: request.initial_message,
         launch: Launch::Now,
+        upkeep: Upkeep::default(),
         by,
     })
 }

@@ -310,6 +310,7 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
         | EventKind::ToolProgress { .. }
         | EventKind::ToolFinished { .. }
         | EventKind::TurnEnded { .. }
+        | EventKind::GrantsChanged { .. }
         | EventKind::TodosChanged { .. }
         | EventKind::ModelChanged { .. }
         | EventKind::CommandsChanged { .. }

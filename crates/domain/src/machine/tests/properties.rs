@@ -9,6 +9,7 @@ use super::script::{Play, input, is_comeback};
 use crate::event::EventKind;
 use crate::id::{CallId, RequestId, TurnId};
 use crate::machine::{Effect, Input, StopStep, Timer};
+use crate::request::Ask;
 use crate::session::Status;
 use crate::state::State;
 use crate::time::Timestamp;
@@ -36,7 +37,11 @@ const LINES: &[&str] = &[
     "mode plan",
     "model opus",
     "rename scout",
+    "grant Bash(git *) by anna",
+    "forbid Bash(rm *) by anna",
+    "clear all by ben",
     "hold anna",
+    "hold ben",
     "release",
     "stop graceful",
     "stop now",
@@ -55,6 +60,8 @@ const LINES: &[&str] = &[
     "timer ask",
     "timer term",
     "timer interrupt",
+    "timer answer",
+    "timer idle",
     "reattached",
     "revived",
     "after 20",
@@ -72,6 +79,10 @@ const LINES: &[&str] = &[
     "agent fails aborted",
     r#"agent ask n1 Bash {"command":"ls"}"#,
     "agent ask n2 Edit",
+    r#"judged allow n5 Bash {"command":"git log"}"#,
+    r#"judged deny n6 Bash {"command":"rm x"}"#,
+    "judged ask n7 Edit",
+    "agent context 500",
     "agent question n3 q1",
     "agent client_tool n4 open",
     "agent withdraw n1",
@@ -108,6 +119,7 @@ fn scripts() -> impl Strategy<Value = Vec<&'static str>> {
         "spec timeout=60",
         "spec max_tokens=100",
         "spec launch=on_prompt timeout=60 max_tokens=100 mode=autonomous",
+        "spec launch=on_prompt attended=60 unattended=3600 compact_above=400 idle=900",
     ]);
     let ways = proptest::sample::select(WAYS);
     let steps = proptest::collection::vec(proptest::sample::select(LINES), 1..40);
@@ -224,6 +236,12 @@ impl Witness {
             }
             _ => {}
         }
+        let permissions = state.requests.values().any(|pending| matches!(pending.ask, Ask::Permission(_)));
+        let upkeep = play.machine.spec().upkeep;
+        if permissions && upkeep.attended_wait.is_some() && upkeep.unattended_wait.is_some() {
+            assert!(armed(Timer::Answer), "nothing bounds the wait for an answer");
+        }
+        assert_eq!(armed(Timer::Idle), state.status == Status::Running && upkeep.idle_wait.is_some());
         if matches!(state.status, Status::Starting | Status::Running | Status::Working) {
             assert_eq!(armed(Timer::Deadline), play.machine.spec().timeout.is_some());
         }
@@ -238,6 +256,8 @@ fn name(timer: Timer) -> &'static str {
         Timer::Ask => "ask",
         Timer::Term => "term",
         Timer::Interrupt => "interrupt",
+        Timer::Answer => "answer",
+        Timer::Idle => "idle",
     }
 }
 

@@ -306,3 +306,143 @@ fn settled_requests_do_not_weigh_on_the_state() {
         .collect();
     assert_eq!(inputs, [r#"{"command":"ls"}"#, "null"]);
 }
+
+#[test]
+fn rules_answer_before_anybody_is_asked() {
+    check(
+        r#"given working
+           judged allow n1 Bash {"command":"git log"}
+           judged deny n2 Bash {"command":"rm x"}
+           judged ask n3 Edit"#,
+        "request 1 permission Bash; request 1 allowed once by rule x; tell n1 allowed once
+         request 2 permission Bash; request 2 denied by rule x; tell n2 denied
+         request 3 permission Edit",
+    );
+}
+
+#[test]
+fn a_rule_that_denies_binds_an_autonomous_session() {
+    check(
+        r#"spec mode=autonomous
+           given working
+           judged deny n1 Bash {"command":"rm x"}
+           judged ask n2 Bash {"command":"ls"}"#,
+        "request 1 permission Bash; request 1 denied by rule x; tell n1 denied
+         request 2 permission Bash; request 2 allowed once by mode autonomous; tell n2 allowed once",
+    );
+}
+
+#[test]
+fn the_session_s_own_grants_come_before_the_rules_and_the_last_one_wins() {
+    check(
+        r#"given working
+           grant Bash(git *) by anna
+           judged deny n1 Bash {"command":"git log"}
+           judged deny n2 Bash {"command":"git log; rm -rf ."}
+           forbid Bash(git push *) by ben
+           judged allow n3 Bash {"command":"git push"}
+           judged allow n4 Bash {"command":"git push -f"}
+           clear Bash(git *) by anna
+           judged ask n5 Bash {"command":"git log"}
+           clear all by anna
+           clear all by anna"#,
+        r#"grants_changed {"by":"anna","grants":[{"is_pattern":true,"tool":"Bash(git *)"}]}
+           request 1 permission Bash; request 1 allowed once by grant; tell n1 allowed once
+           request 2 permission Bash; request 2 denied by rule x; tell n2 denied
+           grants_changed {"by":"ben","grants":[{"is_pattern":true,"tool":"Bash(git *)"},{"denied":true,"is_pattern":true,"tool":"Bash(git push *)"}]}
+           request 3 permission Bash; request 3 allowed once by grant; tell n3 allowed once
+           request 4 permission Bash; request 4 denied by grant; tell n4 denied
+           grants_changed {"by":"anna","grants":[{"denied":true,"is_pattern":true,"tool":"Bash(git push *)"}]}
+           request 5 permission Bash
+           grants_changed {"by":"anna","grants":[]}
+           nothing"#,
+    );
+}
+
+#[test]
+fn a_request_waits_as_long_as_its_session_unless_the_session_says_otherwise() {
+    check(
+        "given working
+         agent ask n1 Bash
+         after 999999999
+         timer answer",
+        "request 1 permission Bash
+         nothing",
+    );
+}
+
+#[test]
+fn a_permission_nobody_answers_is_denied_in_time() {
+    check(
+        "spec attended=60 unattended=3600
+         given working
+         hold anna
+         agent ask n1 Bash
+         after 59
+         timer answer
+         agent ask n2 Edit
+         after 1
+         timer answer
+         decide 2 allow_once by anna",
+        "input_holder_changed {\"holder\":\"anna\"}; disarm answer
+         request 1 permission Bash; arm answer 60s
+         arm answer 1s
+         request 2 permission Edit; arm answer 1s
+         request 1 denied by timeout; tell n1 denied; arm answer 59s; arm answer 59s
+         request 2 allowed once by anna; tell n2 allowed once; disarm answer",
+    );
+}
+
+#[test]
+fn a_permission_waits_longer_while_nobody_is_there() {
+    check(
+        "spec attended=60 unattended=3600
+         given working
+         agent ask n1 Bash
+         after 1000
+         hold anna
+         after 30
+         hold ben
+         release
+         after 2569
+         timer answer
+         after 1
+         timer answer",
+        "request 1 permission Bash; arm answer 3600s
+         input_holder_changed {\"holder\":\"anna\"}; arm answer 60s
+         input_holder_changed {\"holder\":\"ben\"}; arm answer 30s
+         input_holder_changed {}; arm answer 2570s
+         arm answer 1s
+         request 1 denied by timeout; tell n1 denied; disarm answer; disarm answer",
+    );
+}
+
+#[test]
+fn a_question_waits_for_a_person_however_long() {
+    check(
+        "spec attended=60
+         given working
+         hold anna
+         agent question n1 q1
+         after 100
+         timer answer",
+        "input_holder_changed {\"holder\":\"anna\"}; disarm answer
+         request 1 question q1; disarm answer
+         disarm answer",
+    );
+}
+
+#[test]
+fn a_daemon_that_comes_back_knows_that_nobody_is_there() {
+    check(
+        "spec attended=60 unattended=3600
+         given working
+         hold anna
+         agent ask n1 Bash
+         after 1000
+         reattached",
+        "input_holder_changed {\"holder\":\"anna\"}; disarm answer
+         request 1 permission Bash; arm answer 60s
+         input_holder_changed {}; arm answer 2600s; arm answer 2600s",
+    );
+}

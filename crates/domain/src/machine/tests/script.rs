@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::id::SessionId;
 use crate::machine::{Effect, Input, Machine};
 use crate::permission::Mode;
-use crate::session::{Launch, ProviderKind, SessionSpec};
+use crate::session::{Launch, ProviderKind, SessionSpec, Upkeep};
 use crate::time::Timestamp;
 
 /// Runs a script and compares what the rules wanted with what was expected, line by line.
@@ -137,6 +137,18 @@ impl Play {
                 ("timeout", value) => {
                     spec.timeout = Some(Duration::from_secs(value.parse().expect("seconds")));
                 }
+                ("attended", value) => {
+                    spec.upkeep.attended_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
+                }
+                ("unattended", value) => {
+                    spec.upkeep.unattended_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
+                }
+                ("idle", value) => {
+                    spec.upkeep.idle_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
+                }
+                ("compact_above", value) => {
+                    spec.upkeep.compact_above_tokens = Some(value.parse().expect("tokens"));
+                }
                 ("mode", value) => spec.mode = Mode::parse(value).expect("a mode"),
                 (key, _) => panic!("no setting is called {key}"),
             }
@@ -167,6 +179,7 @@ fn spec() -> SessionSpec {
         timeout: None,
         mode: Mode::Supervised,
         launch: Launch::Now,
+        upkeep: Upkeep::default(),
         created_at: Timestamp(0),
     }
 }

@@ -89,8 +89,7 @@ fn a_second_prompt_waits_for_nobody() {
 #[test]
 fn a_failed_session_is_restarted_not_prompted() {
     check(
-        "spec launch=on_prompt
-         given failed
+        "given failed
          prompt hi",
         "refused OBEY-2011: session sess_1 is FAILED, a prompt needs a RUNNING one",
     );

@@ -250,6 +250,31 @@ fn an_agent_that_breaks_at_start_fails_the_creation() {
 }
 
 #[test]
+fn an_agent_without_work_is_stopped_and_comes_back_with_the_next_prompt() {
+    check(
+        r#"spec launch=on_prompt idle=900
+           prompt hi
+           launched 42
+           agent ready
+           agent done
+           prompt more
+           agent done
+           timer idle
+           exit 0
+           prompt again"#,
+        r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           agent started 42
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi"
+           disarm interrupt; turn 1 completed; WORKING→RUNNING; arm idle 900s
+           turn 2 "more"; RUNNING→WORKING; disarm idle; tell prompt "more"
+           disarm interrupt; turn 2 completed; WORKING→RUNNING; arm idle 900s
+           disarm start; disarm deadline; RUNNING→STOPPING; disarm idle; ask to leave; arm ask 1.8s
+           disarm all; agent exited 0; STOPPING→STOPPED
+           turn 3 "again"; STOPPED→STARTING; launch and resume; arm start 60s"#,
+    );
+}
+
+#[test]
 fn an_agent_that_knows_why_it_cannot_start_says_so() {
     let session = after("given starting\nagent broken OBEY-2003 no model x\nexit signal 9");
     assert_eq!(session.state().error, "OBEY-2003: no model x");

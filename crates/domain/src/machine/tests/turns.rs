@@ -370,3 +370,72 @@ fn names_tools_and_the_input_holder_are_kept() {
     );
     assert_eq!(after("rename scout").state().name, "scout");
 }
+
+#[test]
+fn a_failed_session_that_starts_with_a_prompt_starts_again_with_the_next() {
+    check(
+        r#"spec launch=on_prompt
+           prompt hi
+           launched 42
+           agent ready
+           exit 1
+           prompt again by anna"#,
+        r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           agent started 42
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi"
+           disarm all; agent exited 1
+           ; turn 1 interrupted error "OBEY-2031: the agent's process ended: exited with code 1"
+           ; error OBEY-2031 "the agent's process ended: exited with code 1"
+           ; WORKING→FAILED "OBEY-2031: the agent's process ended: exited with code 1"
+           turn 2 by anna "again"; FAILED→STARTING; launch and resume; arm start 60s"#,
+    );
+}
+
+#[test]
+fn a_stopped_conversation_is_started_to_be_compacted() {
+    check(
+        r#"spec launch=on_prompt
+           compact
+           prompt hi
+           launched 42
+           agent ready
+           agent done
+           stop now
+           exit 0
+           compact
+           launched 43
+           agent ready"#,
+        r#"refused OBEY-2011: session sess_1 is CREATED, compaction needs a RUNNING one
+           turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           agent started 42
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi"
+           disarm interrupt; turn 1 completed; WORKING→RUNNING
+           disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+           disarm all; agent exited 0; STOPPING→STOPPED
+           turn 2 "/compact"; STOPPED→STARTING; launch and resume; arm start 60s
+           agent started 43
+           disarm start; agent ready; STARTING→WORKING; tell compact"#,
+    );
+}
+
+#[test]
+fn a_large_conversation_is_compacted_between_turns() {
+    check(
+        r#"spec compact_above=400
+           given working
+           agent context 400
+           agent done
+           prompt more
+           agent context 401
+           agent done
+           agent context 401
+           agent done"#,
+        r#"usage_reported {"context_tokens":400,"input_tokens":0,"output_tokens":0}
+           disarm interrupt; turn 1 completed; WORKING→RUNNING
+           turn 2 "more"; RUNNING→WORKING; tell prompt "more"
+           usage_reported {"context_tokens":401,"input_tokens":0,"output_tokens":0}
+           disarm interrupt; turn 2 completed; WORKING→RUNNING; turn 3 "/compact"; RUNNING→WORKING; tell compact
+           usage_reported {"context_tokens":401,"input_tokens":0,"output_tokens":0}
+           disarm interrupt; turn 3 completed; WORKING→RUNNING"#,
+    );
+}

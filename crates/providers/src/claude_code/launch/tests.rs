@@ -41,6 +41,7 @@ impl Place {
             timeout: None,
             mode: Mode::Supervised,
             launch: Launch::Now,
+            upkeep: domain::Upkeep::default(),
             created_at: Timestamp(0),
         };
         let environment = vec![

@@ -15,7 +15,12 @@ use crate::limits;
 /// Every kind of event that can be large, with a text of this length.
 fn large_kinds(text: &str) -> Vec<EventKind> {
     let (text, call, turn) = (text.to_owned(), CallId::new("c"), TurnId(1));
-    let ask = |ask| EventKind::RequestOpened { request: RequestId(1), native: String::new(), ask };
+    let ask = |ask| EventKind::RequestOpened {
+        request: RequestId(1),
+        native: String::new(),
+        automatic: false,
+        ask,
+    };
     let permission = PermissionAsk {
         call: None,
         tool: String::new(),

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorCode};
 use crate::event::{AgentCommand, Attachment, ClientTool, EventKind, Level, Todo, TodoStatus};
 use crate::id::{CallId, RequestId};
 use crate::machine::{Input, Timer};
-use crate::permission::{Decision, Mode};
+use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
 use crate::request::{Ask, PermissionAsk, Question};
 use crate::turn::EndReason;
 use crate::usage::Usage;
@@ -27,6 +27,7 @@ pub(in crate::machine::tests) fn input(line: &str) -> Input {
     let (word, rest) = split(line);
     match word {
         "agent" => Input::Agent(agent_event(rest)),
+        "judged" => judged(rest),
         "launched" => Input::Launched { pid: u32::try_from(number(rest)).expect("a pid") },
         "launch_failed" => Input::LaunchFailed(Error::new(ErrorCode::ProviderNotReady, rest)),
         "exit" => Input::AgentExited(exit(rest)),
@@ -34,6 +35,25 @@ pub(in crate::machine::tests) fn input(line: &str) -> Input {
         "reattached" => Input::Reattached,
         "revived" => Input::Revived,
         _ => Input::Command(command(line)),
+    }
+}
+
+/// `judged allow n1 Bash {…}`: an ask that the rules have looked at.
+fn judged(text: &str) -> Input {
+    let (verdict, rest) = split(text);
+    let (native, rest) = split(rest);
+    let by = "rule x".to_owned();
+    let verdict = match verdict {
+        "allow" => Verdict::Allow { by },
+        "deny" => Verdict::Deny { by, message: "not here".to_owned() },
+        "ask" => Verdict::Ask,
+        other => panic!("no verdict is called {other}"),
+    };
+    match asked("ask", native, rest) {
+        AgentEvent::Asked { native, ask: Ask::Permission(ask) } => {
+            Input::Asked { native, ask, findings: Findings { verdict, real_paths: Vec::new() } }
+        }
+        other => panic!("{other:?} is no permission"),
     }
 }
 
@@ -46,9 +66,15 @@ fn exit(text: &str) -> Exit {
 }
 
 fn timer(name: &str) -> Timer {
+    match name {
+        "answer" => return Timer::Answer,
+        "idle" => return Timer::Idle,
+        _ => {}
+    }
     *TIMERS.iter().find(|timer| timer_name(**timer) == name).expect("a timer")
 }
 
+/// The timers of an agent's life, which end together.
 pub(super) const TIMERS: [Timer; 6] =
     [Timer::Start, Timer::Deadline, Timer::Grace, Timer::Ask, Timer::Term, Timer::Interrupt];
 
@@ -60,6 +86,8 @@ pub(super) fn timer_name(timer: Timer) -> &'static str {
         Timer::Ask => "ask",
         Timer::Term => "term",
         Timer::Interrupt => "interrupt",
+        Timer::Answer => "answer",
+        Timer::Idle => "idle",
     }
 }
 
@@ -94,6 +122,11 @@ fn command(line: &str) -> Command {
         "model" => Command::SetModel { model: rest.to_owned() },
         "rename" => Command::Rename { name: rest.to_owned() },
         "compact" => Command::Compact,
+        "grant" | "forbid" => Command::SetGrant {
+            grant: Grant::by_pattern("grant", rest, word == "forbid").expect("a pattern"),
+            by,
+        },
+        "clear" => Command::ClearGrants { tool: rest.trim_start_matches("all").to_owned(), by },
         "hold" => Command::HoldInput { holder: Some(rest.to_owned()) },
         "release" => Command::HoldInput { holder: None },
         "stop" if rest == "graceful" => Command::Stop { how: StopHow::Graceful },
@@ -209,6 +242,11 @@ fn agent_event(line: &str) -> AgentEvent {
         "usage" => AgentEvent::Usage {
             usage: Usage { input_tokens: number(first), output_tokens: number(more), ..Usage::default() },
             context_tokens: None,
+            context_window: None,
+        },
+        "context" => AgentEvent::Usage {
+            usage: Usage::default(),
+            context_tokens: Some(number(rest)),
             context_window: None,
         },
         "compacted" => AgentEvent::Compacted { tokens_before: None, tokens_after: None, summary: text },

@@ -1,0 +1,183 @@
+//! Patterns for calls: `Read`, `mcp__github__*`, `Bash(git log *)`, `Edit(src/**/*.ts)`. Read narrowly where something
+//! is allowed and widely where it is refused: what cannot be judged for sure is never allowed.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{glob, shell};
+use crate::error::Error;
+use crate::limits;
+
+/// A call as patterns see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    pub tool: &'a str,
+    pub input: &'a Value,
+    pub working_dir: &'a Path,
+    /// Where the paths of [`paths_of`] lead once links are followed, in the same order; none: nobody looked.
+    pub real_paths: Option<&'a [PathBuf]>,
+}
+
+/// Tools that are one thing under several names; a refusal of the first covers all of them.
+const FAMILIES: &[&[&str]] = &[
+    &["Bash", "shell", "local_shell", "exec_command", "execute", "unified_exec"],
+    &["Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "write"],
+    &["Read", "Glob", "Grep", "LS", "NotebookRead", "read", "search"],
+];
+
+/// Tools that look at the working folder where their input names none.
+const LOOKING: &[&str] = &["Glob", "Grep", "LS"];
+
+/// Keys under which calls name the file they are about.
+const PATH_KEYS: &[&str] = &["file_path", "path", "notebook_path"];
+
+/// A pattern that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// May end in `*`.
+    tool: String,
+    within: Option<String>,
+}
+
+impl Pattern {
+    /// Reads a pattern, or says what is wrong with it; `field` names it to the caller.
+    pub fn parse(field: &str, text: &str) -> Result<Self, Error> {
+        let wrong = |what: &str| Error::invalid(field, format_args!("{text:?} {what}"));
+        let text = text.trim();
+        if text.len() > limits::PATTERN_MAX_BYTES {
+            return Err(Error::invalid(
+                field,
+                format_args!("is longer than {} bytes", limits::PATTERN_MAX_BYTES),
+            ));
+        }
+        let (tool, within) = match text.split_once('(') {
+            None => (text, None),
+            Some((tool, rest)) => {
+                let within = rest.strip_suffix(')').ok_or_else(|| wrong("lacks its closing parenthesis"))?;
+                (tool.trim_end(), Some(within.to_owned()))
+            }
+        };
+        if tool.is_empty() || tool.chars().any(|letter| letter.is_whitespace() || letter.is_control()) {
+            return Err(wrong("does not begin with a tool's name"));
+        }
+        let before = tool.strip_suffix('*').unwrap_or(tool);
+        if before.contains(['*', ')', ',']) {
+            return Err(wrong("is no pattern; write a tool, or one like Bash(git *) or mcp__github__*"));
+        }
+        Ok(Self { tool: tool.to_owned(), within })
+    }
+
+    /// Returns whether the pattern speaks of a tool as a whole.
+    pub fn is_general(&self) -> bool {
+        self.within.is_none()
+    }
+
+    /// Returns the tool's name, which may end in `*`.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// Returns whether the pattern covers a call for sure: the reading for what is allowed.
+    pub fn surely_covers(&self, call: &Call<'_>) -> bool {
+        if !glob::matches(&self.tool, call.tool) {
+            return false;
+        }
+        let Some(within) = &self.within else { return true };
+        match command_of(call.input) {
+            Some(command) => covers_command(within, &command),
+            None => covers_paths(within, call),
+        }
+    }
+
+    /// Returns whether the pattern may cover a call: the reading for what is refused or asked about.
+    pub fn may_cover(&self, call: &Call<'_>) -> bool {
+        let command = command_of(call.input);
+        let same_family = FAMILIES.iter().any(|family| {
+            family[0] == self.tool
+                && (family.contains(&call.tool) || (family[0] == "Bash" && command.is_some()))
+        });
+        if !same_family && !glob::matches(&self.tool, call.tool) {
+            return false;
+        }
+        let Some(within) = &self.within else { return true };
+        match command {
+            Some(_) => {
+                let within = without_colon(within);
+                let lines = command_lines(call.input);
+                let mut suspects = lines.iter().flat_map(|line| shell::suspects(line));
+                suspects.any(|suspect| glob::matches(&within, &suspect))
+            }
+            None => may_cover_paths(within, call),
+        }
+    }
+}
+
+/// Returns whether a path pattern, below the working folder where it is relative, covers every path of a call for
+/// sure. A path nobody followed is never sure: a link may lead anywhere.
+pub(super) fn covers_paths(pattern: &str, call: &Call<'_>) -> bool {
+    let wanted = glob::plain(call.working_dir, Path::new(pattern));
+    let named = paths_of(call.tool, call.input, call.working_dir);
+    let Some(real) = call.real_paths else { return false };
+    !named.is_empty()
+        && named.len() == real.len()
+        && named.iter().chain(real).all(|path| glob::path_matches(&wanted, path))
+}
+
+/// Returns whether a path pattern may be about a call.
+pub(super) fn may_cover_paths(pattern: &str, call: &Call<'_>) -> bool {
+    let wanted = glob::plain(call.working_dir, Path::new(pattern));
+    let named = paths_of(call.tool, call.input, call.working_dir);
+    named.iter().chain(call.real_paths.unwrap_or_default()).any(|path| glob::path_matches(&wanted, path))
+}
+
+/// A pattern without stars allows exactly what it says. With stars it allows one plain command and nothing that a
+/// shell would make more of: `git *` must not let `git log; rm -rf .` through.
+fn covers_command(within: &str, command: &str) -> bool {
+    if within == command {
+        return true;
+    }
+    if !shell::is_plain(command) {
+        return false;
+    }
+    let command = command.trim();
+    match within.strip_suffix(":*") {
+        Some(prefix) => glob::matches(prefix, command) || glob::matches(&format!("{prefix} *"), command),
+        None => glob::matches(within, command),
+    }
+}
+
+/// `git log:*` is how some agents write `git log` and whatever follows.
+fn without_colon(within: &str) -> String {
+    within.strip_suffix(":*").map_or_else(|| within.to_owned(), |prefix| format!("{prefix}*"))
+}
+
+/// Returns the command a call would run; one given as a list of arguments counts as its JSON.
+pub(super) fn command_of(input: &Value) -> Option<Cow<'_, str>> {
+    let command = input.get("command").or_else(|| input.get("cmd"))?;
+    Some(command.as_str().map_or_else(|| Cow::Owned(command.to_string()), Cow::Borrowed))
+}
+
+/// Returns every text of a call that may be a command line: of a list of arguments the whole and each.
+fn command_lines(input: &Value) -> Vec<String> {
+    match input.get("command").or_else(|| input.get("cmd")) {
+        Some(Value::Array(arguments)) => {
+            let words: Vec<&str> = arguments.iter().filter_map(Value::as_str).collect();
+            std::iter::once(words.join(" ")).chain(words.iter().map(|word| (*word).to_owned())).collect()
+        }
+        Some(Value::String(line)) => vec![line.clone()],
+        Some(other) => vec![other.to_string()],
+        None => Vec::new(),
+    }
+}
+
+/// Returns the paths a call is about, absolute and as they are written.
+pub fn paths_of(tool: &str, input: &Value, working_dir: &Path) -> Vec<PathBuf> {
+    let named = PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str());
+    let paths: Vec<PathBuf> = named.map(|path| glob::plain(working_dir, Path::new(path))).collect();
+    if paths.is_empty() && LOOKING.contains(&tool) { vec![working_dir.to_owned()] } else { paths }
+}
+
+#[cfg(test)]
+mod tests;

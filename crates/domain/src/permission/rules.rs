@@ -1,0 +1,240 @@
+//! Rules that answer before a person is asked: which calls they are about, what they say, and where they come from.
+
+use std::path::Path;
+
+use super::pattern::{self, Call, Pattern};
+use crate::error::Error;
+
+/// What a rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    // In this order where nothing else decides: the stricter one wins.
+    Deny,
+    Ask,
+    /// Ask; what is allowed is then allowed for the session.
+    AskSession,
+    Allow,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub id: String,
+    pub tool_pattern: String,
+    /// Narrows the rule to files; empty: all. Below the working folder unless it is absolute.
+    pub path_pattern: String,
+    pub action: Action,
+    /// Lower ones are asked first.
+    pub priority: i32,
+    pub description: String,
+    /// Where it comes from, for people.
+    pub source: String,
+}
+
+/// What the rules say to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// `by` names the rule in the journal.
+    Allow {
+        by: String,
+    },
+    Deny {
+        by: String,
+        /// Told to the agent.
+        message: String,
+    },
+    Ask,
+}
+
+/// Priorities of rules that are only listed as allowed, denied or asked: what speaks of part of a tool comes before
+/// what speaks of all of it, and within that the stricter first. Built-in rules come last.
+const LISTED: [(Action, i32, i32); 3] =
+    [(Action::Deny, 10, 40), (Action::Ask, 20, 50), (Action::Allow, 30, 60)];
+
+const BUILT_IN_ALLOW: i32 = 100;
+const BUILT_IN_ASK: i32 = 200;
+
+impl Rule {
+    /// Returns the rule that a list entry such as `Bash(git *)` stands for.
+    pub fn listed(text: &str, action: Action, source: &str) -> Result<Self, Error> {
+        let pattern = Pattern::parse("permissions", text)?;
+        let row = LISTED.iter().find(|(listed, ..)| *listed == action);
+        let priority =
+            row.map_or(BUILT_IN_ASK, |(_, part, whole)| if pattern.is_general() { *whole } else { *part });
+        Ok(Self {
+            id: String::new(),
+            tool_pattern: text.trim().to_owned(),
+            path_pattern: String::new(),
+            action,
+            priority,
+            description: String::new(),
+            source: source.to_owned(),
+        })
+    }
+
+    /// Returns the rules that hold where nobody says otherwise: looking around in the working folder is allowed.
+    pub fn built_in() -> Vec<Self> {
+        let rule = |tool: &str, path: &str, action, priority, description: &str| Self {
+            id: format!("built-in-{}", tool.to_lowercase()),
+            tool_pattern: tool.to_owned(),
+            path_pattern: path.to_owned(),
+            action,
+            priority,
+            description: description.to_owned(),
+            source: "built-in".to_owned(),
+        };
+        let look = |tool| {
+            rule(
+                tool,
+                "**",
+                Action::Allow,
+                BUILT_IN_ALLOW,
+                "looking at files in the working folder is allowed",
+            )
+        };
+        let act = |tool| rule(tool, "", Action::Ask, BUILT_IN_ASK, "changing something is asked about");
+        vec![look("Read"), look("Glob"), look("Grep"), act("Bash"), act("Write"), act("Edit")]
+    }
+
+    fn name(&self) -> String {
+        let path =
+            if self.path_pattern.is_empty() { String::new() } else { format!(" in {}", self.path_pattern) };
+        format!("rule {}{path} ({})", self.tool_pattern, self.source)
+    }
+}
+
+/// Rules in the order in which they are asked.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    ordered: Vec<(Rule, Pattern)>,
+}
+
+impl Rules {
+    /// Puts rules in order; the first that cannot be understood is the error.
+    pub fn new(rules: Vec<Rule>) -> Result<Self, Error> {
+        let mut ordered = rules
+            .into_iter()
+            .map(|rule| {
+                let pattern = Pattern::parse("tool_pattern", &rule.tool_pattern)?;
+                Ok((rule, pattern))
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        ordered.sort_by_key(|(rule, _)| (rule.priority, rule.action));
+        Ok(Self { ordered })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.ordered.iter().map(|(rule, _)| rule)
+    }
+
+    /// Returns what the first rule that is about a call says; without one, a person is asked.
+    pub fn judge(&self, call: &Call<'_>) -> Verdict {
+        let found = self.ordered.iter().find(|(rule, pattern)| is_about(rule, pattern, call));
+        let Some((rule, _)) = found else { return Verdict::Ask };
+        match rule.action {
+            Action::Allow => Verdict::Allow { by: rule.name() },
+            Action::Deny => {
+                let because = if rule.description.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", rule.description)
+                };
+                Verdict::Deny { by: rule.name(), message: format!("{} denies this{because}", rule.name()) }
+            }
+            Action::Ask | Action::AskSession => Verdict::Ask,
+        }
+    }
+}
+
+fn is_about(rule: &Rule, pattern: &Pattern, call: &Call<'_>) -> bool {
+    let path = rule.path_pattern.as_str();
+    match rule.action {
+        Action::Allow => {
+            pattern.surely_covers(call) && (path.is_empty() || pattern::covers_paths(path, call))
+        }
+        Action::Deny | Action::Ask | Action::AskSession => {
+            pattern.may_cover(call) && (path.is_empty() || pattern::may_cover_paths(path, call))
+        }
+    }
+}
+
+/// Returns the rule that allows everything below a folder.
+pub fn allow_below(folder: &Path, source: &str) -> Rule {
+    Rule {
+        id: String::new(),
+        tool_pattern: "*".to_owned(),
+        path_pattern: String::new(),
+        action: Action::Allow,
+        priority: 70,
+        description: format!("everything is allowed in {}", folder.display()),
+        source: source.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn judge(rules: &[(Action, &str)], tool: &str, input: &Value) -> Verdict {
+        let mut all = Rule::built_in();
+        all.extend(rules.iter().map(|(action, text)| Rule::listed(text, *action, "global").unwrap()));
+        let working_dir = Path::new("/repo");
+        let real: Vec<PathBuf> = pattern::paths_of(tool, input, working_dir);
+        let call = Call { tool, input, working_dir, real_paths: Some(&real) };
+        Rules::new(all).unwrap().judge(&call)
+    }
+
+    fn word(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Allow { .. } => "allow",
+            Verdict::Deny { .. } => "deny",
+            Verdict::Ask => "ask",
+        }
+    }
+
+    #[test]
+    fn without_rules_looking_is_allowed_and_acting_is_asked() {
+        assert_eq!(word(&judge(&[], "Read", &json!({"file_path": "a"}))), "allow");
+        assert_eq!(word(&judge(&[], "Read", &json!({"file_path": "/home/u/.ssh/id"}))), "ask");
+        assert_eq!(word(&judge(&[], "Grep", &json!({"pattern": "x"}))), "allow");
+        assert_eq!(word(&judge(&[], "Bash", &json!({"command": "ls"}))), "ask");
+        assert_eq!(word(&judge(&[], "mcp__x__y", &json!({}))), "ask");
+    }
+
+    #[test]
+    fn a_part_of_a_tool_comes_before_the_whole_and_denying_before_allowing() {
+        let rules = [(Action::Deny, "Bash"), (Action::Allow, "Bash(npm test)")];
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "npm test"}))), "allow");
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "npm test; rm x"}))), "deny");
+        let rules = [(Action::Allow, "Bash(git *)"), (Action::Deny, "Bash(git push *)")];
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git push -f"}))), "deny");
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log"}))), "allow");
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log; git push -f"}))), "deny");
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log; ls"}))), "ask");
+        let rules = [(Action::Allow, "Bash"), (Action::Ask, "Bash(rm *)")];
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "ls; rm x"}))), "ask");
+    }
+
+    #[test]
+    fn a_lower_priority_is_asked_first() {
+        let mut first = Rule::listed("Bash(git push *)", Action::Allow, "flag").unwrap();
+        first.priority = 1;
+        let second = Rule::listed("Bash(git push *)", Action::Deny, "global").unwrap();
+        let rules = Rules::new(vec![second, first]).unwrap();
+        let input = json!({"command": "git push origin"});
+        let call = Call { tool: "Bash", input: &input, working_dir: Path::new("/"), real_paths: None };
+        assert_eq!(rules.judge(&call), Verdict::Allow { by: "rule Bash(git push *) (flag)".to_owned() });
+    }
+
+    #[test]
+    fn a_denial_names_its_rule() {
+        let verdict = judge(&[(Action::Deny, "Bash(curl *)")], "Bash", &json!({"command": "curl x"}));
+        let Verdict::Deny { by, message } = verdict else { panic!("{verdict:?}") };
+        assert_eq!(by, "rule Bash(curl *) (global)");
+        assert!(message.contains("curl"), "{message}");
+    }
+}

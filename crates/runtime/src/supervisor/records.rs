@@ -1,0 +1,75 @@
+//! The records of sessions: pages of them, and their removal.
+
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
+
+use domain::{Error, ErrorCode, SessionId, StopHow};
+use tokio::sync::oneshot;
+
+use super::{Supervisor, not_found, snapshot_of};
+use crate::session::{Message, Snapshot};
+use crate::store::Durability;
+use crate::store::sessions::{self, Page};
+
+impl Supervisor {
+    /// Returns one page of all sessions, the one used last first, and how many there are on all pages.
+    pub async fn page(&self, page: Page) -> Result<(Vec<Snapshot>, u64), Error> {
+        let (rows, total) = self.store().read(move |connection| sessions::page(connection, &page)).await?;
+        let (leaving, rows): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| self.is_leaving(&row.spec.id));
+        let total = total.saturating_sub(leaving.len() as u64);
+        Ok((rows.into_iter().map(snapshot_of).collect(), total))
+    }
+
+    /// Ends a session and removes everything about it. Whoever asks for it meanwhile is told that it is not there.
+    pub async fn delete(&self, id: &SessionId) -> Result<(), Error> {
+        let handle = self.session(id).await?;
+        let leaving = Leaving::new(self, id);
+        if handle.snapshot().state.status.has_agent() {
+            match handle.stop(StopHow::Now).await {
+                Err(error) if error.code != ErrorCode::AlreadyStopped => return Err(error),
+                _ => {}
+            }
+        }
+        // Its actor must be gone before its rows are: it would write to them.
+        let (done, left) = oneshot::channel();
+        if handle.mailbox.send(Message::Detach { done }).await.is_ok() {
+            // An actor that is gone has nothing to let go of.
+            let _ = left.await;
+        }
+        let wanted = id.clone();
+        let removed = self
+            .store()
+            .write(Durability::Synced, move |connection| sessions::remove(connection, &wanted))
+            .await?;
+        drop(leaving);
+        if removed { Ok(()) } else { Err(not_found(id)) }
+    }
+
+    pub(super) fn is_leaving(&self, id: &SessionId) -> bool {
+        self.leaving().contains(id)
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.inner.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a session from being woken while its records are removed.
+struct Leaving<'a> {
+    supervisor: &'a Supervisor,
+    id: &'a SessionId,
+}
+
+impl<'a> Leaving<'a> {
+    fn new(supervisor: &'a Supervisor, id: &'a SessionId) -> Self {
+        supervisor.leaving().insert(id.clone());
+        Self { supervisor, id }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.supervisor.leaving().remove(self.id);
+    }
+}

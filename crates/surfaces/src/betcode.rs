@@ -1,0 +1,90 @@
+//! The surface of `betcode.v1`: conversations, worktrees, settings.
+
+mod agent;
+mod converse;
+mod from_wire;
+mod presence;
+mod sessions;
+mod structs;
+mod to_wire;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Error, ErrorCode, ProviderKind, SessionId, Upkeep};
+use runtime::{Snapshot, Supervisor};
+use tonic::service::Routes;
+use tonic::{Response, Status};
+use wire::betcode::v1::agent_service_server::AgentServiceServer;
+
+use crate::{limits, status};
+use presence::Presence;
+
+/// What the surface needs to know of the daemon.
+pub struct About {
+    /// The folder of conversations that name none; none: they must.
+    pub default_folder: Option<PathBuf>,
+}
+
+/// The services of this surface.
+#[derive(Clone)]
+pub(crate) struct Betcode {
+    supervisor: Supervisor,
+    presence: Presence,
+    about: Arc<About>,
+}
+
+/// Adds the services of this surface to a router.
+pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
+    let betcode = Betcode { supervisor, presence: Presence::default(), about: Arc::new(about) };
+    routes.add_service(
+        AgentServiceServer::new(betcode).max_decoding_message_size(limits::CONVERSE_MESSAGE_MAX_BYTES),
+    )
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Wraps a result in the protocol's clothes.
+fn answer<T>(result: Result<T, Error>) -> Answer<T> {
+    result.map(Response::new).map_err(|error| status::grpc(&error))
+}
+
+/// What settings say about new sessions.
+struct Habits {
+    default_model: String,
+    upkeep: Upkeep,
+}
+
+impl Betcode {
+    fn habits(&self, _directory: &str, _provider: ProviderKind) -> Habits {
+        let upkeep = Upkeep {
+            attended_wait: Some(Duration::from_secs(60)),
+            unattended_wait: Some(Duration::from_secs(7 * 24 * 3600)),
+            idle_wait: Some(limits::IDLE_WAIT),
+            ..Upkeep::default()
+        };
+        Habits { default_model: String::new(), upkeep }
+    }
+
+    async fn default_folder(&self) -> Result<String, Error> {
+        let folder = self.about.default_folder.as_ref().map(|folder| folder.display().to_string());
+        folder.ok_or_else(|| Error::invalid("working_directory", "is required"))
+    }
+
+    async fn check_length(&self, _session: &SessionId) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn worktree_folder(&self, id: &str) -> Result<String, Error> {
+        Err(Error::new(ErrorCode::InvalidArgument, format!("worktree_id: there is no worktree {id}")))
+    }
+
+    async fn worktree_of(&self, _snapshot: &Snapshot) -> Result<String, Error> {
+        Ok(String::new())
+    }
+
+    async fn worktrees_of(&self, snapshots: &[Snapshot]) -> Result<Vec<String>, Error> {
+        Ok(vec![String::new(); snapshots.len()])
+    }
+}

@@ -1,0 +1,11 @@
+//! `betcode.v1` from outside: conversations as its clients have them. `talk` is such a client; the other files are what
+//! conversations promise.
+
+mod bad_input;
+mod conversations;
+mod permissions;
+mod python;
+mod reconnecting;
+mod sessions;
+mod sharing;
+mod talk;

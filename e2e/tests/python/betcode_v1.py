@@ -1,0 +1,155 @@
+"""Drives betcode.v1 from Python, as any stranger's client would: conversations over TCP and over the Unix socket.
+
+Usage: betcode_v1.py TCP_ADDRESS SOCKET_ADDRESS PROJECT, with the stubs compiled from proto/ on PYTHONPATH. Prints one
+line per check and ends with code 1 at the first that fails. The last call shuts the daemon down.
+"""
+
+import json
+import queue
+import sys
+import threading
+
+import grpc
+from betcode.v1 import agent_pb2 as pb
+from betcode.v1 import agent_pb2_grpc
+from obey.local.v1 import daemon_pb2, daemon_pb2_grpc
+
+# Bounds a hang; nothing here is judged by its speed.
+WAIT = 30
+
+
+def check(what, condition, seen=None):
+    if not condition:
+        print(f"FAILED {what}: {seen!r}")
+        sys.exit(1)
+    print(f"ok     {what}")
+
+
+def script(key, *steps):
+    return f"{key} SCRIPT: {json.dumps(steps)}"
+
+
+def message(text):
+    return pb.AgentRequest(message=pb.UserMessage(content=text))
+
+
+def kind(event):
+    return event.WhichOneof("event")
+
+
+class Talk:
+    """One conversation: a queue of what is said, and a thread that hears."""
+
+    def __init__(self, agents, **start):
+        self.said = queue.Queue()
+        self.heard = queue.Queue()
+        self.events = []
+        self.say(pb.AgentRequest(start=pb.StartConversation(**start)))
+        self.stream = agents.Converse(iter(self.said.get, None), timeout=WAIT)
+        threading.Thread(target=self.hear, daemon=True).start()
+
+    def hear(self):
+        try:
+            for event in self.stream:
+                self.heard.put(event)
+        except grpc.RpcError as error:
+            self.heard.put(error)
+        self.heard.put(None)
+
+    def say(self, request):
+        self.said.put(request)
+
+    def hush(self):
+        self.said.put(None)
+
+    def next(self):
+        event = self.heard.get(timeout=WAIT)
+        if event is not None:
+            self.events.append(event)
+        return event
+
+    def until(self, wanted):
+        while True:
+            event = self.next()
+            if event is None or isinstance(event, grpc.RpcError):
+                check(f"a {wanted}", False, self.events)
+            if kind(event) == wanted:
+                return event
+
+    def turn(self):
+        begin = len(self.events)
+        end = self.until("turn_complete")
+        return self.events[begin:], end.turn_complete.stop_reason
+
+
+def text(events):
+    return "".join(event.text_delta.text for event in events if kind(event) == "text_delta")
+
+
+def converse(name, address, project):
+    channel = grpc.insecure_channel(address)
+    agents = agent_pb2_grpc.AgentServiceStub(channel)
+    talk = Talk(agents, working_directory=project, metadata={"provider": "scripted"}, allowed_tools=["Read"])
+    first = talk.next()
+    check(f"{name}: a start is answered at once", kind(first) == "session_info" and first.sequence == 0, first)
+    session = first.session_info.session_id
+
+    call = {"tool": "Bash", "input": {"command": "ls"}, "ask": True, "result": "README.md"}
+    talk.say(message(script("ask", {"text": "let me look"}, call, {"text": " all done"})))
+    asked = talk.until("permission_request").permission_request
+    check(f"{name}: a permission carries the call", asked.input["command"] == "ls", asked)
+    allow = pb.PermissionResponse(request_id=asked.request_id, decision=pb.ALLOW_ONCE)
+    talk.say(pb.AgentRequest(permission=allow))
+    events, reason = talk.turn()
+    check(f"{name}: the turn ends", reason == "end_turn", reason)
+    check(f"{name}: all text arrives", text(talk.events) == "let me look all done", text(talk.events))
+    results = [event.tool_call_result for event in events if kind(event) == "tool_call_result"]
+    check(f"{name}: the call's result arrives", results[0].output == "README.md" and not results[0].is_error)
+
+    talk.say(message(script("hang", {"text": "hm"}, {"hang": True})))
+    talk.until("text_delta")
+    talk.say(pb.AgentRequest(cancel=pb.CancelRequest(reason="enough")))
+    check(f"{name}: a turn is cancelled", talk.turn()[1] == "cancelled")
+    talk.hush()
+    while talk.next() is not None:
+        pass
+
+    numbers = [event.sequence for event in talk.events if event.sequence]
+    check(f"{name}: numbers grow", numbers == sorted(set(numbers)), numbers)
+    stored = list(agents.ResumeSession(pb.ResumeSessionRequest(session_id=session), timeout=WAIT))
+    heard = [event for event in talk.events if event.sequence]
+    check(f"{name}: what was heard is stored", stored[: len(heard)] == heard)
+    half = numbers[len(numbers) // 2]
+    request = pb.ResumeSessionRequest(session_id=session, from_sequence=half)
+    later = list(agents.ResumeSession(request, timeout=WAIT))
+    check(f"{name}: a replay starts after a number", later[0].sequence > half)
+
+    # A client that says everything at once and then only listens.
+    requests = [
+        pb.AgentRequest(start=pb.StartConversation(session_id=session)),
+        message(script("again", {"text": "welcome back"})),
+    ]
+    events = list(agents.Converse(iter(requests), timeout=WAIT))
+    check(f"{name}: an old session is taken up", events[0].session_info.is_resumed)
+    prompts = [event.user_input.content for event in events if kind(event) == "user_input"]
+    check(f"{name}: its prompts are replayed", len(prompts) == 3 and prompts[0].startswith("ask "), prompts)
+    check(f"{name}: and it goes on", text(events).endswith("welcome back"), text(events))
+
+    listed = agents.ListSessions(pb.ListSessionsRequest(working_directory=project), timeout=WAIT)
+    found = [summary for summary in listed.sessions if summary.id == session]
+    check(f"{name}: it is listed", len(found) == 1 and found[0].message_count == 6, listed)
+    unknown = list(agents.Converse(iter([pb.AgentRequest(start=pb.StartConversation(session_id="x"))])))
+    check(f"{name}: an error ends the stream well", unknown[-1].error.is_fatal, unknown)
+    return channel
+
+
+def main():
+    tcp, socket, project = sys.argv[1:]
+    converse("tcp", tcp, project)
+    channel = converse("socket", socket, project)
+    local = daemon_pb2_grpc.LocalDaemonServiceStub(channel)
+    local.Shutdown(daemon_pb2.ShutdownRequest(stop_sessions=True), timeout=WAIT)
+    print("ok     the daemon was told to end")
+
+
+main()
