@@ -9,6 +9,7 @@ mod failpoints;
 mod fences;
 mod kills;
 mod output;
+mod readers;
 mod refusals;
 mod waiting;
 
