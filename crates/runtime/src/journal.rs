@@ -156,7 +156,7 @@ impl Cursor {
         }
         let events = match self.stream.tail.after(self.seq, self.stream.batch) {
             Some(events) => events,
-            None => self.read_store().await?,
+            None => self.read_store(last).await?,
         };
         match (events.first(), events.last()) {
             (Some(first), Some(newest)) if first.seq == self.seq + 1 => {
@@ -180,13 +180,15 @@ impl Cursor {
         Ok(())
     }
 
-    async fn read_store(&self) -> Result<Vec<Arc<Event>>, Error> {
+    /// Reads stored events up to `last`: what is written but not yet shown stays unseen, so that whoever learns of an
+    /// event finds the session as that event left it.
+    async fn read_store(&self, last: u64) -> Result<Vec<Arc<Event>>, Error> {
         let (key, session, after) = (self.stream.key, self.stream.session.clone(), self.seq);
         let most = self.stream.batch;
-        self.stream
-            .store
-            .read(move |connection| sessions::events_after(connection, key, &session, after, most))
-            .await
+        let read = move |connection: &_| sessions::events_after(connection, key, &session, after, most);
+        let mut events = self.stream.store.read(read).await?;
+        events.retain(|event| event.seq <= last);
+        Ok(events)
     }
 }
 

@@ -42,6 +42,7 @@ impl Place {
             mode: Mode::Supervised,
             launch: Launch::Now,
             created_at: Timestamp(0),
+            upkeep: domain::Upkeep::default(),
         };
         let environment = vec![
             ("PATH".into(), temp.path().join("bin").into_os_string()),
