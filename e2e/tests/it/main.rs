@@ -7,3 +7,4 @@ mod python_client;
 mod real_claude_direct;
 mod sessions;
 mod stage;
+mod upgrade;

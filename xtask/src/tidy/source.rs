@@ -9,7 +9,10 @@ use super::{Allowed, Breach, File, Tree};
 /// Files outside of `runtime::process`, the shim and the tests that may start a process.
 pub const STARTS_PROCESSES: &[Allowed] = &[
     ("crates/obey/src/autostart.rs", "a client starts the daemon itself, which nobody supervises"),
-    ("crates/obey/src/commands/doctor.rs", "asks an agent's program for its version, in the client"),
+    (
+        "crates/obey/src/programs.rs",
+        "asks a program for its version and systemctl for a service, in the client",
+    ),
     (
         "crates/providers/src/scripted/agent.rs",
         "the scripted agent is a program of its own and leaves children behind on purpose",
