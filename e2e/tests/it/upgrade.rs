@@ -332,7 +332,12 @@ async fn clients_wait_at_a_socket_that_is_passed_from_daemon_to_daemon() -> Resu
         ensure!(!environment.contains("LISTEN_") && !environment.contains("NOTIFY_"), "{environment}");
         let refused = cli.run(&["upgrade"]).await?;
         ensure!(refused.code == Some(1) && refused.stderr.contains("whoever started it"), "{refused:#?}");
-        processes::signal(daemon.id() as i32, Signal::TERM);
+        if round == 0 {
+            processes::signal(daemon.id() as i32, Signal::TERM);
+        } else {
+            let stopped = cli.ok(&["stop"]).await?;
+            ensure!(stopped.stdout.starts_with("The daemon has ended"), "{stopped:#?}");
+        }
         told("STOPPING=1")?;
         ensure!(tokio::task::spawn_blocking(move || daemon.wait()).await??.success(), "it ended badly");
         ensure!(world.socket().exists(), "the socket's file belongs to whoever passed it");

@@ -22,6 +22,7 @@ use crate::json;
 use crate::limits;
 use crate::output::Style;
 use crate::resolve;
+use crate::running::Running;
 use crate::serve;
 
 /// `obey serve --detach`.
@@ -76,10 +77,12 @@ pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit>
 }
 
 /// Returns a handle that becomes readable when the daemon's process ends. Nothing where its process is not the one
-/// behind the socket, as in another container.
+/// behind the socket, as in another container. Behind a socket that was passed to the daemon is whoever passed it.
 async fn daemon_process(console: &Console, client: &Client, socket: &Path) -> Option<OwnedFd> {
     let told = call_ping(console, client).await.ok()?.pid;
-    let pid = client::listener(socket).await.filter(|pid| *pid == told)?;
+    let was_given = || Running::read(socket, told).is_some_and(|running| running.is_given_socket);
+    let listener = client::listener(socket).await?;
+    let pid = (listener == told || was_given()).then_some(told)?;
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 

@@ -56,7 +56,7 @@ async fn install(console: &mut Console, args: &InstallArgs) -> Result<Exit> {
             started = true;
         }
     }
-    let to_run = if manager.is_none() { manager::commands(kind, &places) } else { Vec::new() };
+    let to_run = if manager.is_none() { to_run(console, kind, &places).await? } else { Vec::new() };
     let linger = if args.enable_linger { Some(manager::enable_linger(&console.vars).await) } else { None };
     if console.out.json {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
@@ -82,6 +82,13 @@ async fn install(console: &mut Console, args: &InstallArgs) -> Result<Exit> {
     }
     tell_linger(console, kind, linger)?;
     Ok(Exit::OK)
+}
+
+/// Returns what a person has to run where we cannot.
+async fn to_run(console: &Console, kind: ServiceManager, files: &[PathBuf]) -> Result<Vec<String>> {
+    // Two daemons cannot serve one socket.
+    let first = client::probe(&console.socket()?).await?.then(|| "obey stop".to_owned());
+    Ok(first.into_iter().chain(manager::commands(kind, files)).collect())
 }
 
 fn tell_linger(
