@@ -12,6 +12,7 @@ use crate::console::Console;
 use crate::daemon;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::inherited::Inherited;
 use crate::input::{Ears, Interrupts};
 use crate::output::Output;
 use crate::serve;
@@ -63,7 +64,9 @@ fn become_daemon(console: &Console, args: &ServeArgs) -> Result<Exit> {
     if args.background {
         serve::leave_terminal();
     }
-    let options = serve::options(args, console.global.socket.as_deref(), &console.vars, &console.paths)?;
+    let mut options = serve::options(args, console.global.socket.as_deref(), &console.vars, &console.paths)?;
+    // No thread exists yet.
+    options.inherited = Inherited::take(&console.vars)?;
     daemon::serve(options).map(Exit).map_err(of_daemon)
 }
 

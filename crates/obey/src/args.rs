@@ -52,6 +52,11 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// End the daemon; agents go on unless --sessions is given
     Stop(StopArgs),
+    /// Exchange the running daemon for this program; agents and waiting clients go on
+    Upgrade(UpgradeArgs),
+    /// The daemon as a service of systemd or launchd
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Ask the daemon whether it is there
     Ping,
     /// Show the daemon, its campaigns, sessions and what waits for an answer
@@ -108,6 +113,60 @@ pub(crate) struct StopArgs {
     /// End every session's agent too
     #[arg(long)]
     pub(crate) sessions: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpgradeArgs {
+    /// The program to run instead [default: this one]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) binary: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Write the service's files and start it with every login
+    Install(InstallArgs),
+    /// Remove what install wrote; agents go on
+    Uninstall(ServiceArgs),
+    /// Show files, whether the service is enabled, and whether it runs
+    Status(ServiceArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+    /// Start it now, too; it takes the place of a daemon that runs
+    #[arg(long)]
+    pub(crate) now: bool,
+    /// Let it go on while you are not logged in (loginctl enable-linger)
+    #[arg(long)]
+    pub(crate) enable_linger: bool,
+    /// Print the files and write nothing
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArgs {
+    /// The service manager [default: the one of this system]
+    #[arg(long = "for", value_enum, value_name = "MANAGER")]
+    pub(crate) manager: Option<ServiceManager>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServiceManager {
+    Systemd,
+    Launchd,
+}
+
+impl ServiceManager {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ServiceManager::Systemd => "systemd",
+            ServiceManager::Launchd => "launchd",
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

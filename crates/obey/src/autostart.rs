@@ -7,6 +7,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -27,8 +28,29 @@ pub(crate) struct Launch {
     pub(crate) flags: Vec<OsString>,
     /// Variables that differ from ours: paths made absolute, because the daemon leaves our folder.
     pub(crate) variables: Vec<(&'static str, PathBuf)>,
+    /// The whole environment, where it is not to be ours.
+    pub(crate) environment: Option<Vec<(OsString, OsString)>>,
     pub(crate) socket: PathBuf,
     pub(crate) paths: Paths,
+    pub(crate) patience: Patience,
+}
+
+/// How long the daemon may take until it is ready, and what becomes of one that takes longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// A person waits. One that takes longer may still become ready.
+    Short,
+    /// It may have to change its database first. One that takes longer is ended, so that another one can be started.
+    Long,
+}
+
+impl Patience {
+    fn limit(self) -> Duration {
+        match self {
+            Patience::Short => limits::START_WAIT,
+            Patience::Long => limits::UPGRADE_START_WAIT,
+        }
+    }
 }
 
 /// What came of it.
@@ -40,17 +62,34 @@ pub(crate) enum Started {
     Already,
 }
 
+/// The right to start or exchange the daemon. Whoever waits for it finds a daemon that is ready.
+#[derive(Debug)]
+pub(crate) struct StartLock(#[allow(dead_code, reason = "held by being open")] File);
+
+/// Waits for the right to start or exchange the daemon.
+pub(crate) async fn hold(paths: &Paths) -> Result<StartLock> {
+    paths::make_private(&paths.state_dir)?;
+    lock(&paths.start_lock()).await.map(StartLock)
+}
+
 /// Starts a daemon and waits until it can be called.
 pub(crate) async fn start(launch: &Launch) -> Result<Started> {
-    paths::make_private(&launch.paths.state_dir)?;
-    // Held until the end: whoever waits for it finds a daemon that is ready.
-    let _lock = lock(&launch.paths.start_lock()).await?;
+    let lock = hold(&launch.paths).await?;
+    start_holding(launch, &lock).await
+}
+
+/// As `start`, for somebody who has the right to.
+pub(crate) async fn start_holding(launch: &Launch, _lock: &StartLock) -> Result<Started> {
     if client::probe(&launch.socket).await? {
         return Ok(Started::Already);
     }
     let log_path = launch.paths.log_file();
     let (log, begin) = open_log(&log_path).map_err(|error| cannot_write(&log_path, &error))?;
-    let mut child = Command::new(&launch.program)
+    let mut command = Command::new(&launch.program);
+    if let Some(environment) = &launch.environment {
+        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+    }
+    let mut child = command
         .args(["serve", "--background", "--socket"])
         .arg(&launch.socket)
         .args(&launch.flags)
@@ -64,12 +103,17 @@ pub(crate) async fn start(launch: &Launch) -> Result<Started> {
         .map_err(|error| Failure::failed(format!("cannot start {}: {error}", launch.program.display())))?;
     let pid = child.id().unwrap_or_default();
     let Some(stdout) = child.stdout.take() else { return Err(Failure::failed("the daemon has no output")) };
-    let why = match tokio::time::timeout(limits::START_WAIT, ready(stdout)).await {
+    let limit = launch.patience.limit();
+    let why = match tokio::time::timeout(limit, ready(stdout)).await {
         Ok(Some(listen)) => return Ok(Started::Ready { pid, listen }),
         Ok(None) if client::probe(&launch.socket).await? => return Ok(Started::Already),
         Ok(None) => "it was started but ended at once".to_owned(),
-        Err(_) => format!("it was started but is not ready after {} s", limits::START_WAIT.as_secs()),
+        Err(_) => format!("it was started but is not ready after {} s", limit.as_secs()),
     };
+    if launch.patience == Patience::Long {
+        // One that ended by itself cannot be ended again.
+        let _gone = child.kill().await;
+    }
     Err(not_started(launch, &why, &log_path, begin))
 }
 

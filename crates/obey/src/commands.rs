@@ -5,7 +5,9 @@ mod daemon;
 mod demo;
 mod doctor;
 mod exec;
+mod service;
 mod session;
+mod upgrade;
 
 use crate::args::{CampaignCommand, Command};
 use crate::console::Console;
@@ -17,6 +19,8 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
     match command {
         Command::Serve(args) => daemon::detach(console, &args).await,
         Command::Stop(args) => daemon::stop(console, &args).await,
+        Command::Upgrade(args) => upgrade::run(console, &args).await,
+        Command::Service(command) => service::run(console, command).await,
         Command::Ping => daemon::ping(console).await,
         Command::Status => daemon::status(console).await,
         Command::Campaign(CampaignCommand::Add(args)) => campaign::add(console, &args).await,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 
 use crate::args::Global;
-use crate::autostart::{self, Launch, Started};
+use crate::autostart::{self, Launch, Patience, Started};
 use crate::client::{self, Client, unreachable_daemon};
 use crate::config::{self, Flags};
 use crate::failure::{Failure, Result};
@@ -102,8 +102,10 @@ impl Console {
             program: self.program.clone(),
             flags: Vec::new(),
             variables: self.absolute_variables(),
+            environment: None,
             socket: socket.to_owned(),
             paths: self.paths.clone(),
+            patience: Patience::Short,
         }
     }
 

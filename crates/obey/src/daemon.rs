@@ -18,6 +18,7 @@ use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::mpsc;
 
 use crate::limits;
+use crate::running::Running;
 use crate::serve::ServeOptions;
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
@@ -33,7 +34,7 @@ pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-async fn run(options: ServeOptions) -> Result<(), Error> {
+async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let home = Home::open(&options)?;
     failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
@@ -52,9 +53,15 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
     })
     .await?;
+<<<<<<< HEAD
     failpoint!("start.numbered");
     let bound = bind(&options, &home, supervisor.clone())?;
     failpoint!("start.bound");
+=======
+    let manager = options.inherited.manager.take();
+    let running = running(&options)?;
+    let bound = bind(&mut options, &home, supervisor.clone())?;
+>>>>>>> service
     let (shutdown, mut asked) = mpsc::channel(1);
     let routes = surfaces::obey::routes(
         surfaces::Routes::default(),
@@ -63,8 +70,16 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
     );
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode());
     let found = supervisor.recover().await?;
+<<<<<<< HEAD
     failpoint!("start.recovered");
     announce(options, &bound, found)?;
+=======
+    let socket = options.socket.clone();
+    announce(options, &bound, running, found)?;
+    if let Some(manager) = &manager {
+        manager.ready();
+    }
+>>>>>>> service
     tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
     bound
         .serve(routes, async move {
@@ -72,8 +87,12 @@ async fn run(options: ServeOptions) -> Result<(), Error> {
                 _ = asked.recv() => tracing::info!("a client asked the daemon to end"),
                 signal = told_to_end() => tracing::info!(signal, "told to end"),
             }
+            if let Some(manager) = manager {
+                manager.stopping();
+            }
         })
         .await?;
+    Running::forget(&socket);
     supervisor.detach(limits::DETACH_WAIT).await;
     failpoint!("leave.detached");
     store.close();
@@ -124,12 +143,12 @@ fn make_private(folder: &Path) -> Result<(), Error> {
     })
 }
 
-fn bind(options: &ServeOptions, home: &Home, supervisor: Supervisor) -> Result<Bound, Error> {
+fn bind(options: &mut ServeOptions, home: &Home, supervisor: Supervisor) -> Result<Bound, Error> {
     let mut listens = vec![Listen::Unix(options.socket.clone())];
     listens.extend(options.listen.iter().map(|address| Listen::Tcp(*address)));
     let token = options.socket.parent().map(Token::create_or_load).transpose()?;
     let access = Access { token, agents: Arc::new(AgentProcesses(supervisor)) };
-    Server::bind(&listens, &home.socket_lock, access)
+    Server::bind_given(&listens, options.inherited.socket.take(), &home.socket_lock, access)
 }
 
 /// Tells callers that are agents from those that are users.
@@ -157,6 +176,7 @@ fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Sh
     }
 }
 
+<<<<<<< HEAD
 fn about_betcode() -> surfaces::betcode::About {
     // A daemon that was started in no folder in particular has no default; one that may not be used is refused by name.
     let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
@@ -164,6 +184,24 @@ fn about_betcode() -> surfaces::betcode::About {
 }
 
 fn announce(options: ServeOptions, bound: &Bound, found: usize) -> Result<(), Error> {
+=======
+/// What the next daemon must know to become like this one; where it listens is known once it is bound.
+fn running(options: &ServeOptions) -> Result<Running, Error> {
+    Ok(Running {
+        pid: i32::try_from(std::process::id()).unwrap_or(0),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        program: own_program()?,
+        flags: options.flags.iter().map(|flag| flag.to_string_lossy().into_owned()).collect(),
+        listen: Vec::new(),
+        has_free_port: options.listen.iter().any(|address| address.port() == 0),
+        data_dir: options.data_dir.clone(),
+        background: options.ready.background,
+        is_given_socket: options.inherited.socket.is_some(),
+    })
+}
+
+fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: usize) -> Result<(), Error> {
+>>>>>>> service
     let addresses: Vec<SocketAddr> = bound
         .addresses()
         .into_iter()
@@ -174,6 +212,10 @@ fn announce(options: ServeOptions, bound: &Bound, found: usize) -> Result<(), Er
         .collect();
     tracing::info!(socket = %options.socket.display(), ?addresses, sessions = found, "serving");
     let socket = options.socket.clone();
+    running.listen.clone_from(&addresses);
+    if let Err(error) = running.write(&socket) {
+        tracing::warn!(%error, "cannot write down how this daemon was started; obey upgrade will not know");
+    }
     options.ready.announce(&socket, &addresses).map_err(|error| {
         Error::new(domain::ErrorCode::ListenFailed, format!("cannot announce readiness: {error}"))
     })

@@ -6,8 +6,27 @@ use std::time::Duration;
 /// sockets, which takes milliseconds; recovering many sessions on a slow disk takes seconds.
 pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a daemon of another version may take until it is ready: it may have to change a large database first.
+pub(crate) const UPGRADE_START_WAIT: Duration = Duration::from_secs(60);
+
+/// How often `obey upgrade` looks whether the old daemon has let go, or a service manager's new one is there. Both
+/// take some ten milliseconds.
+pub(crate) const UPGRADE_LOOK: Duration = Duration::from_millis(10);
+
 /// How long another command may hold the start lock: it waits for its own daemon, then tells.
 pub(crate) const START_LOCK_WAIT: Duration = Duration::from_secs(15);
+
+/// How long `systemctl` and the like may take to answer a question.
+pub(crate) const MANAGER_WAIT: Duration = Duration::from_secs(10);
+
+/// How long they may take to start or end the service; the daemon's own end is bounded by less.
+pub(crate) const MANAGER_WORK_WAIT: Duration = Duration::from_secs(90);
+
+/// How long a session that has ended may take to let go of its agent, before `obey doctor` calls it an orphan.
+pub(crate) const ORPHAN_WAIT: Duration = Duration::from_millis(500);
+
+/// A clock that differs by more than this is wrong; zones and daylight saving do not matter to it.
+pub(crate) const CLOCK_OFF: Duration = Duration::from_secs(60 * 60);
 
 /// How long a daemon may take to answer a ping before it counts as hung.
 pub(crate) const PING_WAIT: Duration = Duration::from_secs(5);

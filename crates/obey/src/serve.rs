@@ -1,6 +1,7 @@
 //! From `obey serve` to the daemon: works out its options, puts it into the background, announces readiness.
 //! Serving itself is `daemon`'s work; finding out that nobody serves is `client`'s.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::args::ServeArgs;
 use crate::config::{self, Config, Flags};
 use crate::failure::{Failure, Result};
+use crate::inherited::Inherited;
 use crate::paths::Paths;
 use crate::vars::Vars;
 
@@ -22,6 +24,10 @@ pub(crate) struct ServeOptions {
     /// Absolute.
     pub(crate) data_dir: PathBuf,
     pub(crate) ready: Announcer,
+    /// The flags that make another daemon like this one.
+    pub(crate) flags: Vec<OsString>,
+    /// What a service manager handed over.
+    pub(crate) inherited: Inherited,
 }
 
 /// Works out the options of `obey serve`.
@@ -51,8 +57,27 @@ pub(crate) fn options(
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
         ready: Announcer { background: args.background },
+        flags: self::flags(args)?,
+        inherited: Inherited::default(),
         config,
     })
+}
+
+/// Returns the flags another daemon needs, beside the socket, to become what these arguments describe.
+pub(crate) fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
+    let mut flags: Vec<OsString> = Vec::new();
+    for address in &args.listen {
+        flags.extend(["--listen".into(), address.into()]);
+    }
+    if let Some(level) = &args.log_level {
+        flags.extend(["--log-level".into(), level.into()]);
+    }
+    for (flag, path) in [("--config", &args.config), ("--data-dir", &args.data_dir)] {
+        if let Some(path) = path {
+            flags.extend([flag.into(), absolute(path)?.into()]);
+        }
+    }
+    Ok(flags)
 }
 
 /// Returns the configuration file: a flag, `OBEY_CONFIG` or the usual place.
@@ -75,7 +100,7 @@ pub(crate) fn leave_terminal() {
 /// Tells whoever started the daemon that it can be called.
 #[derive(Debug)]
 pub(crate) struct Announcer {
-    background: bool,
+    pub(crate) background: bool,
 }
 
 impl Announcer {

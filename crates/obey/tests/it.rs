@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on ends")]
 
+#[path = "it/doctor.rs"]
+mod doctor;
 #[path = "it/fake.rs"]
 #[allow(dead_code, reason = "shared with the tests of the functions, which use the rest")]
 mod fake;
@@ -12,5 +14,7 @@ mod fake_daemon;
 mod fake_services;
 #[path = "it/program.rs"]
 mod program;
+#[path = "it/service.rs"]
+mod service;
 #[path = "it/terminal.rs"]
 mod terminal;

@@ -13,3 +13,4 @@ mod real_codex;
 mod real_codex_direct;
 mod sessions;
 mod stage;
+mod upgrade;

@@ -12,7 +12,10 @@ pub const STARTS_PROCESSES: &[Allowed] = &[
     ("bench/src/floor.rs", "the relay the daemon is compared with starts its own agent"),
     ("bench/src/machine.rs", "runs itself again in a session of its own"),
     ("crates/obey/src/autostart.rs", "a client starts the daemon itself, which nobody supervises"),
-    ("crates/obey/src/commands/doctor.rs", "asks an agent's program for its version, in the client"),
+    (
+        "crates/obey/src/programs.rs",
+        "asks a program for its version and systemctl for a service, in the client",
+    ),
     (
         "crates/providers/src/scripted/agent.rs",
         "the scripted agent is a program of its own and leaves children behind on purpose",

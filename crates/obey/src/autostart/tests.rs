@@ -13,7 +13,15 @@ fn launch(folder: &Path, script: &str) -> Launch {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let home = folder.to_str().unwrap();
     let paths = Paths::of(&Vars::of(&[("HOME", home), ("XDG_RUNTIME_DIR", home)]), 1);
-    Launch { program, flags: Vec::new(), variables: Vec::new(), socket: folder.join("d.sock"), paths }
+    Launch {
+        program,
+        flags: Vec::new(),
+        variables: Vec::new(),
+        environment: None,
+        socket: folder.join("d.sock"),
+        paths,
+        patience: Patience::Short,
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! Commands about the daemon itself: start in the background, stop, ping, status, version.
 
-use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -23,13 +22,14 @@ use crate::json;
 use crate::limits;
 use crate::output::Style;
 use crate::resolve;
+use crate::running::Running;
 use crate::serve;
 
 /// `obey serve --detach`.
 pub(super) async fn detach(console: &mut Console, args: &ServeArgs) -> Result<Exit> {
     // Checked here first: mistakes should be seen on the terminal and not in a log.
     let options = serve::options(args, console.global.socket.as_deref(), &console.vars, &console.paths)?;
-    let launch = Launch { flags: flags(args)?, ..console.launch(&options.socket) };
+    let launch = Launch { flags: options.flags, ..console.launch(&options.socket) };
     let socket = options.socket.display();
     match autostart::start(&launch).await? {
         Started::Ready { pid, listen } if console.out.json => {
@@ -46,23 +46,6 @@ pub(super) async fn detach(console: &mut Console, args: &ServeArgs) -> Result<Ex
         Started::Already => console.out.line(&format!("The daemon runs already at {socket}."))?,
     }
     Ok(Exit::OK)
-}
-
-/// Returns the flags the background daemon needs to become what these arguments describe.
-fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
-    let mut flags: Vec<OsString> = Vec::new();
-    for address in &args.listen {
-        flags.extend(["--listen".into(), address.into()]);
-    }
-    if let Some(level) = &args.log_level {
-        flags.extend(["--log-level".into(), level.into()]);
-    }
-    for (flag, path) in [("--config", &args.config), ("--data-dir", &args.data_dir)] {
-        if let Some(path) = path {
-            flags.extend([flag.into(), serve::absolute(path)?.into()]);
-        }
-    }
-    Ok(flags)
 }
 
 pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit> {
@@ -94,10 +77,12 @@ pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit>
 }
 
 /// Returns a handle that becomes readable when the daemon's process ends. Nothing where its process is not the one
-/// behind the socket, as in another container.
+/// behind the socket, as in another container. Behind a socket that was passed to the daemon is whoever passed it.
 async fn daemon_process(console: &Console, client: &Client, socket: &Path) -> Option<OwnedFd> {
     let told = call_ping(console, client).await.ok()?.pid;
-    let pid = client::listener(socket).await.filter(|pid| *pid == told)?;
+    let was_given = || Running::read(socket, told).is_some_and(|running| running.is_given_socket);
+    let listener = client::listener(socket).await?;
+    let pid = (listener == told || was_given()).then_some(told)?;
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
@@ -224,9 +209,8 @@ pub(super) async fn version(console: &mut Console) -> Result<Exit> {
     console.out.line(&format!("obey {own}"))?;
     match daemon {
         Some(daemon) if daemon != own => {
-            let warning = format!(
-                "The running daemon is obey {daemon}. Exchange it with: obey stop, then any command."
-            );
+            let warning =
+                format!("The running daemon is obey {daemon}. Exchange it, agents go on: obey upgrade");
             console.out.note(Style::Warn, &warning)?;
         }
         _ => {}

@@ -1,24 +1,29 @@
 //! `obey doctor`: looks at everything the daemon needs and says how to repair what is wrong. Changes nothing and
 //! starts nothing.
 
-use std::fs::{self, File};
+mod agents;
+mod clock;
+mod locks;
+
+use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process::Stdio;
 
-use rustix::fs::FlockOperation;
 use serde_json::json;
+use wire::obey::local::v1::PingResponse;
 
 use super::daemon::call_ping;
 use crate::client::{self, Client};
 use crate::config::{self, Config, Flags};
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::format;
 use crate::limits;
 use crate::output::Style;
 use crate::paths;
+use crate::programs;
+use crate::running::Running;
 use crate::serve;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,18 +81,40 @@ async fn examine(console: &Console) -> Vec<Finding> {
     let runs = matches!(listening, Ok(true));
     findings.push(socket_folder(console, &socket));
     findings.push(socket_file(&socket, runs));
+    let mut answers = None;
     findings.push(match listening {
-        Ok(true) => daemon(console, &socket).await,
+        Ok(true) => match call_ping(console, &Client::on(&socket)).await {
+            Ok(pong) => version(answers.insert(pong)),
+            Err(failure) => silent(console, failure),
+        },
         Ok(false) => Finding::ok("daemon", "does not run; the next command starts it"),
         Err(failure) => {
             Finding::broken("daemon", failure.message, "end the process behind the socket: obey stop")
         }
     });
-    findings.extend(locks(&socket, &data_dir, &console.paths.state_dir, runs));
+    // A daemon may have been started with a folder of its own.
+    let running = answers.as_ref().and_then(|pong| Running::read(&socket, pong.pid));
+    let data_dir = running.map_or(data_dir, |running| running.data_dir);
+    let folders = [socket.parent().unwrap_or(Path::new("/")), &data_dir, &console.paths.state_dir];
+    findings.extend(locks::examine(distinct(folders), runs));
+    let client = answers.is_some().then(|| Client::on(&socket));
+    findings.extend(agents::examine(&data_dir, client.as_ref()).await);
     findings.push(data_folder(&data_dir));
     findings.extend(disk_space(&data_dir));
+    findings.push(clock::examine(&data_dir, client.as_ref()).await);
     findings.push(claude(console, &config).await);
     findings
+}
+
+/// Two of the folders may be one.
+fn distinct(folders: [&Path; 3]) -> Vec<&Path> {
+    let mut seen: Vec<&Path> = Vec::new();
+    for folder in folders {
+        if !seen.contains(&folder) {
+            seen.push(folder);
+        }
+    }
+    seen
 }
 
 fn configuration(console: &Console) -> (Finding, Config) {
@@ -148,8 +175,8 @@ fn socket_file(socket: &Path, runs: bool) -> Finding {
             "use --socket with a path of your own",
         );
     }
-    // Connecting needs the right to write.
-    if meta.permissions().mode() & 0o022 != 0 {
+    // Connecting needs the right to write, and not on every system even that.
+    if meta.permissions().mode() & 0o077 != 0 {
         let mode = meta.permissions().mode() & 0o777;
         return Finding::broken(
             CHECK,
@@ -164,42 +191,19 @@ fn socket_file(socket: &Path, runs: bool) -> Finding {
     Finding::ok(CHECK, shown.to_string())
 }
 
-async fn daemon(console: &Console, socket: &Path) -> Finding {
-    const CHECK: &str = "daemon";
+fn version(pong: &PingResponse) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
-    match call_ping(console, &Client::on(socket)).await {
-        Ok(pong) if pong.version == own => Finding::ok(CHECK, format!("obey {own}, pid {}", pong.pid)),
-        Ok(pong) => {
-            let message =
-                format!("obey {} (pid {}) runs, this command is obey {own}", pong.version, pong.pid);
-            Finding::warning(CHECK, message, "exchange it; agents go on: obey stop && obey serve --detach")
-        }
-        Err(failure) => {
-            let log = console.paths.log_file();
-            let repair = format!("look at {}; end it with: obey stop, or kill its process", log.display());
-            Finding::broken(CHECK, failure.message, repair)
-        }
+    if pong.version == own {
+        return Finding::ok("daemon", format!("obey {own}, pid {}", pong.pid));
     }
+    let message = format!("obey {} (pid {}) runs, this command is obey {own}", pong.version, pong.pid);
+    Finding::warning("daemon", message, "exchange it; agents go on: obey upgrade")
 }
 
-/// Locks end with their holder, so one that is held while no daemon answers means a daemon that hangs.
-fn locks(socket: &Path, data_dir: &Path, state_dir: &Path, runs: bool) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for folder in [socket.parent().unwrap_or(Path::new("/")), data_dir, state_dir] {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        for path in
-            entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|ext| ext == "lock"))
-        {
-            let Ok(file) = File::open(&path) else { continue };
-            let held = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
-            if held && !runs {
-                let message = format!("{} is held, but no daemon answers", path.display());
-                let repair = format!("find its holder and end it: fuser -v {}", path.display());
-                findings.push(Finding::broken("lock", message, repair));
-            }
-        }
-    }
-    findings
+fn silent(console: &Console, failure: Failure) -> Finding {
+    let log = console.paths.log_file();
+    let repair = format!("look at {}; end it with: obey stop, or kill its process", log.display());
+    Finding::broken("daemon", failure.message, repair)
 }
 
 fn data_folder(folder: &Path) -> Finding {
@@ -243,25 +247,13 @@ async fn claude(console: &Console, config: &Config) -> Finding {
             "npm install -g @anthropic-ai/claude-code, or set `binary` under [claude_code] in config.toml";
         return Finding::warning(CHECK, format!("{name} was not found on PATH"), repair);
     };
-    let run = tokio::process::Command::new(&program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
     let shown = program.display();
-    match tokio::time::timeout(limits::VERSION_WAIT, run).await {
-        Ok(Ok(output)) if output.status.success() => {
-            let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            Finding::ok(CHECK, format!("{version} at {shown}"))
+    match programs::ask(&program, &["--version"], limits::VERSION_WAIT).await {
+        Ok(said) if said.status.success() => Finding::ok(CHECK, format!("{} at {shown}", said.out)),
+        Ok(said) => {
+            Finding::broken(CHECK, format!("{shown} --version failed: {}", said.status), "install it again")
         }
-        Ok(Ok(output)) => {
-            Finding::broken(CHECK, format!("{shown} --version failed: {}", output.status), "install it again")
-        }
-        Ok(Err(error)) => {
-            Finding::broken(CHECK, format!("{shown} cannot be run: {error}"), "install it again")
-        }
-        Err(_) => Finding::broken(CHECK, format!("{shown} --version does not end"), "install it again"),
+        Err(problem) => Finding::broken(CHECK, format!("{shown} --version {problem}"), "install it again"),
     }
 }
 

@@ -24,11 +24,11 @@ pub(crate) fn obey(home: &Path, words: &[&str]) -> Command {
     command
 }
 
-fn run(home: &Path, words: &[&str]) -> Output {
+pub(crate) fn run(home: &Path, words: &[&str]) -> Output {
     obey(home, words).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> &str {
+pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
@@ -120,44 +120,8 @@ async fn a_reader_that_goes_away_ends_the_program_quietly() {
     assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(141), ""));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let home = tempfile::tempdir().unwrap();
-    let fake = serve(home.path());
-    let open = |path: &Path, mode: u32| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
-    };
-    let (folder, socket) = (home.path().join("obey"), home.path().join("obey/daemon.sock"));
-    let doctor = |words: &'static [&'static str]| {
-        let path = home.path().to_owned();
-        tokio::task::spawn_blocking(move || run(&path, words))
-    };
-    open(&folder, 0o700);
-    open(&socket, 0o600);
-    let well = doctor(&["doctor"]).await.unwrap();
-    assert_eq!(well.status.code(), Some(0), "{}", text(&well.stdout));
-    assert!(text(&well.stdout).contains("daemon"), "{}", text(&well.stdout));
-
-    open(&folder, 0o777);
-    open(&socket, 0o666);
-    let ill = doctor(&["doctor", "--json"]).await.unwrap();
-    assert_eq!(ill.status.code(), Some(1));
-    let findings: Value = serde_json::from_slice(&ill.stdout).unwrap();
-    let broken: Vec<&str> = findings["findings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|finding| finding["state"] == "broken")
-        .map(|finding| finding["repair"].as_str().unwrap())
-        .collect();
-    assert_eq!(broken.len(), 2, "{broken:?}");
-    assert!(broken.iter().all(|repair| repair.starts_with("chmod ")), "{broken:?}");
-    drop(fake);
-}
-
 /// Ends the daemon and its agents when a test ends, however it ends.
-struct Stopped<'a>(&'a Path);
+pub(crate) struct Stopped<'a>(pub(crate) &'a Path);
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {

@@ -1,0 +1,54 @@
+//! The locks of daemons and of whoever starts them. They end with their holder, so one that is held while no daemon
+//! answers means a daemon that hangs; a file that nobody holds is only a name.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use super::Finding;
+
+/// Looks at every lock in these folders.
+pub(super) fn examine<'a>(folders: impl IntoIterator<Item = &'a Path>, runs: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for folder in folders {
+        let mut paths: Vec<_> =
+            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        let is_lock = |path: &Path| path.extension().is_some_and(|ext| ext == "lock");
+        findings.extend(paths.iter().filter(|path| is_lock(path)).filter_map(|path| lock(path, runs)));
+    }
+    findings
+}
+
+fn lock(path: &Path, runs: bool) -> Option<Finding> {
+    const CHECK: &str = "lock";
+    let mut file = File::open(path).ok()?;
+    // A share is enough to find out, and takes the lock from nobody who starts right now.
+    let held = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    if runs {
+        return None;
+    }
+    let mut text = String::new();
+    let _unreadable = file.read_to_string(&mut text);
+    let pid: Option<u32> = text.trim().parse().ok();
+    let shown = path.display();
+    match (held, pid) {
+        (true, Some(pid)) => Some(Finding::broken(
+            CHECK,
+            format!("{shown} is held by process {pid}, but no daemon answers"),
+            format!("end it; agents go on: kill {pid}, or kill -9 {pid} where that does not help"),
+        )),
+        (true, None) => Some(Finding::broken(
+            CHECK,
+            format!("{shown} is held, but no daemon answers"),
+            format!("find its holder and end it: fuser -v {shown}"),
+        )),
+        (false, Some(pid)) => {
+            let message = format!("{shown} is left over from process {pid}; the next daemon takes it");
+            Some(Finding::ok(CHECK, message))
+        }
+        (false, None) => None,
+    }
+}

@@ -1,0 +1,247 @@
+//! The files that make the daemon a service: two units for systemd, a property list for launchd. Writes down what
+//! they contain and where they belong; pure but for looking at what is there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::manager::LABEL;
+use crate::args::ServiceManager;
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+
+/// By this line we know our own files; it stays the same in every version.
+const MARKER: &str = "Written by `obey service install`; `obey service uninstall` removes it.";
+
+/// Variables that say where the daemon's things are, or where its agents' programs are. A service manager does not
+/// know what a shell's profile sets.
+const KEPT: [&str; 6] =
+    ["PATH", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OBEY_CONFIG", "OBEY_DATA_DIR"];
+
+/// What the files depend on.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    /// Absolute.
+    pub(super) program: PathBuf,
+    /// The socket, where it is not at its usual place.
+    pub(super) socket: Option<PathBuf>,
+    pub(super) variables: Vec<(String, String)>,
+    pub(super) home: PathBuf,
+    pub(super) config_home: PathBuf,
+    pub(super) log: PathBuf,
+}
+
+/// A file of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServiceFile {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// What is at a file's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Missing,
+    /// Ours, word for word.
+    Same,
+    /// Ours, from another version or of another program.
+    Different,
+    /// Somebody else wrote it.
+    Foreign,
+}
+
+impl Service {
+    /// Works out the service of whoever calls the command.
+    pub(super) fn of(console: &Console) -> Result<Self> {
+        let home = console.paths.home.clone().ok_or_else(|| {
+            Failure::failed("HOME is not set").with_hint("a service belongs to a user with a home folder")
+        })?;
+        let socket = console.socket()?;
+        let kept = |name: &&str| Some(((*name).to_owned(), console.vars.get(name)?.to_str()?.to_owned()));
+        let mut variables: Vec<(String, String)> = KEPT.iter().filter_map(kept).collect();
+        for (name, value) in &mut variables {
+            if name != "PATH" {
+                *value = console.folder.join(&*value).to_string_lossy().into_owned();
+            }
+        }
+        Ok(Self {
+            program: console.program.clone(),
+            socket: (socket != console.paths.socket).then_some(socket),
+            variables,
+            config_home: console.vars.folder("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            log: console.paths.log_file(),
+            home,
+        })
+    }
+
+    /// Returns the files of a manager.
+    pub(super) fn files(&self, manager: ServiceManager) -> Vec<ServiceFile> {
+        match manager {
+            ServiceManager::Systemd => {
+                let folder = self.config_home.join("systemd/user");
+                vec![
+                    ServiceFile { path: folder.join("obey.service"), text: self.unit() },
+                    ServiceFile { path: folder.join("obey.socket"), text: self.socket_unit() },
+                ]
+            }
+            ServiceManager::Launchd => {
+                let folder = self.home.join("Library/LaunchAgents");
+                vec![ServiceFile { path: folder.join(format!("{LABEL}.plist")), text: self.property_list() }]
+            }
+        }
+    }
+
+    fn unit(&self) -> String {
+        let variables: String = self
+            .variables
+            .iter()
+            .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
+            .collect();
+        format!(
+            "# {MARKER}
+[Unit]
+Description=obey, the daemon that runs coding agents
+Requires=obey.socket
+After=obey.socket
+
+[Service]
+Type=notify
+ExecStart={program} serve --socket {socket}
+{variables}# Agents outlive the daemon: an end or an exchange of it, and an agent without memory, end nothing else.
+KillMode=process
+OOMPolicy=continue
+TimeoutStopSec=20
+Restart=on-failure
+RestartSec=1
+
+[Install]
+WantedBy=default.target
+Also=obey.socket
+",
+            program = quoted(&self.program.to_string_lossy()),
+            socket = self.socket_name(),
+        )
+    }
+
+    /// The manager listens, so that clients wait while the daemon is exchanged and the first one starts it.
+    fn socket_unit(&self) -> String {
+        // No quotes here: the whole rest of the line is the path.
+        let path = match &self.socket {
+            Some(path) => path.to_string_lossy().replace('%', "%%"),
+            None => USUAL_SOCKET.to_owned(),
+        };
+        format!(
+            "# {MARKER}
+[Unit]
+Description=The socket of the obey daemon
+
+[Socket]
+ListenStream={path}
+SocketMode=0600
+DirectoryMode=0700
+
+[Install]
+WantedBy=sockets.target
+"
+        )
+    }
+
+    fn socket_name(&self) -> String {
+        self.socket.as_ref().map_or_else(|| USUAL_SOCKET.to_owned(), |path| quoted(&path.to_string_lossy()))
+    }
+
+    fn property_list(&self) -> String {
+        let mut arguments = vec![self.program.to_string_lossy().into_owned(), "serve".to_owned()];
+        if let Some(socket) = &self.socket {
+            arguments.extend(["--socket".to_owned(), socket.to_string_lossy().into_owned()]);
+        }
+        let arguments: String =
+            arguments.iter().map(|word| format!("        <string>{}</string>\n", escaped(word))).collect();
+        let pair = |(name, value): &(String, String)| {
+            format!("        <key>{}</key>\n        <string>{}</string>\n", escaped(name), escaped(value))
+        };
+        let variables: String = self.variables.iter().map(pair).collect();
+        let log = escaped(&self.log.to_string_lossy());
+        format!(
+            r#"<?xml version="1.0" encoding="UTF-8"?>
+<!-- {MARKER} -->
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+    <key>Label</key>
+    <string>{LABEL}</string>
+    <key>ProgramArguments</key>
+    <array>
+{arguments}    </array>
+    <key>EnvironmentVariables</key>
+    <dict>
+{variables}    </dict>
+    <key>RunAtLoad</key>
+    <true/>
+    <!-- Started again after a crash, not after `obey stop`. -->
+    <key>KeepAlive</key>
+    <dict>
+        <key>SuccessfulExit</key>
+        <false/>
+    </dict>
+    <!-- Agents outlive the daemon. -->
+    <key>AbandonProcessGroup</key>
+    <true/>
+    <key>ProcessType</key>
+    <string>Interactive</string>
+    <key>StandardOutPath</key>
+    <string>{log}</string>
+    <key>StandardErrorPath</key>
+    <string>{log}</string>
+</dict>
+</plist>
+"#
+        )
+    }
+}
+
+/// Where the socket is unless the user chose another place; the manager puts in the runtime folder.
+const USUAL_SOCKET: &str = "%t/obey/daemon.sock";
+
+impl ServiceFile {
+    /// Looks at what is at the file's place.
+    pub(super) fn found(&self) -> Result<Found> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) if text == self.text => Ok(Found::Same),
+            Ok(text) if is_ours(&text) => Ok(Found::Different),
+            Ok(_) => Ok(Found::Foreign),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Found::Foreign),
+            Err(error) => Err(Failure::failed(format!("cannot read {}: {error}", self.path.display()))),
+        }
+    }
+
+    /// Writes the file in one step.
+    pub(super) fn write(&self) -> Result<()> {
+        let failed =
+            |error: io::Error| Failure::failed(format!("cannot write {}: {error}", self.path.display()));
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder).map_err(failed)?;
+        let draft = self.path.with_extension("new");
+        fs::write(&draft, &self.text).and_then(|()| fs::rename(&draft, &self.path)).map_err(failed)
+    }
+}
+
+/// The marker stands at the top, so that a file that only quotes it is not taken for ours.
+fn is_ours(text: &str) -> bool {
+    const TOP_LINES: usize = 3;
+    text.lines().take(TOP_LINES).any(|line| line.contains(MARKER))
+}
+
+/// Quotes a word for a unit file.
+fn quoted(word: &str) -> String {
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
+}
+
+/// Escapes a text for XML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! The two service managers a user has, systemd's and launchd, asked through their own programs. Knows the service's
+//! names and nothing of its files; a manager that does not answer is no error, only absent.
+
+use std::path::{Path, PathBuf};
+
+use crate::args::ServiceManager;
+use crate::failure::{Failure, Result};
+use crate::limits;
+use crate::paths;
+use crate::programs::{self, Said};
+use crate::vars::Vars;
+
+/// The units of systemd; the socket comes first, so that the service finds it.
+pub(super) const UNITS: [&str; 2] = ["obey.socket", "obey.service"];
+
+/// The name of the service in launchd.
+pub(super) const LABEL: &str = "dev.obey.daemon";
+
+/// A manager that answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Manager {
+    kind: ServiceManager,
+    program: PathBuf,
+}
+
+/// Returns the manager of this system.
+pub(crate) fn native() -> ServiceManager {
+    if cfg!(target_os = "macos") { ServiceManager::Launchd } else { ServiceManager::Systemd }
+}
+
+impl Manager {
+    /// Finds a manager that answers.
+    pub(crate) async fn find(kind: ServiceManager, vars: &Vars) -> Option<Self> {
+        let (name, question): (_, &[&str]) = match kind {
+            ServiceManager::Systemd => ("systemctl", &["--user", "show", "--property=Version", "--value"]),
+            ServiceManager::Launchd => ("launchctl", &["managername"]),
+        };
+        let program = vars.find_program(name)?;
+        let said = programs::ask(&program, question, limits::MANAGER_WAIT).await.ok()?;
+        said.status.success().then_some(Self { kind, program })
+    }
+
+    pub(crate) fn kind(&self) -> ServiceManager {
+        self.kind
+    }
+
+    /// Returns the process of the service, where the manager runs it.
+    pub(crate) async fn main_pid(&self) -> Option<i32> {
+        let pid = match self.kind {
+            ServiceManager::Systemd => {
+                self.ask(&["show", "obey.service", "--property=MainPID", "--value"]).await?.out.parse().ok()
+            }
+            ServiceManager::Launchd => {
+                let said = self.ask(&["print", &self.target()]).await?;
+                said.out.lines().find_map(|line| line.trim().strip_prefix("pid = ")?.parse().ok())
+            }
+        };
+        pid.filter(|pid| *pid > 0)
+    }
+
+    /// Ends the service and starts it again; returns once it is started.
+    pub(crate) async fn restart(&self) -> Result<()> {
+        match self.kind {
+            ServiceManager::Systemd => self.work(&["restart", "obey.service"]).await,
+            ServiceManager::Launchd => self.work(&["kickstart", "-k", &self.target()]).await,
+        }
+    }
+
+    /// Takes note of new or changed files, and starts the service at every login from now on.
+    pub(super) async fn enable(&self) -> Result<()> {
+        match self.kind {
+            ServiceManager::Systemd => {
+                self.work(&["daemon-reload"]).await?;
+                self.work(&["enable", UNITS[0], UNITS[1]]).await
+            }
+            // What lies in the folder is started at every login.
+            ServiceManager::Launchd => Ok(()),
+        }
+    }
+
+    /// Starts the service.
+    pub(super) async fn start(&self, files: &[PathBuf]) -> Result<()> {
+        match self.kind {
+            ServiceManager::Systemd => self.work(&["start", UNITS[0], UNITS[1]]).await,
+            ServiceManager::Launchd => {
+                let file = files.first().map(|file| file.to_string_lossy()).unwrap_or_default();
+                self.work(&["bootstrap", &domain(), &file]).await
+            }
+        }
+    }
+
+    /// Ends the service and starts it no more. One that was not there is as good.
+    pub(super) async fn disable(&self) {
+        match self.kind {
+            ServiceManager::Systemd => self.ask_long(&["disable", "--now", UNITS[0], UNITS[1]]).await,
+            ServiceManager::Launchd => self.ask_long(&["bootout", &self.target()]).await,
+        };
+    }
+
+    /// Takes note of files that are gone.
+    pub(super) async fn reload(&self) {
+        if self.kind == ServiceManager::Systemd {
+            self.ask_long(&["daemon-reload"]).await;
+        }
+    }
+
+    /// Returns what the manager says of a unit, such as `enabled` or `inactive`.
+    pub(super) async fn says(&self, question: &str, unit: &str) -> String {
+        let said = match self.kind {
+            ServiceManager::Systemd => self.ask(&[question, unit]).await.map(|said| said.out),
+            ServiceManager::Launchd => {
+                let loaded = self.ask(&["print", &self.target()]).await;
+                loaded.map(|said| if said.status.success() { "loaded" } else { "not loaded" }.to_owned())
+            }
+        };
+        said.filter(|word| !word.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    fn target(&self) -> String {
+        format!("{}/{LABEL}", domain())
+    }
+
+    fn words<'a>(&self, args: &[&'a str]) -> Vec<&'a str> {
+        let scope = (self.kind == ServiceManager::Systemd).then_some("--user");
+        scope.into_iter().chain(args.iter().copied()).collect()
+    }
+
+    async fn ask(&self, args: &[&str]) -> Option<Said> {
+        programs::ask(&self.program, &self.words(args), limits::MANAGER_WAIT).await.ok()
+    }
+
+    async fn ask_long(&self, args: &[&str]) -> Option<Said> {
+        programs::ask(&self.program, &self.words(args), limits::MANAGER_WORK_WAIT).await.ok()
+    }
+
+    async fn work(&self, args: &[&str]) -> Result<()> {
+        let words = self.words(args);
+        let said = programs::ask(&self.program, &words, limits::MANAGER_WORK_WAIT).await;
+        let command = format!("{} {}", name_of(&self.program), words.join(" "));
+        match said {
+            Ok(said) if said.status.success() => Ok(()),
+            Ok(said) => Err(Failure::failed(format!("{command} failed: {}", said.err))
+                .with_hint(format!("its log: {}", log_command(self.kind)))),
+            Err(problem) => Err(Failure::failed(format!("{command} {problem}"))),
+        }
+    }
+}
+
+/// Returns the command that shows the service's log.
+pub(crate) fn log_command(kind: ServiceManager) -> &'static str {
+    match kind {
+        ServiceManager::Systemd => "journalctl --user --unit obey.service",
+        ServiceManager::Launchd => "tail ~/.local/state/obey/daemon.log",
+    }
+}
+
+/// Returns the commands that start the service, for people whose manager does not answer now.
+pub(super) fn commands(kind: ServiceManager, files: &[PathBuf]) -> Vec<String> {
+    match kind {
+        ServiceManager::Systemd => vec![
+            "systemctl --user daemon-reload".to_owned(),
+            format!("systemctl --user enable --now {}", UNITS.join(" ")),
+        ],
+        ServiceManager::Launchd => {
+            let file = files.first().map(|file| file.display().to_string()).unwrap_or_default();
+            vec![format!("launchctl bootstrap {} {file}", domain())]
+        }
+    }
+}
+
+/// Lets the user's services go on without a login. The error says why that was not possible.
+pub(super) async fn enable_linger(vars: &Vars) -> std::result::Result<(), String> {
+    let program = vars.find_program("loginctl").ok_or_else(|| "loginctl was not found".to_owned())?;
+    let said = programs::ask(&program, &["enable-linger"], limits::MANAGER_WAIT).await?;
+    if said.status.success() { Ok(()) } else { Err(said.err) }
+}
+
+/// Returns whether the user's services go on without a login, where that can be known.
+pub(super) async fn lingers(vars: &Vars) -> Option<bool> {
+    let program = vars.find_program("loginctl")?;
+    let user = paths::uid().to_string();
+    let question = ["show-user", user.as_str(), "--property=Linger", "--value"];
+    let said = programs::ask(&program, &question, limits::MANAGER_WAIT).await.ok()?;
+    match said.out.as_str() {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn domain() -> String {
+    format!("gui/{}", paths::uid())
+}
+
+fn name_of(program: &Path) -> String {
+    program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,128 @@
+//! What a running daemon wrote about itself, in a file beside its socket: how it was started and where it listens, so
+//! that `obey upgrade` can start the next one alike. Holds no secret: the environment is not in it. Fields are only
+//! ever added, because the next version reads what the last one wrote.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::paths::PRIVATE_FILE;
+
+/// A running daemon. True only while the process with this number answers on the socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Running {
+    pub(crate) pid: i32,
+    pub(crate) version: String,
+    pub(crate) program: PathBuf,
+    /// The flags of `obey serve` beside the socket, with absolute paths.
+    pub(crate) flags: Vec<String>,
+    /// Where it really listens: a port 0 has become a real one.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Whether it was told to take whatever port is free. The next one must ask for the one it got by its number.
+    pub(crate) has_free_port: bool,
+    pub(crate) data_dir: PathBuf,
+    /// Whether its output goes to the log file.
+    pub(crate) background: bool,
+    /// Whether somebody else listens on the socket and passed it on.
+    pub(crate) is_given_socket: bool,
+}
+
+impl Running {
+    /// Reads what the daemon with this number wrote; nothing where another one did, or none.
+    pub(crate) fn read(socket: &Path, pid: i32) -> Option<Self> {
+        let text = fs::read(place(socket)).ok()?;
+        serde_json::from_slice(&text).ok().filter(|running: &Self| running.pid == pid)
+    }
+
+    /// Writes it in one step: whoever reads it sees all of it or what was there before.
+    pub(crate) fn write(&self, socket: &Path) -> io::Result<()> {
+        let (place, draft) = (place(socket), place(socket).with_extension("json.new"));
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(&draft)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        fs::rename(draft, place)
+    }
+
+    /// Removes what was written, when the daemon ends.
+    pub(crate) fn forget(socket: &Path) {
+        // Left behind it is merely false: no process of that number answers on the socket.
+        let _absent = fs::remove_file(place(socket));
+    }
+
+    /// Returns the flags that make the next daemon listen where this one does.
+    pub(crate) fn flags_again(&self) -> Vec<OsString> {
+        let mut flags: Vec<OsString> = Vec::new();
+        let mut given = self.flags.iter();
+        while let Some(flag) = given.next() {
+            let value = given.next();
+            if flag != "--listen" || !self.has_free_port {
+                flags.push(flag.into());
+                flags.extend(value.map(OsString::from));
+            }
+        }
+        if self.has_free_port {
+            flags.extend(
+                self.listen.iter().flat_map(|address| ["--listen".into(), address.to_string().into()]),
+            );
+        }
+        flags
+    }
+}
+
+fn place(socket: &Path) -> PathBuf {
+    socket.with_extension("json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(flags: &[&str]) -> Running {
+        Running {
+            pid: 7,
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            listen: vec!["127.0.0.1:4711".parse().unwrap(), "[::1]:4712".parse().unwrap()],
+            ..Running::default()
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_by_whoever_knows_the_process() {
+        let temp = tempfile::tempdir().unwrap();
+        let socket = temp.path().join("daemon.sock");
+        assert_eq!(Running::read(&socket, 7), None);
+        let written = running(&["--log-level", "debug"]);
+        written.write(&socket).unwrap();
+        assert_eq!(Running::read(&socket, 7), Some(written));
+        assert_eq!(Running::read(&socket, 8), None);
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1, "no draft is left");
+        Running::forget(&socket);
+        assert_eq!(Running::read(&socket, 7), None);
+    }
+
+    #[test]
+    fn a_newer_or_older_daemon_is_understood() {
+        let temp = tempfile::tempdir().unwrap();
+        let socket = temp.path().join("daemon.sock");
+        fs::write(temp.path().join("daemon.json"), r#"{"pid":7,"data_dir":"/d","to_come":[1]}"#).unwrap();
+        assert_eq!(Running::read(&socket, 7).unwrap().data_dir, Path::new("/d"));
+    }
+
+    #[test]
+    fn the_next_daemon_gets_the_same_flags_and_the_ports_that_were_found() {
+        let kept = running(&["--listen", "127.0.0.1:80", "--config", "/c"]).flags_again();
+        assert_eq!(kept, ["--listen", "127.0.0.1:80", "--config", "/c"]);
+        let mut found = running(&["--listen", "127.0.0.1:0", "--config", "/c", "--listen", "[::1]:0"]);
+        found.has_free_port = true;
+        assert_eq!(
+            found.flags_again(),
+            ["--config", "/c", "--listen", "127.0.0.1:4711", "--listen", "[::1]:4712"]
+        );
+    }
+}
