@@ -53,15 +53,11 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
     })
     .await?;
-<<<<<<< HEAD
     failpoint!("start.numbered");
-    let bound = bind(&options, &home, supervisor.clone())?;
-    failpoint!("start.bound");
-=======
     let manager = options.inherited.manager.take();
     let running = running(&options)?;
     let bound = bind(&mut options, &home, supervisor.clone())?;
->>>>>>> service
+    failpoint!("start.bound");
     let (shutdown, mut asked) = mpsc::channel(1);
     let routes = surfaces::obey::routes(
         surfaces::Routes::default(),
@@ -70,16 +66,12 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     );
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode());
     let found = supervisor.recover().await?;
-<<<<<<< HEAD
     failpoint!("start.recovered");
-    announce(options, &bound, found)?;
-=======
     let socket = options.socket.clone();
     announce(options, &bound, running, found)?;
     if let Some(manager) = &manager {
         manager.ready();
     }
->>>>>>> service
     tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
     bound
         .serve(routes, async move {
@@ -176,15 +168,12 @@ fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Sh
     }
 }
 
-<<<<<<< HEAD
 fn about_betcode() -> surfaces::betcode::About {
     // A daemon that was started in no folder in particular has no default; one that may not be used is refused by name.
     let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
     surfaces::betcode::About { default_folder: folder }
 }
 
-fn announce(options: ServeOptions, bound: &Bound, found: usize) -> Result<(), Error> {
-=======
 /// What the next daemon must know to become like this one; where it listens is known once it is bound.
 fn running(options: &ServeOptions) -> Result<Running, Error> {
     Ok(Running {
@@ -201,7 +190,6 @@ fn running(options: &ServeOptions) -> Result<Running, Error> {
 }
 
 fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: usize) -> Result<(), Error> {
->>>>>>> service
     let addresses: Vec<SocketAddr> = bound
         .addresses()
         .into_iter()
