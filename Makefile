@@ -25,9 +25,14 @@ bench: ## Benchmarks, with the ratio to a floor of the same run; ONLY=latency fo
 	cargo build --release --package obey --package bench
 	target/release/bench $(ONLY)
 
-faults: ## Only the tests that break things on purpose: kills, full disks, floods
+# How often the daemon is killed by `make faults`; a release is tried with 1000. SEED=N repeats a run.
+COUNT ?= 200
+
+faults: ## Break things on purpose, COUNT times (200): kills, full disks, floods; prints what was measured
 	scripts/setup-tests
-	scripts/run-tests --run-ignored all --no-tests pass -E 'test(/(^|::)faults::/)'
+	OBEY_FAULTS_SEEDS=4 scripts/run-tests -E 'test(/(^|::)faults::failpoints::/)'
+	cargo build --release --package obey --package e2e --bin obey --bin faults
+	target/release/faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 lint: ## Check format and lints
 	cargo fmt --check

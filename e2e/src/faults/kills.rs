@@ -22,6 +22,7 @@ use crate::world::World;
 /// What to break, and how often.
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub agent: Agent,
     pub seed: u64,
     pub kills: usize,
     pub sessions: usize,
@@ -32,6 +33,44 @@ pub struct Options {
     pub calm: Duration,
     /// One kill in this many hits a daemon that is still starting. 0: none does.
     pub early_once_in: u64,
+}
+
+/// Who plays the agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agent {
+    Scripted,
+    Claude,
+}
+
+impl Agent {
+    /// A world that has this agent. `None`: it is absent, and that is allowed here.
+    fn world(self) -> Result<Option<World>> {
+        match self {
+            Agent::Scripted => World::new().map(Some),
+            Agent::Claude => World::with_claude(),
+        }
+    }
+
+    fn choose(self, request: &mut pb::CreateSessionRequest) {
+        if self == Agent::Claude {
+            request.provider = pb::SessionProvider::ClaudeCode.into();
+            request.model = "sonnet".into();
+        }
+    }
+
+    fn view(self) -> View {
+        match self {
+            Agent::Scripted => View::default(),
+            Agent::Claude => View::of_text(),
+        }
+    }
+
+    fn prompt(self, story: &Story) -> String {
+        match self {
+            Agent::Scripted => story.prompt(),
+            Agent::Claude => story.model_prompt(),
+        }
+    }
 }
 
 /// What was seen.
@@ -54,17 +93,18 @@ pub struct Outcome {
     pub agents_disturbed: u64,
 }
 
-/// Runs it. `told` hears about the progress.
-pub async fn run(options: &Options, mut told: impl FnMut(usize)) -> Result<Outcome> {
+/// Runs it. `told` hears about the progress. `None`: the agent is absent, and that is allowed here.
+pub async fn run(options: &Options, mut told: impl FnMut(usize)) -> Result<Option<Outcome>> {
     let mut random = Random::new(options.seed);
-    let mut crew = Crew::start(World::new()?).await?;
+    let Some(world) = options.agent.world()? else { return Ok(None) };
+    let mut crew = Crew::start(world).await?;
     let mut outcome = Outcome::default();
     let (samples, mut sampled) = mpsc::unbounded_channel();
     let (finish, finishing) = watch::channel(false);
     let mut players = Vec::new();
     let mut agents = BTreeMap::new();
     for number in 0..options.sessions {
-        let info = crew.create().await?;
+        let info = crew.create_with(|request| options.agent.choose(request)).await?;
         agents.insert(info.id.clone(), info.pid);
         let player = Player {
             id: info.id,
@@ -74,7 +114,7 @@ pub async fn run(options: &Options, mut told: impl FnMut(usize)) -> Result<Outco
             served: crew.watch(),
             finishing: finishing.clone(),
             samples: samples.clone(),
-            view: View::default(),
+            view: options.agent.view(),
             told: BTreeMap::new(),
             next: None,
         };
@@ -112,11 +152,11 @@ pub async fn run(options: &Options, mut told: impl FnMut(usize)) -> Result<Outco
     while let Ok((start, time)) = sampled.try_recv() {
         outcome.sample(start, time);
     }
-    outcome.end(&crew, &agents, stories).await?;
+    outcome.end(&crew, options.agent, &agents, stories).await?;
     crew.weigh();
     outcome.most_memory = crew.most_memory();
     crew.close().await?;
-    Ok(outcome)
+    Ok(Some(outcome))
 }
 
 impl Outcome {
@@ -140,12 +180,13 @@ impl Outcome {
     async fn end(
         &mut self,
         crew: &Crew,
+        agent: Agent,
         agents: &BTreeMap<String, i32>,
         stories: BTreeMap<String, BTreeMap<String, Story>>,
     ) -> Result<()> {
         self.reattach_all.retain(|time| !time.is_zero());
         for (id, stories) in stories {
-            let mut again = View::default();
+            let mut again = agent.view();
             stories.into_values().for_each(|story| again.expect(story));
             crew.journal(&id).await?.iter().for_each(|event| again.take(event));
             self.judge(&again, "the whole journal");
@@ -299,7 +340,7 @@ impl Player {
             self.next = Some(story);
         }
         let Some(story) = &self.next else { return Ok(false) };
-        match crew::prompt(&served.clients, &self.id, &story.prompt(), false).await {
+        match crew::prompt(&served.clients, &self.id, &self.options.agent.prompt(story), false).await {
             Ok(()) => {
                 self.next = None;
                 Ok(true)

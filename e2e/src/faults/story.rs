@@ -108,7 +108,7 @@ impl Story {
 }
 
 impl Beat {
-    fn text(&self) -> Option<&str> {
+    pub(super) fn text(&self) -> Option<&str> {
         match self {
             Beat::Text(text) => Some(text),
             Beat::Thinking(_) | Beat::Call(_) | Beat::Result(_) => None,

@@ -43,6 +43,8 @@ pub struct View {
     open: Option<Turn>,
     /// Keys of turns that ended, in order.
     ended: Vec<String>,
+    /// Only what was said is judged, joined: a real agent cuts its texts as it likes.
+    only_text: bool,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,11 @@ struct Turn {
 }
 
 impl View {
+    /// A view that judges only what was said, joined.
+    pub fn of_text() -> View {
+        View { only_text: true, ..View::default() }
+    }
+
     /// Notes what the agent is about to be told.
     pub fn expect(&mut self, story: Story) {
         self.told.insert(story.key().to_owned(), story);
@@ -153,9 +160,15 @@ impl View {
             return;
         };
         if let Some(story) = self.told.get(&turn.key) {
-            let faults = compare(story.beats(), &turn.seen);
             let answered = story.text();
-            let broken = reason != "completed" || (answered.len() < ANSWER_KEPT_BYTES && said != answered);
+            let faults = if self.only_text {
+                let text: String = turn.seen.iter().filter_map(Beat::text).collect();
+                Faults { lost: u64::from(text != answered), ..Faults::default() }
+            } else {
+                compare(story.beats(), &turn.seen)
+            };
+            let repeats = !self.only_text && answered.len() < ANSWER_KEPT_BYTES;
+            let broken = reason != "completed" || (repeats && said != answered);
             if faults.any() {
                 let key = turn.key.clone();
                 self.blame(faults, || format!("the turn {key:?}: {faults:?}"));

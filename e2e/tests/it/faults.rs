@@ -25,6 +25,7 @@ use wire::obey::v1::Event;
 use crate::stage::{Stage, fields};
 
 /// The seed of a test's random moments: the one asked for, or any. Printed, so that a failure can be repeated.
+#[allow(clippy::print_stdout, reason = "a failed test must say how to repeat it")]
 fn seed() -> u64 {
     let asked = std::env::var("OBEY_FAULTS_SEED").ok().and_then(|text| text.parse().ok());
     let seed = asked.unwrap_or_else(Random::any_seed);
