@@ -87,6 +87,19 @@ impl Root {
         Ok(if below.as_os_str().is_empty() { PathBuf::from(".") } else { below })
     }
 
+    /// Returns the text of a rule file in the root; none if there is none.
+    pub(crate) fn rule_file(&self, name: &str) -> Result<Option<String>, Error> {
+        if self.resolver.open(&self.folder, Path::new(name), OFlags::PATH).err() == Some(Errno::NOENT) {
+            return Ok(None);
+        }
+        let opened = self.open_file(name)?;
+        let mut text = String::new();
+        let most = limits::RULE_FILE_MAX as u64 + 1;
+        let read = opened.file.take(most).read_to_string(&mut text);
+        read.map_err(|error| Error::new(ErrorCode::ConfigInvalid, format!("{name}: {error}")))?;
+        Ok(Some(text))
+    }
+
     /// Opens a file for reading. Only plain files: opening a pipe or a device could wait, or do something.
     pub fn open_file(&self, path: &str) -> Result<Opened, Error> {
         let below = self.below(path)?;

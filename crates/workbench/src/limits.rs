@@ -73,3 +73,39 @@ pub const READ_FILE_MAX: u64 = 64 << 20;
 
 /// Largest content written at once.
 pub const WRITE_MAX: usize = 10 << 20;
+
+/// How long stored output can be fetched; an agent looks at it within its turn or not at all.
+pub const REF_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// Largest stored output, all of one session's, and all together.
+pub const REF_CONTENT_MAX: u64 = 64 << 20;
+pub const REF_SESSION_MAX: u64 = 256 << 20;
+pub const REF_TOTAL_MAX: u64 = 2 << 30;
+
+/// Output up to this size stays in memory.
+pub const REF_MEMORY_MAX: usize = 64 * 1024;
+
+/// The end of output that is too long: where errors and totals stand.
+pub const REF_TAIL: usize = 64 * 1024;
+
+/// Output returned at once; one message of gRPC holds 16 MB by contextd's configuration.
+pub const REF_READ_MAX: usize = 15 << 20;
+
+/// Characters of a preview, as contextd's schema says.
+pub const PREVIEW_CHARS: usize = 500;
+
+/// Longest command, as contextd's schema says.
+pub const COMMAND_MAX: usize = 4096;
+
+/// Default and longest time for a command, as contextd's schema says.
+pub const EXEC_WAIT: Duration = Duration::from_secs(30);
+pub const EXEC_WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// Commands that run at a time; each may take several processors.
+pub const EXECS_MAX: usize = 32;
+
+/// Pieces of output on their way to the scrubber; more wait in the command's pipes.
+pub const CHUNKS_WAITING_MAX: usize = 4;
+
+/// Characters of a command shown in a summary; of longer ones the first word is shown.
+pub const SUMMARY_COMMAND_CHARS: usize = 60;

@@ -67,6 +67,9 @@ pub struct Scrubber {
     rules: Arc<RuleSet>,
     known: Arc<KnownSet>,
     gate: Arc<Gate>,
+    /// What it was made of, for making others.
+    merged: Arc<Merged>,
+    secrets: Arc<[KnownSecret]>,
 }
 
 /// A text without its secrets.
@@ -118,31 +121,42 @@ impl Findings {
 impl Scrubber {
     /// Makes a scrubber; a rule file that cannot be used is refused with its name and what is wrong (OBEY-1014).
     pub fn new(config: &Config) -> Result<Self, Error> {
-        let wrong =
-            |name: &str, error: String| Error::new(ErrorCode::ConfigInvalid, format!("{name}: {error}"));
         let mut merged = Merged::default();
         merged.lay(File::parse(OWN_RULES).map_err(|error| wrong("built-in rules", error))?, false);
         let mut names = vec!["built-in rules"];
         for (name, text) in &config.files {
-            if text.len() > limits::RULE_FILE_MAX {
-                return Err(wrong(name, format!("is larger than {} bytes", limits::RULE_FILE_MAX)));
-            }
-            merged.lay(File::parse(text).map_err(|error| wrong(name, error))?, true);
+            merged.lay(parse(name, text)?, true);
             names.push(name);
         }
-        let rules = Arc::new(RuleSet::new(&merged).map_err(|error| wrong(&names.join(", "), error))?);
-        Self::with(rules, &config.known)
+        Self::build(merged, &names.join(", "), Arc::from(&*config.known))
+    }
+
+    /// Makes a scrubber with one more rule file laid over all others.
+    pub fn with_file(&self, name: &str, text: &str) -> Result<Self, Error> {
+        let mut merged = (*self.merged).clone();
+        merged.lay(parse(name, text)?, true);
+        Self::build(merged, name, Arc::clone(&self.secrets))
     }
 
     /// Makes a scrubber with the same rules and other known secrets.
     pub fn with_known(&self, secrets: &[KnownSecret]) -> Result<Self, Error> {
-        Self::with(Arc::clone(&self.rules), secrets)
+        let (rules, merged) = (Arc::clone(&self.rules), Arc::clone(&self.merged));
+        Self::assemble(rules, merged, secrets.into())
     }
 
-    fn with(rules: Arc<RuleSet>, secrets: &[KnownSecret]) -> Result<Self, Error> {
-        let known = Arc::new(KnownSet::new(secrets));
+    fn build(merged: Merged, names: &str, secrets: Arc<[KnownSecret]>) -> Result<Self, Error> {
+        let rules = Arc::new(RuleSet::new(&merged).map_err(|error| wrong(names, error))?);
+        Self::assemble(rules, Arc::new(merged), secrets)
+    }
+
+    fn assemble(
+        rules: Arc<RuleSet>,
+        merged: Arc<Merged>,
+        secrets: Arc<[KnownSecret]>,
+    ) -> Result<Self, Error> {
+        let known = Arc::new(KnownSet::new(&secrets));
         let gate = Gate::new(&rules, &known).map_err(|error| Error::new(ErrorCode::ConfigInvalid, error))?;
-        Ok(Self { rules, known, gate: Arc::new(gate) })
+        Ok(Self { rules, known, gate: Arc::new(gate), merged, secrets })
     }
 
     /// Starts on a text that comes in pieces.
@@ -178,4 +192,15 @@ impl Scrubber {
     pub fn gate_bytes(&self) -> usize {
         self.gate.memory()
     }
+}
+
+fn wrong(name: &str, error: String) -> Error {
+    Error::new(ErrorCode::ConfigInvalid, format!("{name}: {error}"))
+}
+
+fn parse(name: &str, text: &str) -> Result<File, Error> {
+    if text.len() > limits::RULE_FILE_MAX {
+        return Err(wrong(name, format!("is larger than {} bytes", limits::RULE_FILE_MAX)));
+    }
+    File::parse(text).map_err(|error| wrong(name, error))
 }

@@ -74,7 +74,7 @@ impl File {
 }
 
 /// All files laid over each other, in the order of their coming.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Merged {
     pub(crate) rules: BTreeMap<String, RuleEntry>,
     pub(crate) allowlists: Vec<AllowEntry>,

@@ -150,11 +150,16 @@ impl Stream {
 
     /// Ends the text: returns the rest of it and all findings.
     pub fn finish(mut self) -> (Vec<u8>, Findings) {
+        self.end()
+    }
+
+    /// As [`Stream::finish`], for owners who cannot part with it.
+    pub(crate) fn end(&mut self) -> (Vec<u8>, Findings) {
         let mut out = Vec::new();
         self.stripper.finish(&mut self.view);
         self.ended = true;
         self.advance(&mut out);
-        (out, self.findings)
+        (out, std::mem::take(&mut self.findings))
     }
 
     /// Returns what was found up to now.

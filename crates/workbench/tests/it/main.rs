@@ -4,3 +4,4 @@
 
 mod sandbox;
 mod scrub;
+mod tools;

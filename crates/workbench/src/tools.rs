@@ -1,0 +1,336 @@
+//! The tools themselves: run a command, read a file, write one, fetch stored output. Whatever leaves here is scrubbed:
+//! output, previews, summaries (which show commands and paths) and errors.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Error, ErrorCode, SessionId};
+use tokio::sync::mpsc;
+
+use crate::answer::{Capture, Captured, command_shown, estimate};
+use crate::files::{Opened, Root};
+use crate::refs::{Kind, Refs};
+use crate::sandbox::{Command, End, Limits, Network, Output, Running, Tier};
+use crate::scrub::Scrubber;
+use crate::{Project, Workbench, limits};
+
+/// A command for a shell.
+#[derive(Clone, Debug)]
+pub struct Exec {
+    pub command: String,
+    /// Below the project's root, or absolute inside it; empty: the root.
+    pub working_dir: String,
+    /// None: half a minute.
+    pub timeout: Option<Duration>,
+    pub env: Vec<(String, String)>,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug)]
+pub struct ExecAnswer {
+    pub summary: String,
+    pub stdout: Captured,
+    pub stderr: Captured,
+    pub exit_code: i32,
+    pub timed_out: bool,
+    pub tier: Tier,
+    pub duration: Duration,
+    pub tokens_used: u64,
+}
+
+/// A file to read.
+#[derive(Clone, Debug, Default)]
+pub struct Read {
+    pub path: String,
+    /// The first line, counted from 1; 0: from the start.
+    pub offset: u64,
+    /// How many lines; 0: all.
+    pub limit: u64,
+}
+
+/// What is in a file.
+#[derive(Clone, Debug)]
+pub struct ReadAnswer {
+    pub summary: String,
+    pub content: Captured,
+    pub total_lines: u64,
+    /// Not text: only its size is told.
+    pub binary: bool,
+    pub tokens_used: u64,
+}
+
+/// A file to write.
+#[derive(Clone, Debug, Default)]
+pub struct Write {
+    pub path: String,
+    pub content: String,
+    pub append: bool,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct WriteAnswer {
+    pub summary: String,
+    pub bytes_written: u64,
+    pub tokens_used: u64,
+}
+
+/// Stored output.
+#[derive(Clone, Debug)]
+pub struct ContentAnswer {
+    pub content: String,
+    pub kind: Kind,
+    /// Of all of it; more than is returned if it is too long for one answer.
+    pub total_bytes: u64,
+    pub tokens_used: u64,
+}
+
+/// A piece of raw output on its way to the scrubber.
+enum Chunk {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+}
+
+impl Workbench {
+    /// Runs a command in the sandbox. A command that fails is an answer, not an error.
+    pub async fn exec(
+        &self,
+        session: &SessionId,
+        project: &Project,
+        exec: Exec,
+    ) -> Result<ExecAnswer, Error> {
+        let shown = project.scrubber.scrub_text(&command_shown(&exec.command));
+        let result = self.exec_raw(session, project, exec).await;
+        let (end, stdout, stderr) = result.map_err(|error| scrubbed(&project.scrubber, error))?;
+        let summary = exec_summary(&shown, &end, &stdout);
+        let tokens_used = estimate(&summary) + estimate(&stdout.preview) + estimate(&stderr.preview);
+        Ok(ExecAnswer {
+            summary,
+            stdout,
+            stderr,
+            exit_code: end.exit_code,
+            timed_out: end.timed_out,
+            tier: end.tier,
+            duration: end.duration,
+            tokens_used,
+        })
+    }
+
+    async fn exec_raw(
+        &self,
+        session: &SessionId,
+        project: &Project,
+        exec: Exec,
+    ) -> Result<(End, Captured, Captured), Error> {
+        let command = command(&project.root, &exec)?;
+        let permit = self.commands.acquire().await;
+        let _permit = permit.map_err(|_| Error::new(ErrorCode::SandboxFailed, "the workbench is closing"))?;
+        let capture = || capture(&self.refs, session, project.scrubber.stream());
+        let (stdout, stderr) = (capture()?, capture()?);
+        let running = self.sandbox.run(command).await?;
+        let (chunks, waiting) = mpsc::channel(limits::CHUNKS_WAITING_MAX);
+        // Scrubbing is work, and the disk may be slow: neither belongs on a thread that serves others.
+        let captured = tokio::task::spawn_blocking(move || take_all(waiting, stdout, stderr));
+        let end = hand_on(running, chunks).await;
+        let captured = captured.await.map_err(|error| storage(&error.to_string()))?;
+        let (stdout, stderr) = captured.map_err(|error| storage(&error.to_string()))?;
+        let end =
+            end.ok_or_else(|| Error::new(ErrorCode::CommandFailed, "the command ended without a word"))?;
+        Ok((end, stdout, stderr))
+    }
+
+    /// Reads a file of the project.
+    pub async fn read(
+        &self,
+        session: &SessionId,
+        project: &Project,
+        read: Read,
+    ) -> Result<ReadAnswer, Error> {
+        let (refs, session, project) = (Arc::clone(&self.refs), session.clone(), project.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            read_file(&refs, &session, &project, &read).map_err(|error| scrubbed(&project.scrubber, error))
+        });
+        done.await.map_err(|error| storage(&error.to_string()))?
+    }
+
+    /// Writes a file of the project, or adds to it.
+    pub async fn write(&self, project: &Project, write: Write) -> Result<WriteAnswer, Error> {
+        let project = project.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            write_file(&project, &write).map_err(|error| scrubbed(&project.scrubber, error))
+        });
+        done.await.map_err(|error| storage(&error.to_string()))?
+    }
+
+    /// Returns stored output of the session, as much as one answer holds, from `offset` on.
+    pub async fn content(
+        &self,
+        session: &SessionId,
+        ref_id: &str,
+        offset: u64,
+    ) -> Result<ContentAnswer, Error> {
+        let (refs, session, id) = (Arc::clone(&self.refs), session.clone(), ref_id.to_owned());
+        let read =
+            tokio::task::spawn_blocking(move || refs.read(&session, &id, offset, limits::REF_READ_MAX));
+        let content = read.await.map_err(|error| storage(&error.to_string()))?;
+        let content = content.map_err(|error| scrubbed(&self.scrubber, error))?;
+        let text = String::from_utf8_lossy(&content.bytes).into_owned();
+        let tokens_used = estimate(&text);
+        Ok(ContentAnswer { content: text, kind: content.kind, total_bytes: content.total_bytes, tokens_used })
+    }
+}
+
+/// Checks a request and makes a command of it.
+fn command(root: &Root, exec: &Exec) -> Result<Command, Error> {
+    if exec.command.trim().is_empty() {
+        return Err(Error::invalid("cmd", "is empty"));
+    }
+    if exec.command.len() > limits::COMMAND_MAX {
+        return Err(Error::invalid(
+            "cmd",
+            format_args!("is longer than {} bytes; write it to a file first", limits::COMMAND_MAX),
+        ));
+    }
+    let timeout = exec.timeout.unwrap_or(limits::EXEC_WAIT);
+    if timeout.is_zero() || timeout > limits::EXEC_WAIT_MAX {
+        let most = limits::EXEC_WAIT_MAX.as_secs();
+        return Err(Error::invalid("timeout", format_args!("must be between 1 and {most} seconds")));
+    }
+    let cwd = if exec.working_dir.is_empty() { PathBuf::new() } else { root.below(&exec.working_dir)? };
+    let shell = if std::path::Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+    Ok(Command {
+        root: root.path().to_owned(),
+        cwd,
+        argv: [shell, "-c", &exec.command].map(OsString::from).to_vec(),
+        env: exec.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        limits: Limits::default(),
+        network: Network::default(),
+        timeout,
+    })
+}
+
+fn capture(refs: &Arc<Refs>, session: &SessionId, stream: crate::scrub::Stream) -> Result<Capture, Error> {
+    let writer = refs.writer(session).map_err(|error| storage(&error.to_string()))?;
+    Ok(Capture::new(stream, writer))
+}
+
+/// Hands a command's output on until its end. When the taker is gone, the command is killed by being dropped.
+async fn hand_on(mut running: Running, chunks: mpsc::Sender<Chunk>) -> Option<End> {
+    while let Some(output) = running.next().await {
+        let chunk = match output {
+            Output::Stdout(bytes) => Chunk::Stdout(bytes),
+            Output::Stderr(bytes) => Chunk::Stderr(bytes),
+            Output::Ended(end) => return Some(end),
+        };
+        if chunks.send(chunk).await.is_err() {
+            return None;
+        }
+    }
+    None
+}
+
+fn take_all(
+    mut chunks: mpsc::Receiver<Chunk>,
+    mut stdout: Capture,
+    mut stderr: Capture,
+) -> std::io::Result<(Captured, Captured)> {
+    while let Some(chunk) = chunks.blocking_recv() {
+        match chunk {
+            Chunk::Stdout(bytes) => stdout.push(&bytes)?,
+            Chunk::Stderr(bytes) => stderr.push(&bytes)?,
+        }
+    }
+    Ok((stdout.finish(Kind::Text)?, stderr.finish(Kind::Text)?))
+}
+
+fn read_file(
+    refs: &Arc<Refs>,
+    session: &SessionId,
+    project: &Project,
+    read: &Read,
+) -> Result<ReadAnswer, Error> {
+    let failed = |error: std::io::Error| Error::invalid("path", format_args!("{}: {error}", read.path));
+    let mut opened = project.root.open_file(&read.path)?;
+    let (binary, head) = opened.is_binary().map_err(failed)?;
+    let shown = project.scrubber.scrub_text(&read.path);
+    let path = opened.path.to_string_lossy().into_owned();
+    let stream = project.scrubber.stream_of(&path).keeping_lines();
+    let limit = (read.limit > 0).then_some(read.limit);
+    let mut capture = capture(refs, session, stream)?.only_lines(read.offset.saturating_sub(1), limit);
+    if !binary {
+        fill(&mut capture, &head, &mut opened).map_err(failed)?;
+    }
+    let kind = if path.ends_with(".json") { Kind::Json } else { Kind::Text };
+    let content = capture.finish(kind).map_err(|error| storage(&error.to_string()))?;
+    let summary = if binary {
+        format!("Read: {shown} (binary, {} bytes; not shown)", opened.bytes)
+    } else {
+        format!("Read: {shown} ({} lines, {} bytes)", content.lines, opened.bytes)
+    };
+    let tokens_used = estimate(&summary) + estimate(&content.preview);
+    Ok(ReadAnswer { summary, total_lines: content.lines, content, binary, tokens_used })
+}
+
+fn fill(capture: &mut Capture, head: &[u8], opened: &mut Opened) -> std::io::Result<()> {
+    capture.push(head)?;
+    let mut buffer = vec![0; limits::OUTPUT_CHUNK_MAX];
+    // A file may grow while it is read; what was promised is what it was when it was opened.
+    let mut left = limits::READ_FILE_MAX.saturating_sub(head.len() as u64);
+    loop {
+        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        match opened.file.read(&mut buffer[..most])? {
+            0 => return Ok(()),
+            len => {
+                capture.push(&buffer[..len])?;
+                left -= len as u64;
+            }
+        }
+    }
+}
+
+fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
+    let content = write.content.as_bytes();
+    let written = if write.append {
+        project.root.append(&write.path, content)
+    } else {
+        project.root.write(&write.path, content)
+    }?;
+    let what = match (write.append, written.created) {
+        (_, true) => "Created",
+        (true, false) => "Appended to",
+        (false, false) => "Wrote",
+    };
+    let summary = format!("{what}: {} ({} bytes)", project.scrubber.scrub_text(&write.path), written.bytes);
+    let tokens_used = estimate(&summary);
+    Ok(WriteAnswer { summary, bytes_written: written.bytes, tokens_used })
+}
+
+fn exec_summary(shown: &str, end: &End, stdout: &Captured) -> String {
+    let mut facts = if end.timed_out {
+        format!("timed out after {} s", end.duration.as_secs())
+    } else {
+        format!("exit {}", end.exit_code)
+    };
+    if stdout.lines > 0 {
+        facts.push_str(&format!(", {} line{}", stdout.lines, if stdout.lines == 1 { "" } else { "s" }));
+    }
+    // The usual tier goes without saying; anything less does not.
+    if end.tier != Tier::Namespaces {
+        facts.push_str(&format!(", sandbox: {}", end.tier));
+    }
+    format!("Executed: {shown} ({facts})")
+}
+
+/// An error may quote what it was given.
+fn scrubbed(scrubber: &Scrubber, mut error: Error) -> Error {
+    error.message = scrubber.scrub_text(&error.message);
+    error.detail = error.detail.map(|detail| scrubber.scrub_text(&detail));
+    error
+}
+
+fn storage(detail: &str) -> Error {
+    Error::new(ErrorCode::StorageFailed, "output cannot be stored").with_detail(detail)
+}

@@ -1,0 +1,260 @@
+//! The tools as a session uses them: answers in tiers, nothing unscrubbed, nobody else's output.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{ErrorCode, SessionId};
+use workbench::sandbox::Tier;
+use workbench::scrub::{Config, KnownSecret};
+use workbench::{Exec, Project, ProjectRules, Read, Setup, Workbench, Write, refs};
+
+use crate::sandbox::config;
+
+const KNOWN: &str = "kn0wn-secret-of-the-daemon";
+
+struct Desk {
+    dir: tempfile::TempDir,
+    bench: Arc<Workbench>,
+    project: Project,
+    session: SessionId,
+}
+
+/// A token that our rules know; put together here, so that no text of ours looks like a live one.
+fn token() -> String {
+    format!("ghp_{}", "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ2kL4")
+}
+
+async fn desk() -> Desk {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("project/src")).unwrap();
+    let setup = Setup {
+        sandbox: config(Tier::Namespaces),
+        scrub: Config::new().with_known([KnownSecret::new("DAEMON_SECRET", KNOWN)]),
+        refs_folder: dir.path().join("refs"),
+        refs: refs::Limits::default(),
+    };
+    let bench = Arc::new(Workbench::open(setup).await.unwrap());
+    println!("sandbox tier: {} (level {})", bench.tier(), bench.tier().level());
+    let project = bench.project(&dir.path().join("project"), ProjectRules::Ignored).unwrap();
+    Desk { dir, bench, project, session: SessionId::new("sess_a") }
+}
+
+fn exec(command: &str) -> Exec {
+    Exec { command: command.into(), working_dir: String::new(), timeout: None, env: Vec::new() }
+}
+
+impl Desk {
+    async fn exec(&self, command: &str) -> workbench::ExecAnswer {
+        self.bench.exec(&self.session, &self.project, exec(command)).await.unwrap()
+    }
+
+    async fn content(&self, id: &Option<String>) -> String {
+        self.bench.content(&self.session, id.as_deref().unwrap(), 0).await.unwrap().content
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.project.root().join(name)
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_answered_in_tiers() {
+    let desk = desk().await;
+    let answer = desk.exec("seq 1 1000; echo problem >&2").await;
+    assert_eq!(answer.summary, "Executed: seq 1 1000; echo problem >&2 (exit 0, 1000 lines)");
+    assert_eq!(answer.stdout.preview.chars().count(), 500);
+    assert!(answer.stdout.preview.starts_with("1\n2\n3\n"));
+    let expected: String = (1..=1000).map(|number| format!("{number}\n")).collect();
+    assert_eq!(desk.content(&answer.stdout.ref_id).await, expected);
+    assert_eq!(answer.stderr.preview, "problem\n");
+    assert!(answer.tokens_used > 100 && answer.tokens_used < 1000, "{}", answer.tokens_used);
+    assert_eq!((answer.exit_code, answer.timed_out, answer.tier.name()), (0, false, "namespaces"));
+}
+
+#[tokio::test]
+async fn a_command_that_fails_is_an_answer() {
+    let desk = desk().await;
+    let answer = desk.exec("cat /nonexistent").await;
+    assert_eq!(answer.summary, "Executed: cat /nonexistent (exit 1)");
+    assert!(answer.stderr.preview.contains("No such file"), "{}", answer.stderr.preview);
+    assert_eq!((answer.exit_code, answer.stdout.ref_id), (1, None));
+    let mut slow = exec("echo begun; sleep 60");
+    slow.timeout = Some(Duration::from_secs(1));
+    let answer = desk.bench.exec(&desk.session, &desk.project, slow).await.unwrap();
+    assert_eq!((answer.exit_code, answer.timed_out), (124, true));
+    assert!(answer.summary.contains("timed out after 1 s"), "{}", answer.summary);
+    assert_eq!(answer.stdout.preview, "begun\n", "what came before the timeout is kept");
+}
+
+#[tokio::test]
+async fn secrets_appear_nowhere() {
+    let desk = desk().await;
+    let token = token();
+    // In the output, across two writes, encoded, in the command shown by the summary, and in errors.
+    let half = token.len() / 2;
+    let script = format!(
+        "printf '%s' '{}'; sleep 0.05; echo '{}'; echo '{KNOWN}' >&2; echo '{KNOWN}' | base64 >&2",
+        &token[..half],
+        &token[half..]
+    );
+    let answer = desk.exec(&script).await;
+    let shown = format!(
+        "{answer:?} {} {}",
+        desk.content(&answer.stdout.ref_id).await,
+        desk.content(&answer.stderr.ref_id).await
+    );
+    assert!(!shown.contains(&token[..12]) && !shown.contains("kn0wn"), "{shown}");
+    assert_eq!(answer.stdout.preview, "[REDACTED:github-pat]\n");
+    assert_eq!(answer.stdout.findings.total() + answer.stderr.findings.total(), 3, "{:?}", answer.stderr);
+    let answer = desk.exec(&format!("echo {token}")).await;
+    assert_eq!(answer.summary, "Executed: echo [REDACTED:github-pat] (exit 0, 1 line)");
+    let error = desk
+        .bench
+        .read(&desk.session, &desk.project, Read { path: token.clone(), ..Read::default() })
+        .await
+        .unwrap_err();
+    assert!(!error.to_string().contains(&token) && error.message.contains("[REDACTED:"), "{error}");
+    // A secret longer than a preview, cut by it, is not half shown.
+    let answer = desk.exec(&format!("printf '%0490d' 0; echo {token}")).await;
+    assert!(
+        !answer.stdout.preview.contains("ghp_") && !answer.stdout.preview.contains("[RED"),
+        "{}",
+        answer.stdout.preview
+    );
+    let stored: Vec<_> = std::fs::read_dir(desk.dir.path().join("refs")).unwrap().flatten().collect();
+    for file in stored {
+        let text = std::fs::read(file.path()).unwrap();
+        assert!(memchr::memmem::find(&text, token.as_bytes()).is_none());
+    }
+}
+
+#[tokio::test]
+async fn output_of_any_size_comes_in_bounded_memory() {
+    let desk = desk().await;
+    let before = resident();
+    let answer = desk.exec("yes 'a line of ordinary output' | head -c 200000000").await;
+    assert_eq!(answer.stdout.lines, 200_000_000_u64.div_ceil(26));
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64 << 20, "{} MB more than before", grown >> 20);
+    let content =
+        desk.bench.content(&desk.session, answer.stdout.ref_id.as_deref().unwrap(), 0).await.unwrap();
+    assert!(content.total_bytes <= (64 << 20) + 100, "{}", content.total_bytes);
+}
+
+/// Memory of this process that is in use.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[tokio::test]
+async fn files_are_read_by_lines_and_keep_their_numbers() {
+    let desk = desk().await;
+    let key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCq7Hh2jK0pLmN8vBxZsWqErTyUiOpAsDf\n".repeat(4);
+    let text =
+        format!("one\n-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\nlast = {}\n", token());
+    std::fs::write(desk.path("src/a.txt"), &text).unwrap();
+    let all = desk
+        .bench
+        .read(&desk.session, &desk.project, Read { path: "src/a.txt".into(), ..Read::default() })
+        .await
+        .unwrap();
+    assert_eq!(all.total_lines, 8);
+    assert_eq!(
+        all.content.preview,
+        format!("one\n[REDACTED:private-key]{}last = [REDACTED:github-pat]\n", "\n".repeat(6))
+    );
+    assert_eq!(all.summary, format!("Read: src/a.txt (8 lines, {} bytes)", text.len()));
+    // The middle of the key, without its first line, is still a key.
+    let middle = Read { path: "src/a.txt".into(), offset: 4, limit: 2 };
+    let middle = desk.bench.read(&desk.session, &desk.project, middle).await.unwrap();
+    assert_eq!((middle.content.preview.as_str(), middle.total_lines), ("\n\n", 8));
+    let last = Read { path: desk.path("src/a.txt").to_str().unwrap().into(), offset: 8, limit: 0 };
+    let last = desk.bench.read(&desk.session, &desk.project, last).await.unwrap();
+    assert_eq!(last.content.preview, "last = [REDACTED:github-pat]\n");
+    let beyond = Read { path: "src/a.txt".into(), offset: 100, limit: 1 };
+    let beyond = desk.bench.read(&desk.session, &desk.project, beyond).await.unwrap();
+    assert_eq!((beyond.content.preview.as_str(), beyond.content.ref_id), ("", None));
+}
+
+#[tokio::test]
+async fn binary_files_are_named_not_shown() {
+    let desk = desk().await;
+    std::fs::write(desk.path("a.bin"), [0u8, 1, 2, 255]).unwrap();
+    let answer = desk
+        .bench
+        .read(&desk.session, &desk.project, Read { path: "a.bin".into(), ..Read::default() })
+        .await
+        .unwrap();
+    assert!(answer.binary && answer.content.ref_id.is_none());
+    assert_eq!(answer.summary, "Read: a.bin (binary, 4 bytes; not shown)");
+}
+
+#[tokio::test]
+async fn files_are_written_appended_and_protected() {
+    let desk = desk().await;
+    let write =
+        |path: &str, content: &str, append| Write { path: path.into(), content: content.into(), append };
+    let made = desk.bench.write(&desk.project, write("new/deep/a.txt", "one\n", false)).await.unwrap();
+    assert_eq!((made.summary.as_str(), made.bytes_written), ("Created: new/deep/a.txt (4 bytes)", 4));
+    desk.bench.write(&desk.project, write("new/deep/a.txt", "two\n", true)).await.unwrap();
+    assert_eq!(std::fs::read_to_string(desk.path("new/deep/a.txt")).unwrap(), "one\ntwo\n");
+    for path in
+        [".git/hooks/post-checkout", ".claude/settings.json", ".gitleaks.toml", "../outside", "/etc/passwd"]
+    {
+        let error = desk.bench.write(&desk.project, write(path, "x", false)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NotAllowed, "{path}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn stored_output_belongs_to_its_session() {
+    let desk = desk().await;
+    let answer = desk.exec("echo mine").await;
+    let id = answer.stdout.ref_id.unwrap();
+    let other = SessionId::new("sess_b");
+    assert!(desk.bench.content(&other, &id, 0).await.is_err());
+    assert_eq!(desk.bench.content(&desk.session, &id, 2).await.unwrap().content, "ne\n");
+    desk.bench.end_session(&desk.session);
+    assert!(desk.bench.content(&desk.session, &id, 0).await.is_err());
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_refused_by_field() {
+    let desk = desk().await;
+    let refused = async |exec: Exec| desk.bench.exec(&desk.session, &desk.project, exec).await.unwrap_err();
+    assert!(refused(exec("  ")).await.message.starts_with("cmd:"));
+    assert!(refused(exec(&"x".repeat(5000))).await.message.starts_with("cmd:"));
+    let long = Exec { timeout: Some(Duration::from_secs(301)), ..exec("true") };
+    assert!(refused(long).await.message.starts_with("timeout:"));
+    for outside in ["/etc", "..", "src/../.."] {
+        let error = refused(Exec { working_dir: outside.into(), ..exec("true") }).await;
+        assert_eq!(error.code, ErrorCode::NotAllowed, "{outside}: {error}");
+    }
+    let inside = Exec { working_dir: desk.path("src").to_str().unwrap().into(), ..exec("pwd") };
+    let answer = desk.bench.exec(&desk.session, &desk.project, inside).await.unwrap();
+    assert_eq!(Path::new(answer.stdout.preview.trim()), desk.path("src"));
+}
+
+#[tokio::test]
+async fn a_projects_own_rules_count_when_they_are_trusted() {
+    let desk = desk().await;
+    let rules = "[[allowlists]]\nregexes = ['^ghp_']\n[[rules]]\nid = 'house'\nregex = 'house-[0-9]{4}'\nkeywords = ['house-']\n";
+    std::fs::write(desk.path(".gitleaks.toml"), rules).unwrap();
+    let text = format!("echo {} house-1234 {KNOWN}", token());
+    let trusted = desk.bench.project(desk.project.root(), ProjectRules::Trusted).unwrap();
+    let answer = desk.bench.exec(&desk.session, &trusted, exec(&text)).await.unwrap();
+    assert_eq!(answer.stdout.preview, format!("{} [REDACTED:house] [REDACTED:env:DAEMON_SECRET]\n", token()));
+    let ignored = desk.bench.project(desk.project.root(), ProjectRules::Ignored).unwrap();
+    let answer = desk.bench.exec(&desk.session, &ignored, exec(&text)).await.unwrap();
+    assert_eq!(answer.stdout.preview, "[REDACTED:github-pat] house-1234 [REDACTED:env:DAEMON_SECRET]\n");
+    // And no command can write them.
+    let answer = desk.exec("echo '[[allowlists]]' > .gitleaks.toml; echo $?").await;
+    assert_eq!(answer.stdout.preview, "1\n", "{}", answer.stderr.preview);
+    assert_eq!(std::fs::read_to_string(desk.path(".gitleaks.toml")).unwrap(), rules);
+    std::fs::write(desk.path(".gitleaks.toml"), "[[rules]]\nid = 'x'\nregex = '('").unwrap();
+    let error = desk.bench.project(desk.project.root(), ProjectRules::Trusted).unwrap_err();
+    assert_eq!(error.code, ErrorCode::ConfigInvalid);
+}
