@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use runtime::settings::Sources;
+
 use crate::args::ServeArgs;
 use crate::config::{self, Config, Flags};
 use crate::failure::{Failure, Result};
@@ -21,6 +23,8 @@ pub(crate) struct ServeOptions {
     pub(crate) listen: Vec<SocketAddr>,
     /// Absolute.
     pub(crate) data_dir: PathBuf,
+    /// Settings of conversations.
+    pub(crate) settings: Sources,
     pub(crate) ready: Announcer,
 }
 
@@ -50,8 +54,19 @@ pub(crate) fn options(
             .as_deref()
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
+        settings: settings(args, vars, paths)?,
         ready: Announcer { background: args.background },
         config,
+    })
+}
+
+/// Works out where the settings of conversations come from.
+fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths) -> Result<Sources> {
+    let coded = |error: domain::Error| Failure::coded(error.code, error.message);
+    Ok(Sources {
+        global_file: Some(paths.settings_file(vars)),
+        environment: Sources::read_environment(vars.all()).map_err(coded)?,
+        flags: Sources::read_flags(args.betcode.iter().map(String::as_str)).map_err(coded)?,
     })
 }
 

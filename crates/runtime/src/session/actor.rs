@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use domain::event::Level;
+use domain::request::Ask;
 use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -17,6 +18,7 @@ use super::{Services, SharedServices};
 use crate::clock;
 use crate::journal::Stream;
 use crate::limits;
+use crate::permissions;
 use crate::process::{Batch, End, Next};
 use crate::store::sessions::{self, StateColumns};
 use crate::store::{Durability, SessionRow, SpoolMark};
@@ -279,6 +281,7 @@ impl Actor {
 
     /// Asks the rules and notes what they want.
     fn decide(&mut self, at: Timestamp, input: Input, plan: &mut Plan) -> Result<(), Error> {
+        let input = self.looked_at(input);
         for effect in self.machine.apply(at, input)? {
             match effect {
                 Effect::Record(kind) => self.record(at, kind, plan),
@@ -296,6 +299,17 @@ impl Actor {
             }
         }
         Ok(())
+    }
+
+    /// Finds out what the rules need to know about a permission before they hear of it.
+    fn looked_at(&self, input: Input) -> Input {
+        match input {
+            Input::Agent(AgentEvent::Asked { native, ask: Ask::Permission(ask) }) => {
+                let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
+                Input::Asked { native, ask, findings }
+            }
+            other => other,
+        }
     }
 
     fn record(&mut self, at: Timestamp, kind: EventKind, plan: &mut Plan) {
