@@ -103,6 +103,9 @@ pub(crate) struct ServeArgs {
     /// Where everything is stored [env: OBEY_DATA_DIR] [default: $XDG_DATA_HOME/obey]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// A setting of conversations, such as permissions.connected_timeout_secs=300; repeat for more
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) betcode: Vec<String>,
     /// Set by --detach and by automatic starts: standard output is a pipe that ends with the readiness line.
     #[arg(long, hide = true)]
     pub(crate) background: bool,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use domain::{Error, SessionId};
 use runtime::retention::Retention;
+use runtime::settings::Settings;
 use runtime::store::Store;
 use runtime::supervisor::Options;
 use runtime::{Supervisor, clock, failpoint};
@@ -51,6 +52,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         socket: options.socket.clone(),
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
+        settings: Settings::new(options.settings.clone()),
     })
     .await?;
     failpoint!("start.numbered");
@@ -64,7 +66,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         supervisor.clone(),
         about(&options, home.retention, shutdown),
     );
-    let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode());
+    let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();
@@ -168,10 +170,23 @@ fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Sh
     }
 }
 
-fn about_betcode() -> surfaces::betcode::About {
+fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::About {
     // A daemon that was started in no folder in particular has no default; one that may not be used is refused by name.
     let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
-    surfaces::betcode::About { default_folder: folder }
+    let port = |listen: &Listen| match listen {
+        Listen::Tcp(address) => Some(address.port()),
+        Listen::Unix(_) => None,
+    };
+    surfaces::betcode::About {
+        default_folder: folder,
+        daemon: surfaces::betcode::Daemon {
+            max_subprocesses: options.config.sessions.max_active,
+            socket: options.socket.clone(),
+            port: bound.addresses().iter().find_map(port),
+            database: options.data_dir.join("daemon.db"),
+            log_level: options.config.log_level.clone(),
+        },
+    }
 }
 
 /// What the next daemon must know to become like this one; where it listens is known once it is bound.

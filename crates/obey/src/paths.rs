@@ -56,6 +56,14 @@ impl Paths {
         self.state_dir.join("start.lock")
     }
 
+    /// Returns the user's own settings of conversations: `settings.json` in `BETCODE_CONFIG_DIR`, else in the folder
+    /// `betcode` beside our own configuration.
+    pub(crate) fn settings_file(&self, vars: &Vars) -> PathBuf {
+        let ours = self.config_file.parent().and_then(Path::parent);
+        let usual = ours.map_or_else(|| self.state_dir.clone(), Path::to_owned).join("betcode");
+        vars.folder("BETCODE_CONFIG_DIR").unwrap_or(usual).join("settings.json")
+    }
+
     /// Expands a leading `~/`.
     pub(crate) fn expand(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), &self.home) {

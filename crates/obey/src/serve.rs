@@ -6,6 +6,8 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use runtime::settings::Sources;
+
 use crate::args::ServeArgs;
 use crate::config::{self, Config, Flags};
 use crate::failure::{Failure, Result};
@@ -23,6 +25,8 @@ pub(crate) struct ServeOptions {
     pub(crate) listen: Vec<SocketAddr>,
     /// Absolute.
     pub(crate) data_dir: PathBuf,
+    /// Settings of conversations.
+    pub(crate) settings: Sources,
     pub(crate) ready: Announcer,
     /// The flags that make another daemon like this one.
     pub(crate) flags: Vec<OsString>,
@@ -56,6 +60,7 @@ pub(crate) fn options(
             .as_deref()
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
+        settings: settings(args, vars, paths)?,
         ready: Announcer { background: args.background },
         flags: self::flags(args)?,
         inherited: Inherited::default(),
@@ -78,6 +83,16 @@ pub(crate) fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
         }
     }
     Ok(flags)
+}
+
+/// Works out where the settings of conversations come from.
+fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths) -> Result<Sources> {
+    let coded = |error: domain::Error| Failure::coded(error.code, error.message);
+    Ok(Sources {
+        global_file: Some(paths.settings_file(vars)),
+        environment: Sources::read_environment(vars.all()).map_err(coded)?,
+        flags: Sources::read_flags(args.betcode.iter().map(String::as_str)).map_err(coded)?,
+    })
 }
 
 /// Returns the configuration file: a flag, `OBEY_CONFIG` or the usual place.

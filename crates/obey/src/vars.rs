@@ -20,6 +20,11 @@ impl Vars {
         Self(pairs.iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 
+    /// Returns every variable.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (OsString, OsString)> {
+        self.0.clone().into_iter()
+    }
+
     /// Returns a variable that is set, even to nothing.
     pub(crate) fn set(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)

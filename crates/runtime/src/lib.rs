@@ -9,10 +9,12 @@ pub mod failpoint;
 mod ids;
 pub mod journal;
 pub mod limits;
+pub mod permissions;
 pub mod process;
 pub mod provider;
 pub mod retention;
 pub mod session;
+pub mod settings;
 pub mod store;
 pub mod supervisor;
 

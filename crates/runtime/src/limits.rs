@@ -70,3 +70,12 @@ pub const EXECUTE_CHUNK_MAX: usize = 64 * 1024;
 
 /// SQLite's largest session key: keys and sequence numbers share 63 bits of a row id.
 pub const SEQ_BITS: u32 = 32;
+
+/// Largest settings file. People write them; a repository might bring anything.
+pub const SETTINGS_FILE_MAX_BYTES: u64 = 256 * 1024;
+
+/// Permission rules from one place; each is asked on every permission.
+pub const RULES_MAX: usize = 1_000;
+
+/// Longest time a permission may be set to wait for an answer: a year.
+pub const ANSWER_WAIT_MAX_SECS: u32 = 365 * 24 * 3600;

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use crate::journal::Journal;
 use crate::provider::Providers;
+use crate::settings::Settings;
 use crate::store::Store;
 
 /// What every session's actor needs of the daemon.
@@ -44,6 +45,8 @@ pub struct Services {
     /// Grows with every start of a daemon; shims obey the highest.
     pub epoch: u64,
     pub spool_max_bytes: u64,
+    /// Permission rules among them.
+    pub settings: Settings,
 }
 
 /// Shared by all actors.

@@ -22,6 +22,7 @@ use crate::process::scan;
 use crate::provider::Providers;
 use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
+use crate::settings::Settings;
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
 use crate::{clock, limits};
@@ -35,6 +36,7 @@ pub struct Options {
     pub socket: PathBuf,
     pub spool_max_bytes: u64,
     pub active_sessions_max: usize,
+    pub settings: Settings,
 }
 
 /// The sessions of this daemon. Cheap to clone.
@@ -65,6 +67,7 @@ impl Supervisor {
             socket: options.socket,
             epoch,
             spool_max_bytes: options.spool_max_bytes,
+            settings: options.settings,
         });
         let inner = Inner {
             services,
@@ -78,6 +81,10 @@ impl Supervisor {
 
     pub fn campaigns(&self) -> &Campaigns {
         &self.inner.campaigns
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.inner.services.settings
     }
 
     pub fn providers(&self) -> &Providers {

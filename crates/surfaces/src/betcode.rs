@@ -1,6 +1,7 @@
 //! The surface of `betcode.v1`: conversations, worktrees, settings.
 
 mod agent;
+mod config;
 mod converse;
 mod from_wire;
 mod presence;
@@ -10,13 +11,13 @@ mod to_wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use domain::{Error, ErrorCode, ProviderKind, SessionId, Upkeep};
+use domain::{Error, ErrorCode};
 use runtime::{Snapshot, Supervisor};
 use tonic::service::Routes;
 use tonic::{Response, Status};
 use wire::betcode::v1::agent_service_server::AgentServiceServer;
+use wire::betcode::v1::config_service_server::ConfigServiceServer;
 
 use crate::{limits, status};
 use presence::Presence;
@@ -25,6 +26,18 @@ use presence::Presence;
 pub struct About {
     /// The folder of conversations that name none; none: they must.
     pub default_folder: Option<PathBuf>,
+    pub daemon: Daemon,
+}
+
+/// How the daemon runs, for those who ask.
+#[derive(Clone, Debug, Default)]
+pub struct Daemon {
+    pub max_subprocesses: u32,
+    pub socket: PathBuf,
+    /// The first TCP port; none: the socket only.
+    pub port: Option<u16>,
+    pub database: PathBuf,
+    pub log_level: String,
 }
 
 /// The services of this surface.
@@ -38,9 +51,10 @@ pub(crate) struct Betcode {
 /// Adds the services of this surface to a router.
 pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
     let betcode = Betcode { supervisor, presence: Presence::default(), about: Arc::new(about) };
-    routes.add_service(
-        AgentServiceServer::new(betcode).max_decoding_message_size(limits::CONVERSE_MESSAGE_MAX_BYTES),
-    )
+    let most = limits::CONVERSE_MESSAGE_MAX_BYTES;
+    routes
+        .add_service(AgentServiceServer::new(betcode.clone()).max_decoding_message_size(most))
+        .add_service(ConfigServiceServer::new(betcode))
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -50,30 +64,10 @@ fn answer<T>(result: Result<T, Error>) -> Answer<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
 }
 
-/// What settings say about new sessions.
-struct Habits {
-    default_model: String,
-    upkeep: Upkeep,
-}
-
 impl Betcode {
-    fn habits(&self, _directory: &str, _provider: ProviderKind) -> Habits {
-        let upkeep = Upkeep {
-            attended_wait: Some(Duration::from_secs(60)),
-            unattended_wait: Some(Duration::from_secs(7 * 24 * 3600)),
-            idle_wait: Some(limits::IDLE_WAIT),
-            ..Upkeep::default()
-        };
-        Habits { default_model: String::new(), upkeep }
-    }
-
     async fn default_folder(&self) -> Result<String, Error> {
         let folder = self.about.default_folder.as_ref().map(|folder| folder.display().to_string());
         folder.ok_or_else(|| Error::invalid("working_directory", "is required"))
-    }
-
-    async fn check_length(&self, _session: &SessionId) -> Result<(), Error> {
-        Ok(())
     }
 
     async fn worktree_folder(&self, id: &str) -> Result<String, Error> {

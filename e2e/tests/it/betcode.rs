@@ -2,10 +2,12 @@
 //! conversations promise.
 
 mod bad_input;
+mod compaction;
 mod conversations;
 mod permissions;
 mod python;
 mod reconnecting;
 mod sessions;
+mod settings;
 mod sharing;
 mod talk;

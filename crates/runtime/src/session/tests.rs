@@ -118,6 +118,7 @@ impl Bench {
             socket: folder.path().join("sock"),
             spool_max_bytes: 1 << 30,
             active_sessions_max: 100,
+            settings: crate::settings::Settings::default(),
         })
         .await
         .unwrap();

@@ -57,6 +57,7 @@ impl Betcode {
         request: pb::CompactSessionRequest,
     ) -> Result<pb::CompactSessionResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
+        self.require_feature("context_compaction")?;
         let before = self.supervisor.snapshot(&id).await?.state.context_messages;
         if before == 0 {
             return Err(Error::new(ErrorCode::WrongState, format!("session {id} has nothing to compact")));

@@ -38,7 +38,7 @@ impl Betcode {
         if start.plan_mode {
             provider_config.insert("permission_mode".to_owned(), Mode::Plan.name().to_owned());
         }
-        let habits = self.habits(&directory, start.provider);
+        let habits = self.habits(&directory, start.provider)?;
         let new = NewSession {
             campaign: String::new(),
             directory,

@@ -1,0 +1,73 @@
+//! What is found out about a call before its session decides: where its paths really lead, and what the rules in force
+//! say to it. Judges; remembers nothing and tells nobody.
+
+use std::path::{Component, Path, PathBuf};
+
+use domain::SessionSpec;
+use domain::permission::pattern::{self, Call};
+use domain::permission::{Findings, Verdict};
+use domain::request::PermissionAsk;
+
+use crate::settings::Settings;
+
+/// Looks at what an agent asks for. Rules that cannot be read deny: nobody knows what they forbid.
+pub(crate) fn look(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk) -> Findings {
+    let named = pattern::paths_of(&ask.tool, &ask.input, &spec.working_dir);
+    let real_paths: Vec<PathBuf> = named.iter().map(|path| real(path)).collect();
+    let call = Call {
+        tool: &ask.tool,
+        input: &ask.input,
+        working_dir: &spec.working_dir,
+        real_paths: Some(&real_paths),
+    };
+    let verdict = match settings.rules(Some(&spec.working_dir)) {
+        Ok(rules) => rules.judge(&call),
+        Err(error) => Verdict::Deny {
+            by: "unreadable settings".to_owned(),
+            message: format!("the permission rules cannot be read, so nothing is allowed: {}", error.message),
+        },
+    };
+    Findings { verdict, real_paths }
+}
+
+/// Follows the links of a path as far as it exists; what does not exist yet keeps its name.
+fn real(path: &Path) -> PathBuf {
+    let mut missing = Vec::new();
+    let mut there = path;
+    loop {
+        match there.canonicalize() {
+            Ok(found) => {
+                return missing
+                    .iter()
+                    .rev()
+                    .fold(found, |path: PathBuf, name: &Component<'_>| path.join(name));
+            }
+            // A link that leads nowhere could be made to lead anywhere; its own target is where it would write.
+            Err(_) if there.is_symlink() => return PathBuf::from("/"),
+            Err(_) => {}
+        }
+        let (Some(parent), Some(name)) = (there.parent(), there.components().next_back()) else {
+            return path.to_owned();
+        };
+        missing.push(name);
+        there = parent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_followed_as_far_as_they_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("a")).unwrap();
+        std::os::unix::fs::symlink("/etc", root.join("out")).unwrap();
+        std::os::unix::fs::symlink(root.join("nowhere"), root.join("dangling")).unwrap();
+        assert_eq!(real(&root.join("a/new/file")), root.join("a/new/file"));
+        assert_eq!(real(&root.join("out/passwd")), Path::new("/etc/passwd"));
+        assert_eq!(real(&root.join("out/new")), Path::new("/etc/new"));
+        assert_eq!(real(&root.join("dangling")), Path::new("/"));
+    }
+}

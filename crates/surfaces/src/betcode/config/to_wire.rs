@@ -1,0 +1,92 @@
+//! Settings, rules and MCP servers as clients see them. Pure.
+
+use domain::permission::pattern::Pattern;
+use domain::permission::{Action, Grant, Rule, Rules};
+use runtime::Snapshot;
+use runtime::settings::Layer;
+use wire::betcode::v1 as pb;
+
+use crate::betcode::Daemon;
+
+pub(super) fn settings(layer: &Layer) -> pb::Settings {
+    let (sessions, permissions) = (&layer.sessions, &layer.permissions);
+    pb::Settings {
+        daemon: None,
+        sessions: Some(pb::SessionSettings {
+            default_model: sessions.default_model.clone(),
+            auto_compact: sessions.auto_compact,
+            auto_compact_threshold: sessions.auto_compact_threshold,
+            max_messages_per_session: sessions.max_messages_per_session,
+        }),
+        permissions: Some(pb::PermissionSettings {
+            connected_timeout_secs: permissions.connected_timeout_secs,
+            disconnected_timeout_secs: permissions.disconnected_timeout_secs,
+            enable_auto_approve: permissions.enable_auto_approve,
+            auto_approve_directories: permissions.auto_approve_directories.clone().unwrap_or_default(),
+            activity_refresh_enabled: permissions.activity_refresh_enabled,
+        }),
+        feature_flags: layer.feature_flags.clone().into_iter().collect(),
+    }
+}
+
+pub(super) fn daemon(daemon: &Daemon) -> pb::DaemonSettings {
+    pb::DaemonSettings {
+        max_subprocesses: Some(daemon.max_subprocesses),
+        socket_path: Some(daemon.socket.display().to_string()),
+        port: daemon.port.map(u32::from),
+        database_path: Some(daemon.database.display().to_string()),
+        log_level: Some(daemon.log_level.clone()),
+        max_payload_bytes: Some(crate::limits::ATTACHMENTS_MAX_BYTES as u64),
+    }
+}
+
+/// What a session allows or denies comes before every rule, the newest first.
+pub(super) fn rules(grants: &[Grant], rules: &Rules) -> pb::PermissionRules {
+    let mut all: Vec<pb::PermissionRule> = grants.iter().rev().enumerate().map(granted).collect();
+    all.extend(rules.iter().map(rule));
+    let whole = |action: Action| -> Vec<String> {
+        let about_all = rules.iter().filter(|rule| rule.action == action && rule.path_pattern.is_empty());
+        let tools = about_all.filter_map(|rule| Pattern::parse("rule", &rule.tool_pattern).ok());
+        tools.filter(Pattern::is_general).map(|pattern| pattern.tool().to_owned()).collect()
+    };
+    pb::PermissionRules {
+        rules: all,
+        denied_tools: whole(Action::Deny),
+        require_approval: whole(Action::Ask),
+    }
+}
+
+fn granted((number, grant): (usize, &Grant)) -> pb::PermissionRule {
+    let action = if grant.denied { pb::PermissionAction::Deny } else { pb::PermissionAction::Allow };
+    pb::PermissionRule {
+        id: format!("session-{}", number + 1),
+        tool_pattern: grant.label(),
+        path_pattern: String::new(),
+        action: action.into(),
+        priority: i32::MIN,
+        description: "remembered in this session".to_owned(),
+        source: "session".to_owned(),
+    }
+}
+
+fn rule(rule: &Rule) -> pb::PermissionRule {
+    let action = match rule.action {
+        Action::Allow => pb::PermissionAction::Allow,
+        Action::Deny => pb::PermissionAction::Deny,
+        Action::Ask => pb::PermissionAction::Ask,
+        Action::AskSession => pb::PermissionAction::AskSession,
+    };
+    pb::PermissionRule {
+        id: rule.id.clone(),
+        tool_pattern: rule.tool_pattern.clone(),
+        path_pattern: rule.path_pattern.clone(),
+        action: action.into(),
+        priority: rule.priority,
+        description: rule.description.clone(),
+        source: rule.source.clone(),
+    }
+}
+
+pub(super) fn mcp_servers(_snapshot: &Snapshot) -> Vec<pb::McpServerInfo> {
+    Vec::new()
+}
