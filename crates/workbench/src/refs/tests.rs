@@ -99,7 +99,7 @@ async fn of_too_much_the_beginning_and_the_end_are_kept() {
 async fn memory_stays_bounded_whatever_comes() {
     let (_dir, refs) = store(Limits { content_bytes: 1 << 20, ..Limits::default() });
     let mut writer = refs.writer(&session("a")).unwrap();
-    let piece = vec!['é' as u8; 1 << 20];
+    let piece = vec![0xE9_u8; 1 << 20];
     for _ in 0..64 {
         writer.write(&piece).unwrap();
         assert!(writer.memory() <= 4 * limits::REF_TAIL, "{}", writer.memory());
