@@ -9,9 +9,9 @@ use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
 use super::talk::{Talk, again, assert_increasing, numbered, stop_reason, stored, text};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, scenarios_with_claude, script, stage};
 
-scenarios!(a_client_that_reconnects_fifty_times_hears_every_event_once);
+scenarios_with_claude!(a_client_that_reconnects_fifty_times_hears_every_event_once);
 
 /// Numbers nobody chose; printed, so that a failure can be understood.
 fn random(most: u64) -> u64 {
