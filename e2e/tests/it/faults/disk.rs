@@ -33,12 +33,12 @@ async fn unread(crew: &mut Crew, count: usize, random: &mut Random) -> Result<Ve
     for number in 0..count {
         let id = crew.create().await?.id;
         let story = Story::new(&format!("s{number:02}"), 60, 2, random).after_file(&gate);
-        crew.prompt(&id, &story.prompt()).await?;
         let dir = crew.agents_dir().join(format!("{id}.1"));
+        let before = spooled(&dir);
+        crew.prompt(&id, &story.prompt()).await?;
+        // What the agent was told is in its spool too; a prompt that is still on its way would wait for a daemon.
+        poll("the prompt's delivery", || (spooled(&dir) > before).then_some(())).await?;
         sessions.push(Spooled { id, story, dir });
-    }
-    for session in &sessions {
-        poll("the first word", || (spooled(&session.dir) > 200).then_some(())).await?;
     }
     crew.kill().await?;
     crew.world.touch("gate")?;

@@ -110,7 +110,11 @@ async fn a_daemon_that_stands_still_blocks_no_agent_and_loses_nothing() -> Resul
         let id = stage.create().await?;
         let gate = stage.world.path("gate");
         let story = Story::new(&format!("s{number}"), 4_000, 0, &mut random).after_file(&gate);
+        let dir = agents_dir(&stage).join(format!("{id}.1"));
+        let before = e2e::faults::output::spooled(&dir);
         drop(stage.send(&id, &story.prompt()).await?);
+        // A prompt that is still on its way would wait until the daemon goes on.
+        poll("the prompt's delivery", || (e2e::faults::output::spooled(&dir) > before).then_some(())).await?;
         stories.push((id, story));
     }
     signal_daemon(&stage.daemon, Signal::STOP);
