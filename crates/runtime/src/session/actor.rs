@@ -240,7 +240,9 @@ impl Actor {
             return plan.after;
         }
         // A run that begins in this very step has a spool of its own.
-        plan.write.spool.get_or_insert(ingested.mark);
+        if let (None, Agent::Process(process)) = (&plan.write.spool, &self.agent) {
+            plan.write.spool = Some(process.mark(ingested.after));
+        }
         plan.write.applied = plan.write.applied.max(ingested.applied);
         self.commit_at_last(&mut plan).await;
         self.show(&mut plan);

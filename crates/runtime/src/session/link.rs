@@ -47,13 +47,19 @@ pub(super) struct ProcessAgent {
 }
 
 /// What a batch of output meant.
-#[derive(Default)]
 pub(super) struct Ingested {
     pub(super) inputs: Vec<(Timestamp, Input)>,
     /// Answers the agent must get, in the codec's words.
     pub(super) replies: Vec<Vec<u8>>,
     pub(super) applied: Option<u64>,
-    pub(super) mark: SpoolMark,
+    /// The place after the last record.
+    pub(super) after: Position,
+}
+
+impl Ingested {
+    fn until(after: Position) -> Self {
+        Self { inputs: Vec::new(), replies: Vec::new(), applied: None, after }
+    }
 }
 
 impl ProcessAgent {
@@ -71,7 +77,7 @@ impl ProcessAgent {
 
     /// Translates a batch. Everything it says is in the result; nothing is done yet.
     pub(super) fn ingest(&mut self, batch: &Batch) -> Ingested {
-        let mut ingested = Ingested::default();
+        let mut ingested = Ingested::until(batch.after);
         for record in batch.records() {
             let at = clock::wall_time_of(record.t_mono_ns);
             match record.stream {
@@ -87,24 +93,24 @@ impl ProcessAgent {
                 Stream::Meta | Stream::Exit | Stream::Other(_) => {}
             }
         }
-        ingested.mark = self.mark(batch.after);
         ingested
     }
 
     /// Translates the end: what was said without a line end still counts.
     pub(super) fn finish(&mut self, exit: Exit) -> Ingested {
-        let mut ingested = Ingested::default();
+        let mut ingested = Ingested::until(self.link.position());
         let now = clock::now();
         if !self.out.carry().partial.is_empty() {
             self.take_output(now, b"\n", &mut ingested);
         }
         self.err.finish(&mut |line| ingested.inputs.push((now, logged(line))));
         ingested.inputs.push((now, Input::AgentExited(exit)));
-        ingested.mark = self.mark(self.link.position());
         ingested
     }
 
-    fn mark(&self, Position { segment, offset }: Position) -> SpoolMark {
+    /// Returns what must be stored to go on from here. Holds a copy of an unfinished line, so it is made only for a
+    /// write.
+    pub(super) fn mark(&self, Position { segment, offset }: Position) -> SpoolMark {
         let mut carry = Vec::new();
         if *self.out.carry() != Carry::default() || *self.err.carry() != Carry::default() {
             put_carry(self.out.carry(), &mut carry);
