@@ -216,6 +216,8 @@ impl Actor {
             tracing::warn!(%error, "cannot delete output that was read");
         }
         self.carry_out(after).await;
+        // Those who wait for this output go before more of it is read.
+        tokio::task::yield_now().await;
     }
 
     async fn take_end(&mut self, end: End, exit: Exit) {
