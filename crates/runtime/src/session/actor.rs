@@ -346,13 +346,13 @@ impl Actor {
     async fn commit_at_last(&mut self, plan: &mut Plan) {
         self.complete(plan);
         let write = Arc::new(std::mem::take(&mut plan.write));
+        let is_small = write.is_small();
         loop {
             let attempt = Arc::clone(&write);
-            let result = self
-                .services
-                .store
-                .write(Durability::Soon, move |connection| sessions::write(connection, &attempt))
-                .await;
+            let run = move |connection: &_| sessions::write(connection, &attempt);
+            let store = &self.services.store;
+            let result =
+                if is_small { store.write_here(run).await } else { store.write(Durability::Soon, run).await };
             match result {
                 Ok(()) => return,
                 Err(error) => {
