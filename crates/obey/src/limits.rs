@@ -43,7 +43,7 @@ pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 /// A stream that stays open this long counts as connected again.
 pub(crate) const RECONNECT_SETTLED: Duration = Duration::from_millis(500);
 
-/// Largest message taken from the daemon. Prompts may have 8 MiB and come back as events, escaped.
+/// Largest message taken from the daemon. Attachments come back as events.
 pub(crate) const MESSAGE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Events read ahead of what was printed; beyond that the daemon keeps them in its journal.
