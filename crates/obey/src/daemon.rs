@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use domain::{Error, SessionId};
+use domain::{Error, ErrorCode, SessionId};
 use runtime::retention::Retention;
 use runtime::settings::Settings;
 use runtime::store::Store;
@@ -18,6 +18,7 @@ use surfaces::peer::{Access, Agents, Token};
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::mpsc;
 
+use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
@@ -116,12 +117,12 @@ impl Home {
     /// Two locks, because two daemons may clash over either: the socket they answer on or the data they write.
     fn open(options: &ServeOptions) -> Result<Self, Error> {
         make_private(&options.data_dir)?;
-        let data_lock = DaemonLock::acquire(&options.data_dir.join("daemon.lock"))?;
+        let data_lock = lock(&options.data_dir.join("daemon.lock"), options.inherited.socket.is_some())?;
         make_private(&options.data_dir.join("agents"))?;
         if let Some(folder) = options.socket.parent() {
             make_private(folder)?;
         }
-        let socket_lock = DaemonLock::acquire(&options.socket.with_extension("lock"))?;
+        let socket_lock = lock(&options.socket.with_extension("lock"), options.inherited.socket.is_some())?;
         let days = |days: u32| Duration::from_secs(u64::from(days) * 24 * 3600);
         let retention = &options.config.retention;
         Ok(Self {
@@ -136,13 +137,28 @@ impl Home {
     }
 }
 
+/// Takes a lock. A daemon that was given its socket by the service manager relieves one that a command started: that one
+/// has lost its socket to the manager, and nobody could reach it any more. Agents go on.
+fn lock(path: &Path, relieves: bool) -> Result<DaemonLock, Error> {
+    let refused = match DaemonLock::acquire(path) {
+        Err(error) if relieves && error.code == ErrorCode::AlreadyRunning => error,
+        result => return result,
+    };
+    let Some(holder) = Holder::of(path) else { return Err(refused) };
+    tracing::info!(pid = holder.pid, "taking over from a daemon that is not the service");
+    if !holder.end(limits::STOP_WAIT) {
+        return Err(refused);
+    }
+    DaemonLock::acquire(path)
+}
+
 /// Makes a folder that only its owner can enter. One that is there already is left as it is.
 fn make_private(folder: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| {
         Error::new(
-            domain::ErrorCode::StorageFailed,
+            ErrorCode::StorageFailed,
             format!("{} cannot be made: {error}; choose another folder with --data-dir", folder.display()),
         )
     })
@@ -230,9 +246,10 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
     if let Err(error) = running.write(&socket) {
         tracing::warn!(%error, "cannot write down how this daemon was started; obey upgrade will not know");
     }
-    options.ready.announce(&socket, &addresses).map_err(|error| {
-        Error::new(domain::ErrorCode::ListenFailed, format!("cannot announce readiness: {error}"))
-    })
+    options
+        .ready
+        .announce(&socket, &addresses)
+        .map_err(|error| Error::new(ErrorCode::ListenFailed, format!("cannot announce readiness: {error}")))
 }
 
 async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
@@ -246,7 +263,7 @@ async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
 /// replaced starts shims of the new version.
 fn own_program() -> Result<std::path::PathBuf, Error> {
     std::env::current_exe().map_err(|error| {
-        Error::new(domain::ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
+        Error::new(ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
     })
 }
 

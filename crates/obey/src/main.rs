@@ -17,6 +17,7 @@ mod exit;
 mod failure;
 mod feed;
 mod format;
+mod holder;
 mod inherited;
 mod input;
 mod json;
