@@ -37,6 +37,12 @@ pub(crate) const STOP_WAIT: Duration = Duration::from_secs(15);
 /// How long a lost connection is taken up again, as across an upgrade of the daemon.
 pub(crate) const RECONNECT_WAIT: Duration = Duration::from_secs(30);
 
+/// How long a call waits for somebody to listen where somebody did: an exchange of daemons takes a fraction of a second.
+pub(crate) const EXCHANGE_WAIT: Duration = Duration::from_secs(3);
+
+/// Between two looks whether somebody listens.
+pub(crate) const EXCHANGE_PAUSE: Duration = Duration::from_millis(20);
+
 /// Pause before each further attempt to reconnect; a restart takes a fraction of a second.
 pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 
