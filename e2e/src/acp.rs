@@ -226,6 +226,12 @@ impl Editor {
         self.wait(method, |message| message["method"] == method && message.get("id").is_some()).await
     }
 
+    /// Waits until an agent says something.
+    pub async fn chunk(&mut self) -> Result<Value> {
+        let said = |message: &Value| message["params"]["update"]["sessionUpdate"] == "agent_message_chunk";
+        self.wait("a chunk", said).await
+    }
+
     /// The updates of a session that came so far.
     pub fn updates(&self, session: &str) -> Vec<&Value> {
         let of = |message: &&Value| {

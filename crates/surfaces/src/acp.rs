@@ -168,6 +168,7 @@ async fn write(mut frames: mpsc::Receiver<Frame>, mut to: Box<dyn AsyncWrite + S
                 }
             }
             Frame::Log { level, message } => log(level, &message),
+            Frame::End => return,
         }
     }
 }

@@ -2,12 +2,12 @@
 //! is held against the published schema.
 
 mod bad_input;
-//mod bridge;
+mod bridge;
 mod leaving;
 mod many;
 mod modes;
-//mod playback;
-//mod published;
+mod playback;
+mod published;
 mod requests;
 mod sessions;
 mod turns;

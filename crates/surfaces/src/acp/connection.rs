@@ -96,6 +96,7 @@ impl Connection {
         }
         work.tasks.abort_all();
         core.close(ending).await;
+        core.out.end().await;
     }
 }
 
@@ -266,9 +267,10 @@ impl Core {
             if ending == Ending::Stop && !self.habits.keep && talk.is_ours_alone() {
                 let (supervisor, id) = (self.supervisor.clone(), talk.id().clone());
                 stops.spawn(async move {
+                    talk.end_prompt_as("cancelled").await;
                     // One that has no agent any more needs no end.
                     let _ended = supervisor.stop(&id, StopHow::Now).await;
-                    drop(talk);
+                    talk.settle().await;
                 });
             }
         }

@@ -302,6 +302,11 @@ mod tests {
         assert!(source.read().unwrap_err().contains("is not a file"));
     }
 
+    async fn comes(source: &mut Source) -> bool {
+        let ready = tokio::time::timeout(limits::ACP_FIFO_WAIT, source.ready()).await;
+        ready.is_ok() && ends(source)
+    }
+
     #[tokio::test]
     async fn a_fifo_is_read_by_line_and_found_again_when_replaced() {
         let folder = tempfile::tempdir().unwrap();
@@ -313,15 +318,30 @@ mod tests {
         let mut source = Source::begin(&path, Kind::Fifo);
         assert!(!ends(&mut source));
         forward(&path, Kind::Fifo, DONE).unwrap();
-        assert!(ends(&mut source));
+        assert!(comes(&mut source).await);
         forward(&path, Kind::Fifo, DONE).unwrap();
-        assert!(ends(&mut source), "the first writer has gone");
+        assert!(comes(&mut source).await, "the first writer has gone");
         std::fs::remove_file(&path).unwrap();
         assert!(!ends(&mut source));
         make();
         assert!(!ends(&mut source));
         forward(&path, Kind::Fifo, DONE).unwrap();
-        assert!(ends(&mut source));
+        assert!(comes(&mut source).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_fifo_is_opened_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut source = Source::begin(&path, Kind::Fifo);
+        let heard = source.heard;
+        tokio::time::advance(limits::ACP_FIFO_WAIT / 2).await;
+        assert!(!ends(&mut source));
+        assert_eq!(source.heard, heard);
+        tokio::time::advance(limits::ACP_FIFO_WAIT / 2).await;
+        assert!(!ends(&mut source));
+        assert!(source.heard > heard, "opened anew");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub enum Frame {
     Lines(Bytes),
     /// For the standard error of whoever serves it.
     Log { level: &'static str, message: String },
+    /// Nothing follows.
+    End,
 }
 
 /// The client is gone.
@@ -61,6 +63,12 @@ impl Outbox {
     /// Says something on standard error. Dropped where the client does not read: it is only a log.
     pub(super) fn log(&self, level: &'static str, message: impl Into<String>) {
         let _full = self.sender.try_send(Frame::Log { level, message: message.into() });
+    }
+
+    /// Ends the output, whoever else still has something to say.
+    pub(super) async fn end(&self) {
+        // A client that does not read will not miss it, and one that is gone has ended already.
+        let _late = self.sender.send_timeout(Frame::End, limits::ACP_POLLING_INTERVAL).await;
     }
 
     pub(super) async fn hung_up(&self) {

@@ -64,7 +64,7 @@ impl AcpService for Service {
             }
         });
         tokio::spawn(connection.run(input, is_ending));
-        let outputs = ReceiverStream::new(frames).map(|frame| Ok(output(frame)));
+        let outputs = ReceiverStream::new(frames).map_while(output).map(Ok);
         Ok(Response::new(Box::pin(outputs)))
     }
 }
@@ -81,12 +81,13 @@ async fn leave_with(mut leaving: watch::Receiver<bool>, ending: watch::Sender<En
     }
 }
 
-fn output(frame: Frame) -> pb::AcpOutput {
+fn output(frame: Frame) -> Option<pb::AcpOutput> {
     let output = match frame {
         Frame::Lines(lines) => Output::Lines(lines.into()),
         Frame::Log { level, message } => Output::Log(pb::AcpLog { level: level.to_owned(), message }),
+        Frame::End => return None,
     };
-    pb::AcpOutput { output: Some(output) }
+    Some(pb::AcpOutput { output: Some(output) })
 }
 
 fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {

@@ -17,7 +17,7 @@ async fn an_editor_that_is_killed_leaves_no_agent(agent: Agent) -> Result<()> {
     let mut editor = editor(&stage, &[]).await?;
     let session = editor.open(&stage.world.project()).await?;
     editor.prompt(&session, &script(agent, "work", &json!([[{"text": "a"}, {"hang": true}]]))).await?;
-    editor.wait("a chunk", |message| message["method"] == "session/update").await?;
+    editor.chunk().await?;
     editor.signal(Signal::KILL);
     assert_no_agent(&stage).await?;
     stage.wait_for_status(&session, "STOPPED").await?;
@@ -29,9 +29,9 @@ async fn standard_input_closed_in_a_turn_ends_the_agent(agent: Agent) -> Result<
     let mut editor = editor(&stage, &[]).await?;
     let session = editor.open(&stage.world.project()).await?;
     editor.prompt(&session, &script(agent, "work", &json!([[{"text": "a"}, {"hang": true}]]))).await?;
-    editor.wait("a chunk", |message| message["method"] == "session/update").await?;
+    editor.chunk().await?;
     editor.close().await?;
-    ensure!(agents(&stage) == 0, "ended before the process that served the editor");
+    assert_no_agent(&stage).await?;
     ensure!(status(&stage, &session).await? == "STOPPED");
     stage.close().await
 }
@@ -43,11 +43,11 @@ async fn an_agent_that_ignores_sigterm_is_killed_within_the_time_of_a_stop() -> 
     let session = editor.open(&stage.world.project()).await?;
     let steps = json!([{"ignore_term": true}, {"spawn_child": true}, {"hang": true}]);
     editor.prompt(&session, &script(SCRIPTED, "stay", &steps)).await?;
-    editor.wait("a chunk", |message| message["method"] == "session/update").await?;
+    editor.chunk().await?;
     editor.signal(Signal::TERM);
     let status = editor.ended().await?;
     ensure!(status.success(), "{status}");
-    ensure!(agents(&stage) == 0);
+    assert_no_agent(&stage).await?;
     stage.close().await
 }
 
@@ -59,7 +59,7 @@ async fn agents_are_kept_where_that_is_wanted() -> Result<()> {
     let file = stage.world.path("go");
     let steps = json!([{"text": "a"}, {"wait_file": file}, {"text": "finished alone"}]);
     first.prompt(&session, &script(SCRIPTED, "work", &steps)).await?;
-    first.wait("a chunk", |message| message["method"] == "session/update").await?;
+    first.chunk().await?;
     first.close().await?;
     ensure!(status(&stage, &session).await? == "WORKING");
     stage.world.touch("go")?;
@@ -122,7 +122,7 @@ async fn standalone_needs_no_daemon_and_finds_its_sessions_again() -> Result<()>
     later.result("session/load", place).await?;
     ensure!(later.said(&session).contains("kept words"));
     let id = later.prompt(&session, &script(SCRIPTED, "z", &json!([{"text": "a"}, {"hang": true}]))).await?;
-    later.wait("a chunk", |message| message["method"] == "session/update").await?;
+    later.chunk().await?;
     later.signal(Signal::TERM);
     ensure!(later.ended().await?.success());
     ensure!(!later.seen.iter().any(|message| message["id"] == id && message.get("error").is_some()));
@@ -137,7 +137,7 @@ async fn a_daemon_that_leaves_keeps_the_agents_of_editors() -> Result<()> {
     let file = stage.world.path("go");
     let steps = json!([{"text": "a"}, {"wait_file": file}, {"text": "survived"}]);
     editor.prompt(&session, &script(SCRIPTED, "work", &steps)).await?;
-    editor.wait("a chunk", |message| message["method"] == "session/update").await?;
+    editor.chunk().await?;
     stage.daemon.terminate().await?;
     ensure!(agents(&stage) == 1, "the agent goes on");
     stage.daemon = Daemon::start(&stage.world).await?;

@@ -21,8 +21,8 @@ async fn many_sessions_work_at_once() -> Result<()> {
     }
     // All of them are at it before any may end.
     for (_, session, _) in &prompts {
-        if editor.updates(session).is_empty() {
-            editor.wait("a chunk", |message| message["params"]["sessionId"] == json!(session)).await?;
+        while editor.said(session).is_empty() {
+            editor.chunk().await?;
         }
     }
     stage.world.touch("go")?;

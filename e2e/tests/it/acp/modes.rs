@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{SCRIPTED, agents, editor, refused};
+use super::{SCRIPTED, agents, assert_no_agent, editor, refused};
 use crate::stage::{Agent, scenarios, script, stage};
 
 scenarios!(a_mode_is_shown_changed_and_told);
@@ -60,7 +60,7 @@ async fn the_bridges_modes_are_codexs_arguments() -> Result<()> {
     std::fs::remove_file(&file)?;
     let set = json!({"sessionId": session, "modeId": "default"});
     editor.result("session/set_mode", set).await?;
-    ensure!(agents(&stage) == 0, "another mode ends the agent");
+    assert_no_agent(&stage).await?;
     let text = script(Agent::Codex, "make it again", &json!([write, {"text": "done"}]));
     ensure!(editor.turn(&session, &text).await? == "end_turn");
     ensure!(!file.exists(), "read-only means that");

@@ -94,11 +94,11 @@ async fn a_closed_session_ends_its_agent_and_keeps_its_record() -> Result<()> {
     let mut editor = editor(&stage, &[]).await?;
     let session = editor.open(&stage.world.project()).await?;
     let id = editor.prompt(&session, &script(SCRIPTED, "x", &json!([{"text": "a"}, {"hang": true}]))).await?;
-    editor.wait("a chunk", |message| message["method"] == "session/update").await?;
+    editor.chunk().await?;
     let closing = editor.ask("session/close", json!({"sessionId": session})).await?;
     ensure!(editor.answer(id).await?["result"]["stopReason"] == "cancelled", "the prompt is answered first");
     ensure!(editor.answer(closing).await?["result"] == json!({}));
-    ensure!(agents(&stage) == 0);
+    assert_no_agent(&stage).await?;
     ensure!(status(&stage, &session).await? == "STOPPED");
     let error = editor.refusal("session/prompt", json!({"sessionId": session, "prompt": []})).await?;
     refused(&error, -32602, "is not open here")?;

@@ -41,9 +41,7 @@ async fn a_turn_is_cancelled_and_the_next_one_works(agent: Agent) -> Result<()> 
     let session = editor.open(&stage.world.project()).await?;
     let text = script(agent, "long work", &json!([[{"text": "begun"}, {"hang": true}]]));
     let id = editor.prompt(&session, &text).await?;
-    editor
-        .wait("a chunk", |message| message["params"]["update"]["sessionUpdate"] == "agent_message_chunk")
-        .await?;
+    editor.chunk().await?;
     editor.tell("session/cancel", json!({"sessionId": session})).await?;
     // Twice does no harm.
     editor.tell("session/cancel", json!({"sessionId": session})).await?;
