@@ -77,7 +77,10 @@ impl Home {
         let real = own.with_file_name("obey");
         std::fs::hard_link(&real, home.bin(REAL))
             .with_context(|| format!("{}: build it first", real.display()))?;
-        std::fs::write(home.root.join("config.toml"), "[sessions]\nmax_active = 10000\n[acp]\nmax_sessions = 1000\n")?;
+        std::fs::write(
+            home.root.join("config.toml"),
+            "[sessions]\nmax_active = 10000\n[acp]\nmax_sessions = 1000\n",
+        )?;
         Ok(home)
     }
 

@@ -31,8 +31,7 @@ pub(crate) struct Heard {
 
 impl Editor {
     pub(crate) fn start(mut command: Command) -> Result<Self> {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let stdin = child.stdin.take().context("no stdin")?;
         let stdout = child.stdout.take().context("no stdout")?;
         Ok(Self { child, stdin, stdout: BufReader::new(stdout), line: String::new(), last_id: 0 })

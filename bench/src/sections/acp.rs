@@ -12,7 +12,7 @@ use crate::daemon::Home;
 use crate::editor::{Editor, Heard};
 use crate::emitter::Script;
 use crate::machine;
-use crate::stats::{median, micros, mib, millis, per_second, percentile};
+use crate::stats::{median, mib, micros, millis, per_second, percentile};
 use crate::table::{Goal, Table};
 
 const ROUNDS: usize = 7;
@@ -95,7 +95,13 @@ fn burst(table: &mut Table, home: &Home) -> Result<()> {
     let heard = turn(&mut editor, &session, &script)?;
     let rate = |heard: &Heard| BURST as f64 / heard.span.as_secs_f64();
     let (ours, floor) = (rate(&heard), rate(&low));
-    table.row("burst of 100,000 chunks to an editor, none lost", per_second(ours), per_second(floor), ours, Goal::None);
+    table.row(
+        "burst of 100,000 chunks to an editor, none lost",
+        per_second(ours),
+        per_second(floor),
+        ours,
+        Goal::None,
+    );
     Ok(())
 }
 

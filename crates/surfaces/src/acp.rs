@@ -12,6 +12,7 @@
 
 mod asks;
 mod connection;
+mod editor_tools;
 mod errands;
 mod feed;
 mod from_wire;

@@ -128,6 +128,27 @@ impl Schema {
                 ensure!(self.check(value, rule, at).is_err(), "{at}: {value} must not be this");
                 Ok(())
             }
+            "required" | "properties" | "additionalProperties" | "items" => {
+                self.members(value, keyword, rule, schema, at)
+            }
+            "minimum" | "maximum" | "minLength" => bound(value, keyword, rule, at),
+            // Formats are numbers' sizes and URIs; unevaluated properties appear where everything may be added.
+            "format" | "unevaluatedProperties" => Ok(()),
+            other => bail!("{at}: the keyword {other} is not known here"),
+        }
+    }
+
+    /// What an object or a list has in it.
+    fn members(
+        &self,
+        value: &Value,
+        keyword: &str,
+        rule: &Value,
+        schema: &serde_json::Map<String, Value>,
+        at: &str,
+    ) -> Result<()> {
+        let rules = || rule.as_array().map(Vec::as_slice).unwrap_or_default();
+        match keyword {
             "required" => {
                 let missing = rules().iter().filter_map(Value::as_str).find(|name| value.get(name).is_none());
                 ensure!(missing.is_none() || !value.is_object(), "{at}: {missing:?} is missing");
@@ -153,25 +174,28 @@ impl Schema {
                 let items = value.as_array().into_iter().flatten();
                 items.enumerate().try_for_each(|(n, item)| self.check(item, rule, &format!("{at}[{n}]")))
             }
-            "minimum" => {
-                ensure!(value.as_f64() >= rule.as_f64() || !value.is_number(), "{at}: {value} < {rule}");
-                Ok(())
-            }
-            "maximum" => {
-                ensure!(value.as_f64() <= rule.as_f64() || !value.is_number(), "{at}: {value} > {rule}");
-                Ok(())
-            }
-            "minLength" => {
-                let long = value
-                    .as_str()
-                    .is_none_or(|text| text.chars().count() as u64 >= rule.as_u64().unwrap_or(0));
-                ensure!(long, "{at}: {value} is too short");
-                Ok(())
-            }
-            // Formats are numbers' sizes and URIs; unevaluated properties appear where everything may be added.
-            "format" | "unevaluatedProperties" => Ok(()),
-            other => bail!("{at}: the keyword {other} is not known here"),
+            _ => Ok(()),
         }
+    }
+}
+
+fn bound(value: &Value, keyword: &str, rule: &Value, at: &str) -> Result<()> {
+    match keyword {
+        "minimum" => {
+            ensure!(value.as_f64() >= rule.as_f64() || !value.is_number(), "{at}: {value} < {rule}");
+            Ok(())
+        }
+        "maximum" => {
+            ensure!(value.as_f64() <= rule.as_f64() || !value.is_number(), "{at}: {value} > {rule}");
+            Ok(())
+        }
+        "minLength" => {
+            let long =
+                value.as_str().is_none_or(|text| text.chars().count() as u64 >= rule.as_u64().unwrap_or(0));
+            ensure!(long, "{at}: {value} is too short");
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -10,7 +10,9 @@ use runtime::store::Store;
 use runtime::supervisor::Options;
 use serde_json::{Value, json};
 use surfaces::acp::{Habits, RuntimeConfig, RuntimeServer};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
 
 const OBEY: &str = env!("CARGO_BIN_EXE_obey");
 

@@ -9,6 +9,7 @@ use domain::{Command, Decision, RequestId};
 use serde_json::{Map, Value, json};
 
 use super::connection::Core;
+use super::editor_tools;
 use super::errands::Reply;
 use super::feed::Feed;
 use super::rpc::RpcId;
@@ -46,6 +47,10 @@ impl Feed {
             Ask::Question { questions, .. } => {
                 locked(&self.asked).insert(request, Asked::default());
                 tokio::spawn(asking.questions(questions.clone()));
+            }
+            Ask::ClientTool { tool, input, .. } if editor_tools::is_ours(tool) => {
+                locked(&self.asked).insert(request, Asked::default());
+                tokio::spawn(asking.client_tool(tool.clone(), input.clone()));
             }
             // Another client registered the tool and runs it.
             Ask::ClientTool { .. } => {}
@@ -102,6 +107,13 @@ impl Asking {
         {
             call["content"][0]["oldText"] = text.into();
         }
+    }
+
+    async fn client_tool(self, tool: String, input: Value) {
+        let done = editor_tools::run(&self.core.errands, self.shared.id.as_str(), &tool, &input).await;
+        let Some((ok, output)) = done else { return };
+        let by = self.core.by();
+        self.command(Command::ReturnTool { request: self.request, ok, output, by }).await;
     }
 
     async fn questions(self, questions: Vec<Question>) {

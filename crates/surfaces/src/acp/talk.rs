@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::connection::Core;
+use super::editor_tools;
 use super::feed::{Beginning, Feed};
 use super::from_wire;
 use super::modes;
@@ -185,6 +186,7 @@ impl Core {
         let provider = self.supervisor.providers().get(snapshot.spec.provider);
         let takes_files = provider.is_ok_and(|provider| provider.capabilities().attachments);
         let said = from_wire::content(blocks, takes_files)?;
+        self.offer_tools(&snapshot).await?;
         let watch = Watch::begin(&self.habits, &said.text);
         let brings_to_life = !snapshot.state.status.has_agent();
         let command = if said.text.trim() == COMPACT && said.attachments.is_empty() && !brings_to_life {
@@ -210,6 +212,18 @@ impl Core {
             tokio::spawn(watch.run(Arc::clone(self), Arc::clone(shared), turn));
         }
         Ok(())
+    }
+
+    /// Gives the agent what this editor offers, in place of what another one did.
+    async fn offer_tools(&self, snapshot: &Snapshot) -> Result<(), Fault> {
+        let tools = editor_tools::of(&self.client());
+        let known = snapshot.state.tools.get(editor_tools::SOURCE).map(Vec::as_slice).unwrap_or_default();
+        if known == tools {
+            return Ok(());
+        }
+        let command = Command::RegisterTools { source: editor_tools::SOURCE.to_owned(), tools };
+        let done = self.supervisor.command(&snapshot.spec.id, command).await;
+        done.map(drop).map_err(|error| self.fault(&error))
     }
 
     /// Returns the session once it can take a prompt: an agent that is being ended is waited for, and one of a session

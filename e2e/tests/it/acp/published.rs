@@ -147,10 +147,12 @@ async fn published_acpx_drives_sessions_over_several_processes(agent: Agent) -> 
     // A session is begun by one process and prompted by another.
     run(&stage, "node", acpx(&["sessions", "new", "--name", "work"])).await?;
     let first = script(agent, "first", &json!([{"text": "words of the first"}]));
-    let (_, output) = run(&stage, "node", acpx(&["--format", "quiet", "prompt", "-s", "work", &first])).await?;
+    let (_, output) =
+        run(&stage, "node", acpx(&["--format", "quiet", "prompt", "-s", "work", &first])).await?;
     ensure!(output.contains("words of the first"), "{output}");
     let second = script(agent, "second", &json!([{"text": "words of the second"}]));
-    let (_, output) = run(&stage, "node", acpx(&["--format", "quiet", "prompt", "-s", "work", &second])).await?;
+    let (_, output) =
+        run(&stage, "node", acpx(&["--format", "quiet", "prompt", "-s", "work", &second])).await?;
     ensure!(output.contains("words of the second"), "{output}");
     run(&stage, "node", acpx(&["sessions", "close", "work"])).await?;
     ensure!(check_records(&stage)? > 10);

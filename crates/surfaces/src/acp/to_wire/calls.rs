@@ -51,7 +51,7 @@ impl Calls {
             return None;
         }
         open.output.push_str(output);
-        let step = open.told.max(1).min(limits::ACP_PROGRESS_STEP_BYTES);
+        let step = open.told.clamp(1, limits::ACP_PROGRESS_STEP_BYTES);
         if open.output.len() < open.told + step {
             return None;
         }

@@ -167,7 +167,7 @@ fn plans_modes_models_commands_and_usage_are_told() {
     let report = EventKind::UsageReported { usage, context_tokens: Some(10), context_window: Some(100) };
     let used = json!({"sessionUpdate": "usage_update", "used": 10, "size": 100,
         "cost": {"amount": 1.5, "currency": "USD"}});
-    assert_eq!(ours(&mut story, report), [used.clone()]);
+    assert_eq!(ours(&mut story, report), [used]);
     let mut out = Vec::new();
     story.standing(&mut out);
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3);
