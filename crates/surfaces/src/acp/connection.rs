@@ -214,6 +214,13 @@ impl Core {
                     talk.cancel();
                 }
             }
+            "$/cancel_request" => {
+                // Only prompts take long enough to be called off.
+                let rpc = RpcId::read(&params["requestId"]);
+                let talks = self.talks();
+                let found = rpc.and_then(|rpc| talks.values().find(|talk| talk.is_prompt(&rpc)));
+                found.into_iter().for_each(Talk::cancel);
+            }
             method if is_request(method) => {
                 let fault = Fault::new(INVALID_REQUEST, format!("{method} is a request and needs an id"));
                 self.answer(&RpcId::null(), Err(fault)).await;

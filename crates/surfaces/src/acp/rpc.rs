@@ -27,7 +27,7 @@ impl RpcId {
     }
 
     /// Takes what the protocol allows: a text, a whole number or null.
-    fn read(value: &Value) -> Option<Self> {
+    pub(super) fn read(value: &Value) -> Option<Self> {
         match value {
             Value::Null => Some(Self::null()),
             Value::String(_) => Some(Self(value.to_string())),

@@ -106,6 +106,12 @@ impl Talk {
         let _full = self.said.try_send(Said::Cancel);
     }
 
+    /// Whether this request is the prompt that is open.
+    pub(super) fn is_prompt(&self, rpc: &RpcId) -> bool {
+        // While a prompt is being sent nobody can have seen what it leads to.
+        self.shared.open.try_lock().is_ok_and(|open| open.as_ref().is_some_and(|open| open.rpc == *rpc))
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.shared.is_busy.load(Ordering::Relaxed)
     }

@@ -43,7 +43,8 @@ async fn a_turn_is_cancelled_and_the_next_one_works(agent: Agent) -> Result<()> 
     let id = editor.prompt(&session, &text).await?;
     editor.chunk().await?;
     editor.tell("session/cancel", json!({"sessionId": session})).await?;
-    // Twice does no harm.
+    // Twice does no harm, nor does calling off the request itself.
+    editor.tell("$/cancel_request", json!({"requestId": id})).await?;
     editor.tell("session/cancel", json!({"sessionId": session})).await?;
     ensure!(editor.answer(id).await?["result"]["stopReason"] == "cancelled");
     let text = script(agent, "again", &json!([{"text": "here again"}]));
