@@ -41,8 +41,6 @@ async fn create(peer: Peer, campaign_id: String) -> Result<Session> {
         peer.daemon.clone().create_session(request).await?.into_inner().session.context("no session")?;
     let agent = u32::try_from(created.pid)?;
     let shim = machine::parent(agent)?;
-    machine::prefer(shim);
-    machine::prefer(agent);
     Ok(Session { id: created.id, shim })
 }
 

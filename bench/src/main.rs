@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 
 use table::Table;
 
-/// Set in the process that measures: it has a session, and so a place in the scheduler, of its own.
+/// Set in the process that measures: it has a place in the scheduler of its own.
 const INNER: &str = "OBEY_BENCH_INNER";
 
 fn main() -> std::process::ExitCode {
@@ -46,7 +46,6 @@ fn run() -> Result<()> {
 }
 
 fn measure(wanted: &[String]) -> Result<()> {
-    machine::be_first_in_line();
     let known = sections::ALL;
     if let Some(unknown) = wanted.iter().find(|name| !known.iter().any(|(known, _)| known == name)) {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();

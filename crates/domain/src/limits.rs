@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-/// Longest prompt. Models stop far below; a larger one is a mistake that would bloat the journal.
-pub const PROMPT_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Longest prompt. Models stop far below; and whoever reads the journal with gRPC's default limit, 4 MiB a message, must
+/// be able to read the prompt.
+pub const PROMPT_MAX_BYTES: usize = 3_500 * 1024;
+
+/// Longest text of one event; for the same reason, with room for what is around it and for its escapes in JSON.
+pub const EVENT_TEXT_MAX_BYTES: usize = 1024 * 1024;
 
 /// Longest name of a session.
 pub const NAME_MAX_CHARS: usize = 200;

@@ -1,6 +1,7 @@
 //! The rules of one session's life. Given an input, says what must happen next. Performs nothing; knows no clock, no
 //! protocol, no agent. An input that is refused changes nothing.
 
+mod fit;
 mod life;
 mod requests;
 mod turns;
@@ -147,6 +148,9 @@ impl Machine {
         let mut step = Step { machine: self, now, effects: Vec::new() };
         match input {
             Input::Command(command) => step.command(command)?,
+            Input::Agent(event) if fit::may_not_fit(&event) => {
+                fit::fit(event).into_iter().for_each(|event| step.agent(event));
+            }
             Input::Agent(event) => step.agent(event),
             Input::Asked { native, ask, findings } => step.asked_and_judged(native, ask, &findings),
             Input::Launched { pid } => step.launched(pid),

@@ -43,7 +43,7 @@ pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 /// A stream that stays open this long counts as connected again.
 pub(crate) const RECONNECT_SETTLED: Duration = Duration::from_millis(500);
 
-/// Largest message taken from the daemon. Prompts may have 8 MiB and come back as events, escaped.
+/// Largest message taken from the daemon. Attachments come back as events.
 pub(crate) const MESSAGE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Events read ahead of what was printed; beyond that the daemon keeps them in its journal.
@@ -75,6 +75,9 @@ pub(crate) const DETACH_WAIT: Duration = Duration::from_secs(2);
 
 /// How long readers that are still at it may hold up the daemon's end.
 pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);
+
+/// Threads that serve. The daemon's own work is small: more of them would only pass it around.
+pub(crate) const WORKERS_MAX: usize = 8;
 
 /// Pieces of an editor's input that wait for the daemon; beyond that the editor's pipe fills.
 pub(crate) const ACP_PIECES_AHEAD: usize = 16;

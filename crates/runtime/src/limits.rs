@@ -28,6 +28,19 @@ pub const STORE_QUEUE_MAX: usize = 4_096;
 /// Streamed output is on disk for good after at most this long (invariant 7).
 pub const SYNC_WAIT: Duration = Duration::from_millis(200);
 
+/// Events and bytes of one write that its caller may commit by itself: a moment's work on an async thread.
+pub const HERE_EVENTS_MAX: usize = 32;
+pub const HERE_BYTES_MAX: usize = 64 * 1024;
+
+/// A commit that took this long met a slow disk; for the pause after it, only the writer's own thread waits for it.
+pub const HERE_SLOW: Duration = Duration::from_millis(5);
+pub const HERE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pages of the write-ahead log that are worth moving into the database (16 MiB), and the length at which writers
+/// wait until all of it is moved (64 MiB).
+pub const LOG_PAGES: i64 = 4_000;
+pub const LOG_PAGES_MAX: i64 = 16_000;
+
 /// How often a commit that the disk refused is tried again.
 pub const STORE_RETRY_WAIT: Duration = Duration::from_millis(250);
 

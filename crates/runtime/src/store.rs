@@ -37,7 +37,7 @@ impl Store {
     /// refused untouched (OBEY-1011).
     pub fn open(path: &Path) -> Result<Self, Error> {
         let connection = open::open(path)?;
-        let writer = writer::Writer::start(connection)?;
+        let writer = writer::Writer::start(connection, open::open_sweeper(path)?, path)?;
         Ok(Self {
             shared: Arc::new(Shared { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()) }),
         })
@@ -51,6 +51,16 @@ impl Store {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         self.shared.writer.run(durability, write).await
+    }
+
+    /// Like `write` with [`Durability::Soon`], and on the calling thread when nobody else writes. For a few rows only
+    /// ([`limits::HERE_EVENTS_MAX`]): it must not take longer than a switch of threads would.
+    pub async fn write_here<T, F>(&self, write: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.shared.writer.run_here(write).await
     }
 
     /// Runs `read` on a read-only connection, off the async threads.

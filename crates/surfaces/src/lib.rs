@@ -8,6 +8,7 @@ pub mod obey;
 pub mod peer;
 pub mod pump;
 pub mod server;
+mod shorten;
 pub mod status;
 
 pub use tonic::service::Routes;

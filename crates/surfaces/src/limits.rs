@@ -1,6 +1,6 @@
 //! Every bound of the surfaces, each with its reason.
 
-/// Largest message a client may send. Prompts are bounded at 8 MiB by the rules; the rest is envelope.
+/// Largest message a client may send. Prompts are bounded far below by the rules, which name the limit.
 pub const MESSAGE_MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Messages a stream may have ready for its connection. Small, because the journal is the buffer: a slow client lags
@@ -40,6 +40,15 @@ pub const IDLE_WAIT: std::time::Duration = std::time::Duration::from_secs(30 * 6
 
 /// Parents told beside a list of sessions. They travel as headers, of which clients take about 16 KiB.
 pub const PARENTS_TOLD_MAX: usize = 128;
+
+/// Largest message a client takes unless it says otherwise: gRPC's own default in every language.
+pub const CLIENT_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// What an event's message holds beside its JSON: number, time, type, session.
+pub const EVENT_FRAME_BYTES: usize = 1024;
+
+/// Longest text of an activity; below `CLIENT_MESSAGE_BYTES`, and the journal has the whole.
+pub const ACTIVITY_TEXT_MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// Longest line of an ACP client. Prompts are bounded at 8 MiB by the rules and files at 10 MiB, and base64 and JSON
 /// make both longer; what is longer still is passed over without being kept.

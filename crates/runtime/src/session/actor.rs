@@ -252,6 +252,8 @@ impl Actor {
             tracing::warn!(%error, "cannot delete output that was read");
         }
         self.carry_out(plan.after).await;
+        // Those who wait for this output go before more of it is read.
+        tokio::task::yield_now().await;
     }
 
     async fn take_end(&mut self, end: End, exit: Exit) {
@@ -274,7 +276,8 @@ impl Actor {
             self.send(bytes, &mut plan);
         }
         let mut is_marked = false;
-        if let (Agent::Process(process), Some(after)) = (&mut self.agent, ingested.after) {
+        if let Agent::Process(process) = &mut self.agent {
+            let after = ingested.after;
             // Without events there is nothing to lose: the same bytes would be read again.
             let nothing =
                 plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none();
@@ -404,13 +407,13 @@ impl Actor {
     async fn commit_at_last(&mut self, plan: &mut Plan) {
         self.complete(plan);
         let write = Arc::new(std::mem::take(&mut plan.write));
+        let is_small = write.is_small();
         loop {
             let attempt = Arc::clone(&write);
-            let result = self
-                .services
-                .store
-                .write(Durability::Soon, move |connection| sessions::write(connection, &attempt))
-                .await;
+            let run = move |connection: &_| sessions::write(connection, &attempt);
+            let store = &self.services.store;
+            let result =
+                if is_small { store.write_here(run).await } else { store.write(Durability::Soon, run).await };
             match result {
                 Ok(()) => return,
                 Err(error) => {

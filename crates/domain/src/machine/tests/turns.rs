@@ -41,8 +41,8 @@ fn a_prompt_needs_an_idle_session() {
 #[test]
 fn a_prompt_has_a_size() {
     check(
-        "given running\nprompt_of 8388609",
-        "refused OBEY-1001: message: is 8388609 bytes long; the limit is 8388608",
+        "given running\nprompt_of 3584001",
+        "refused OBEY-1001: message: is 3584001 bytes long; the limit is 3584000",
     );
 }
 
