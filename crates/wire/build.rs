@@ -5,6 +5,7 @@ use std::path::PathBuf;
 const FILES: &[&str] = &[
     "obey/local/v1/daemon.proto",
     "obey/v1/obey.proto",
+    "obey/v1/acp.proto",
     "betcode/v1/agent.proto",
     "betcode/v1/config.proto",
     "betcode/v1/worktree.proto",

@@ -254,6 +254,7 @@ impl Step<'_> {
             }
             Command::Stop { how } => self.stop(how),
             Command::Restart { provider_config } => self.restart(provider_config),
+            Command::Configure { provider_config } => self.configure(provider_config),
             Command::Report(kind) => self.report(kind),
         }
     }

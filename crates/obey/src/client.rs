@@ -9,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
+use wire::obey::v1::acp_service_client::AcpServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::daemon_service_client::DaemonServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
@@ -57,6 +58,7 @@ impl Client {
         requests: RequestServiceClient;
         campaigns: CampaignServiceClient;
         upkeep: DaemonServiceClient;
+        acp: AcpServiceClient;
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
 
+mod acp;
 mod campaign;
 mod daemon;
 mod demo;
@@ -8,6 +9,8 @@ mod exec;
 mod service;
 mod session;
 mod upgrade;
+
+pub(crate) use acp::forward_notification;
 
 use crate::args::{CampaignCommand, Command};
 use crate::console::Console;
@@ -27,6 +30,7 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Campaign(CampaignCommand::List) | Command::Campaigns => campaign::list(console).await,
         Command::Campaign(CampaignCommand::Remove { campaign }) => campaign::remove(console, &campaign).await,
         Command::Session(command) => session::run(console, command).await,
+        Command::Acp(args) => acp::run(console, &args).await,
         Command::Exec(args) => exec::run(console, args).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,

@@ -79,6 +79,8 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         about(&options, home.retention, shutdown),
     );
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
+    let (leaving, is_leaving) = tokio::sync::watch::channel(false);
+    let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();
@@ -93,6 +95,8 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
                 _ = asked.recv() => tracing::info!("a client asked the daemon to end"),
                 signal = told_to_end() => tracing::info!(signal, "told to end"),
             }
+            // Before connections are cut: an editor that loses the daemon has not left its agents.
+            leaving.send_replace(true);
             if let Some(manager) = manager {
                 manager.stopping();
             }

@@ -84,3 +84,15 @@ pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);
 
 /// Threads that serve. The daemon's own work is small: more of them would only pass it around.
 pub(crate) const WORKERS_MAX: usize = 8;
+
+/// Pieces of an editor's input that wait for the daemon; beyond that the editor's pipe fills.
+pub(crate) const ACP_PIECES_AHEAD: usize = 16;
+
+/// Bytes read from an editor at once.
+pub(crate) const ACP_READ_BYTES: usize = 64 * 1024;
+
+/// Processes of `obey acp --standalone` at once; each has a folder of its own.
+pub(crate) const STANDALONE_MAX: usize = 64;
+
+/// How long an answer may take in a playback.
+pub(crate) const PLAYBACK_WAIT: Duration = Duration::from_secs(10);

@@ -1,6 +1,7 @@
 //! The protocols the daemon speaks: thin translators over one session core. A surface keeps no state that the journal
 //! cannot rebuild, and never sees another surface.
 
+pub mod acp;
 pub mod betcode;
 pub mod limits;
 pub mod obey;
