@@ -169,9 +169,9 @@ impl Home {
         Peer::connect(&self.socket()).await
     }
 
-    /// Registers the one project of this place.
+    /// Registers its project.
     pub(crate) async fn campaign(&self, peer: &Peer) -> Result<String> {
-        let path = self.root.join("project").display().to_string();
+        let path = self.project().display().to_string();
         let request = pb::AddCampaignRequest { path, ..pb::AddCampaignRequest::default() };
         Ok(peer.campaigns.clone().add_campaign(request).await?.into_inner().id)
     }

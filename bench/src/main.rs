@@ -16,6 +16,7 @@ mod reader;
 mod sections;
 mod stats;
 mod table;
+mod talk;
 
 use anyhow::{Result, bail};
 

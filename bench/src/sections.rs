@@ -1,6 +1,7 @@
 //! What is measured, in the order of a run.
 
 mod acp;
+mod converse;
 mod idle;
 mod latency;
 mod long_line;
@@ -28,5 +29,9 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("idle", |table| Box::pin(idle::run(table))),
     ("reattach", |table| Box::pin(reattach::run(table))),
     ("acp", |table| Box::pin(acp::run(table))),
+    ("converse-idle", |table| Box::pin(converse::idle(table))),
+    ("converse-replay", |table| Box::pin(converse::replay(table))),
+    ("converse-fanout", |table| Box::pin(converse::fan_out(table))),
+    ("permission", |table| Box::pin(converse::permission(table))),
     ("line", |table| Box::pin(long_line::run(table))),
 ];

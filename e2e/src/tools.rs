@@ -71,6 +71,13 @@ pub fn acp_schema() -> Result<Option<PathBuf>> {
     fetched("acp/npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.json", "the published ACP schema")
 }
 
+/// Node with gRPC: the program and the folder that holds its packages; `None` as for [`claude`].
+pub fn node() -> Result<Option<(PathBuf, PathBuf)>> {
+    let node = fetched("node/bin/node", "Node")?;
+    let packages = fetched("node/node_modules/@grpc/grpc-js/package.json", "Node's gRPC client")?;
+    Ok(node.zip(packages.map(|_| cache().join("node/node_modules"))))
+}
+
 fn cache() -> PathBuf {
     let chosen = std::env::var_os("OBEY_TEST_CACHE").map(PathBuf::from);
     chosen.unwrap_or_else(|| repository().join(".cache/tests"))

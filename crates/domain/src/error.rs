@@ -121,6 +121,8 @@ registry! {
     ProviderNotReady = 2030, Unavailable, false, "Provider adapter not initialized";
     ProviderCrashed = 2031, Internal, false, "Provider process crashed";
     ConnectionLost = 2032, Unavailable, true, "Provider connection lost";
+    WorktreeNotFound = 2040, NotFound, false, "Worktree not found";
+    WorktreeFailed = 2041, State, false, "Worktree cannot be made, used or removed";
 }
 
 impl fmt::Display for ErrorCode {

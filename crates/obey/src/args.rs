@@ -3,6 +3,7 @@
 pub(crate) mod acp;
 pub(crate) mod session;
 pub(crate) mod values;
+pub(crate) mod worktree;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,6 +73,9 @@ pub(crate) enum Command {
     Session(session::SessionCommand),
     /// Serve the daemon's sessions to an editor over the Agent Client Protocol
     Acp(acp::AcpArgs),
+    /// Working trees of a git repository, so that agents work side by side
+    #[command(subcommand, visible_alias = "worktrees")]
+    Worktree(worktree::WorktreeCommand),
     /// Run an allowed command in a campaign's folder
     Exec(ExecArgs),
     /// Show in one minute what this program does

@@ -8,6 +8,7 @@ use domain::ErrorCode;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
+use wire::betcode::v1::worktree_service_client::WorktreeServiceClient;
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
 use wire::obey::v1::acp_service_client::AcpServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
@@ -59,6 +60,7 @@ impl Client {
         campaigns: CampaignServiceClient;
         upkeep: DaemonServiceClient;
         acp: AcpServiceClient;
+        worktrees: WorktreeServiceClient;
     }
 }
 

@@ -9,6 +9,7 @@ mod exec;
 mod service;
 mod session;
 mod upgrade;
+mod worktree;
 
 pub(crate) use acp::forward_notification;
 
@@ -31,6 +32,7 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Campaign(CampaignCommand::Remove { campaign }) => campaign::remove(console, &campaign).await,
         Command::Session(command) => session::run(console, command).await,
         Command::Acp(args) => acp::run(console, &args).await,
+        Command::Worktree(command) => worktree::run(console, command).await,
         Command::Exec(args) => exec::run(console, args).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,

@@ -65,6 +65,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
         settings: Settings::new(options.settings.clone()),
+        worktrees_dir: options.data_dir.join("worktrees"),
     })
     .await?;
     failpoint!("start.numbered");

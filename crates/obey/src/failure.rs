@@ -233,6 +233,7 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::BudgetExceeded => "create a session with a higher --max-tokens",
         ErrorCode::SessionTimeout => "start it again: obey session restart ID",
         ErrorCode::EventsExpired => "read what is left: obey session log ID --from N, with the N it names",
+        ErrorCode::WorktreeNotFound => "list them: obey worktree list PATH",
         ErrorCode::RequestNotFound => "list what waits: obey session requests",
         ErrorCode::AlreadyStopped => "start it again: obey session restart ID",
         ErrorCode::StopTimedOut => "the agent did not finish in time and was ended by force; its log is kept",
@@ -256,7 +257,8 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         | ErrorCode::SessionError
         | ErrorCode::ModelUnsupported
         | ErrorCode::SandboxFailed
-        | ErrorCode::DeliveryFailed => return None,
+        | ErrorCode::DeliveryFailed
+        | ErrorCode::WorktreeFailed => return None,
     };
     Some(hint.to_owned())
 }

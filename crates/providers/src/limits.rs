@@ -66,3 +66,7 @@ pub(crate) const PLAN_MAX_CHARS: usize = 20_000;
 /// Lines of nonsense at the start after which a program counts as another than the one it is taken for. A wrapper
 /// may say a few words of its own first.
 pub(crate) const GARBAGE_MAX_LINES: u32 = 20;
+
+/// Servers of tools that are listed, and tools of each: they are part of a session's state, which is written often.
+pub(crate) const SERVERS_MAX: usize = 32;
+pub(crate) const SERVER_TOOLS_MAX: usize = 128;

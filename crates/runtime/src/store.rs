@@ -4,6 +4,7 @@
 pub mod campaigns;
 mod open;
 pub mod sessions;
+pub mod worktrees;
 mod writer;
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle
 use crate::settings::Settings;
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
+use crate::worktree::{self, Worktrees};
 use crate::{clock, limits};
 
 /// What a supervisor is made of.
@@ -37,6 +38,8 @@ pub struct Options {
     pub spool_max_bytes: u64,
     pub active_sessions_max: usize,
     pub settings: Settings,
+    /// Where worktrees are made that name no place.
+    pub worktrees_dir: PathBuf,
 }
 
 /// The sessions of this daemon. Cheap to clone.
@@ -51,6 +54,7 @@ struct Inner {
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// Sessions whose records are being removed; nobody may wake them any more.
     leaving: Mutex<HashSet<SessionId>>,
+    worktrees: worktree::Shared,
     active_sessions_max: usize,
 }
 
@@ -74,6 +78,7 @@ impl Supervisor {
             campaigns: Campaigns::new(options.store),
             actors: Mutex::new(HashMap::new()),
             leaving: Mutex::new(HashSet::new()),
+            worktrees: worktree::Shared::new(options.worktrees_dir),
             active_sessions_max: options.active_sessions_max,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -81,6 +86,14 @@ impl Supervisor {
 
     pub fn campaigns(&self) -> &Campaigns {
         &self.inner.campaigns
+    }
+
+    pub fn worktrees(&self) -> Worktrees {
+        Worktrees::new(self.clone())
+    }
+
+    pub(crate) fn worktree_state(&self) -> &worktree::Shared {
+        &self.inner.worktrees
     }
 
     pub fn settings(&self) -> &Settings {
@@ -263,7 +276,7 @@ impl Supervisor {
         actors.values().filter(|handle| handle.snapshot().state.status.has_agent()).cloned().collect()
     }
 
-    fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.inner.services.store
     }
 

@@ -10,5 +10,7 @@ pub mod pump;
 pub mod server;
 mod shorten;
 pub mod status;
+#[cfg(test)]
+mod transcript;
 
 pub use tonic::service::Routes;

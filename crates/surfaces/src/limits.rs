@@ -21,6 +21,13 @@ pub const ATTACHMENTS_MAX: usize = 64;
 /// Nesting of a protobuf `Struct`: no tool's input goes deeper, and JSON readers stop at 128.
 pub const STRUCT_DEPTH_MAX: usize = 64;
 
+/// The same for structs we send: protobuf readers stop at 100 nested messages, of which each level takes three.
+pub const STRUCT_SENT_DEPTH_MAX: usize = 24;
+
+/// Length to which a struct that is larger than clients take is cut, as JSON. Far below their limit: protobuf writes a
+/// small number in five times the bytes.
+pub const STRUCT_CUT_BYTES: usize = 512 * 1024;
+
 /// Longest text that a client's name or a key or value of its metadata may have.
 pub const METADATA_MAX_BYTES: usize = 4 * 1024;
 pub const METADATA_MAX: usize = 64;

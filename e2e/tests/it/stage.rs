@@ -111,23 +111,6 @@ macro_rules! scenarios {
 }
 pub(crate) use scenarios;
 
-/// Like `scenarios!`, without Codex: for surfaces whose scenarios were not yet held against it.
-macro_rules! scenarios_with_claude {
-    ($($name:ident),* $(,)?) => {
-        mod scripted {
-            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::Scripted).await
-            })*
-        }
-        mod real_claude {
-            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::Claude).await
-            })*
-        }
-    };
-}
-pub(crate) use scenarios_with_claude;
-
 /// Opens a stage, or ends the test where the agent is absent and skipping is allowed.
 macro_rules! stage {
     ($agent:expr) => {

@@ -68,6 +68,7 @@ async fn supervisor(
             codex_notify: chosen.codex_notify.clone(),
         }),
         agents_dir: folder.join("agents"),
+        worktrees_dir: folder.join("worktrees"),
         shim_program: console.program.clone(),
         // Nobody listens there: agents of one editor have no daemon to call.
         socket: folder.join("none.sock"),
