@@ -9,8 +9,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
+use wire::obey::v1::bridge_service_client::BridgeServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::daemon_service_client::DaemonServiceClient;
+use wire::obey::v1::environment_service_client::EnvironmentServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
 use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
@@ -57,6 +59,9 @@ impl Client {
         requests: RequestServiceClient;
         campaigns: CampaignServiceClient;
         upkeep: DaemonServiceClient;
+        environments: EnvironmentServiceClient;
+        /// The tools that others run for an agent.
+        bridge: BridgeServiceClient;
     }
 }
 

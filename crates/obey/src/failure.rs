@@ -234,6 +234,7 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::SessionTimeout => "start it again: obey session restart ID",
         ErrorCode::EventsExpired => "read what is left: obey session log ID --from N, with the N it names",
         ErrorCode::RequestNotFound => "list what waits: obey session requests",
+        ErrorCode::RecordNotFound => "list the environments: obey environment list",
         ErrorCode::AlreadyStopped => "start it again: obey session restart ID",
         ErrorCode::StopTimedOut => "the agent did not finish in time and was ended by force; its log is kept",
         ErrorCode::ProviderCrashed | ErrorCode::ConnectionLost => {

@@ -43,6 +43,19 @@ pub(crate) fn campaign(campaign: &pb::Campaign) -> Value {
     })
 }
 
+pub(crate) fn environment(environment: &pb::Environment) -> Value {
+    json!({
+        "id": environment.id,
+        "name": environment.name,
+        "directory": environment.directory,
+        "provider": environment.provider,
+        "model": environment.model,
+        "mode": environment.mode,
+        "answer_wait_secs": environment.answer_wait_secs,
+        "created_at": rfc3339(environment.created_at.as_ref()),
+    })
+}
+
 pub(crate) fn request(request: &pb::Request) -> Value {
     let questions: Vec<Value> = request.questions.iter().map(question).collect();
     json!({

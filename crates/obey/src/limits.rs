@@ -75,3 +75,8 @@ pub(crate) const DETACH_WAIT: Duration = Duration::from_secs(2);
 
 /// How long readers that are still at it may hold up the daemon's end.
 pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);
+
+/// How long an agent's MCP server waits between two attempts to reach a daemon that is being exchanged, and how often
+/// it tries: five minutes in all.
+pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;

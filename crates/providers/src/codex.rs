@@ -71,7 +71,8 @@ impl Provider for Codex {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let settings = Settings::read(&request.spec.provider_config)?;
+        let mut settings = Settings::read(&request.spec.provider_config)?;
+        settings.mcp_servers.extend(request.bridge.as_ref().map(launch::bridge));
         let environment = launch::environment(request);
         let path = crate::program::variable(&environment, "PATH");
         let untrusted = crate::program::untrusted_dir(request.spec, &environment);

@@ -66,3 +66,8 @@ pub(crate) const PLAN_MAX_CHARS: usize = 20_000;
 /// Lines of nonsense at the start after which a program counts as another than the one it is taken for. A wrapper
 /// may say a few words of its own first.
 pub(crate) const GARBAGE_MAX_LINES: u32 = 20;
+
+/// What Codex is told about the daemon's own MCP server: how long it may take to start on a loaded machine, and a call
+/// to return. The rules bound a call themselves; the agent must not give up before they do.
+pub(crate) const BRIDGE_START_SECS: u64 = 60;
+pub(crate) const BRIDGE_CALL_SECS: u64 = 8 * 24 * 3600;

@@ -6,7 +6,6 @@ mod converse;
 mod from_wire;
 mod presence;
 mod sessions;
-mod structs;
 mod to_wire;
 
 use std::path::PathBuf;
@@ -19,7 +18,7 @@ use tonic::{Response, Status};
 use wire::betcode::v1::agent_service_server::AgentServiceServer;
 use wire::betcode::v1::config_service_server::ConfigServiceServer;
 
-use crate::{limits, status};
+use crate::{limits, status, structs};
 use presence::Presence;
 
 /// What the surface needs to know of the daemon.

@@ -2,11 +2,14 @@
 //! cannot rebuild, and never sees another surface.
 
 pub mod betcode;
+pub mod bridge;
 pub mod limits;
 pub mod obey;
 pub mod peer;
 pub mod pump;
+pub mod roz;
 pub mod server;
 pub mod status;
+mod structs;
 
 pub use tonic::service::Routes;

@@ -19,6 +19,7 @@ pub(crate) fn samples() -> Vec<EventKind> {
     all.extend(requests());
     all.extend(settings());
     all.extend(reports());
+    all.extend(client_tools());
     all
 }
 
@@ -161,7 +162,7 @@ fn requests() -> Vec<EventKind> {
         settled(1, Outcome::Decided { decision: Decision::Deny }, None),
         settled(1, Outcome::Decided { decision: Decision::DenyAndStop }, None),
         settled(2, Outcome::Answered { answers: BTreeMap::from([(text("q1"), text("SQLite"))]) }, None),
-        settled(3, Outcome::ToolReturned { ok: true }, None),
+        settled(3, Outcome::ToolReturned { ok: true, output: String::new() }, None),
         settled(3, Outcome::Withdrawn { reason: text("the turn ended") }, None),
         automatic,
         EventKind::GrantsChanged {
@@ -194,6 +195,7 @@ fn settings() -> Vec<EventKind> {
                 input_schema: json!({"type": "object"}),
                 exclusive: true,
                 timeout_ms: Some(5_000),
+                asks: false,
             }],
         },
         EventKind::InputHolderChanged { holder: Some(text("anna")) },
@@ -247,5 +249,28 @@ fn reports() -> Vec<EventKind> {
             extra: BTreeMap::from([(text("output"), text("x"))]),
         },
         EventKind::Unparsed { raw: text("{\"new\":"), length: Some(70_000) },
+    ]
+}
+
+fn client_tools() -> Vec<EventKind> {
+    vec![
+        EventKind::ToolsRegistered {
+            source: text("turn"),
+            tools: vec![ClientTool {
+                name: text("drive"),
+                description: String::new(),
+                input_schema: json!({}),
+                exclusive: true,
+                timeout_ms: None,
+                asks: true,
+            }],
+        },
+        EventKind::RequestSettled {
+            request: RequestId(3),
+            outcome: Outcome::ToolReturned { ok: false, output: text("no such line") },
+            by: text("timeout"),
+            message: String::new(),
+            grant: None,
+        },
     ]
 }

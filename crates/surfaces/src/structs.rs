@@ -11,7 +11,7 @@ use crate::limits;
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Returns a JSON value as a struct; what is no object stands under `value`.
-pub(super) fn from_json(value: &Value) -> Struct {
+pub(crate) fn from_json(value: &Value) -> Struct {
     match value {
         Value::Object(map) => fields(map),
         Value::Null => Struct::default(),
@@ -36,7 +36,7 @@ fn pb_value(value: &Value) -> PbValue {
 }
 
 /// Returns a struct as JSON, or says what in it cannot be.
-pub(super) fn to_json(field: &str, value: &Struct) -> Result<Value, Error> {
+pub(crate) fn to_json(field: &str, value: &Struct) -> Result<Value, Error> {
     object(field, value, 0)
 }
 
