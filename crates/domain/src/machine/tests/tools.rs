@@ -56,11 +56,11 @@ fn what_nobody_offers_cannot_be_called() {
         "given working
          call c1 move
          tools arm move
-         tools arm
+         tools arm look
          call c2 move",
         r#"refused OBEY-1001: tool: no client offers "move"
            tools_registered {"source":"arm","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"move"}]}; tell tools move
-           tools_registered {"source":"arm","tools":[]}; tell tools 
+           tools_registered {"source":"arm","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"look"}]}; tell tools look
            refused OBEY-1001: tool: no client offers "move""#,
     );
     check(
