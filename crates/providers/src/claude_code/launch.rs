@@ -125,7 +125,13 @@ pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsStrin
 
 /// Returns the daemon's own server as the agent's configuration has it.
 pub(super) fn bridge(server: &BridgeServer) -> (String, Value) {
-    let config = json!({"type": "stdio", "command": server.command.to_string_lossy(), "args": server.args});
+    // Otherwise the agent hides the tools behind a search of its own, and starts without waiting for them.
+    let config = json!({
+        "type": "stdio",
+        "command": server.command.to_string_lossy(),
+        "args": server.args,
+        "alwaysLoad": true,
+    });
     (BridgeServer::NAME.to_owned(), config)
 }
 

@@ -127,7 +127,9 @@ pub(super) fn input(
             change_stance(memory, settings, wire);
         }
         AgentInput::SetModel(model) => set_model(memory, model, wire)?,
-        // It leaves when its input is closed. Tools of clients reach it as an MCP server of the daemon's.
+        // Tools of clients reach it as an MCP server of the daemon's, whose word that they changed it does not heed.
+        AgentInput::Tools(_) if memory.bridged => memory.ask(Purpose::Reload, Value::Null, wire),
+        // It leaves when its input is closed.
         AgentInput::Leave | AgentInput::Tools(_) | AgentInput::ToolResult { .. } => {}
     }
     Ok(())

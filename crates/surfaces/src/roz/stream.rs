@@ -116,9 +116,12 @@ impl Roz {
         leaving.take_tools().await;
         last_word.send_replace(true);
         tokio::select! {
-            // Fails only when the task broke down, and then there is nothing more to hear.
-            _ = &mut feed => self.complete(&session).await,
+            biased;
             () = line.hung_up() => feed.abort(),
+            // Fails only when the task broke down, and then there is nothing more to hear.
+            heard = &mut feed => if heard.unwrap_or(false) {
+                self.complete(&session).await;
+            },
         }
     }
 
@@ -188,6 +191,10 @@ impl Line {
         }
         // A client that is gone needs no reason.
         let _ = self.say(to_wire::failure(error)).await;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
     }
 
     async fn hung_up(&self) {

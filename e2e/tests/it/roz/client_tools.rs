@@ -54,7 +54,11 @@ async fn a_client_runs_a_tool_for_the_agent(agent: Agent) -> Result<()> {
         let requests = stage.world.model().requests_for("look");
         let sent: String = requests.iter().map(|request| request.body.to_string()).collect();
         assert!(sent.contains("a red door"), "the model was not told what the tool returned");
-        assert!(sent.contains("the tool look_around"), "the model was not offered the tool");
+        assert!(
+            sent.contains("the tool look_around"),
+            "the model was not offered the tool: {}",
+            requests[0].body
+        );
     }
     stage.close().await
 }

@@ -61,11 +61,13 @@ async fn a_task_that_waits_is_approved_or_cancelled(agent: Agent) -> Result<()> 
     let stage = stage!(agent);
     let environment = environment(&stage).await?;
     let mut ids = Vec::new();
+    let mut sessions = Vec::new();
     for key in ["first", "second"] {
         let prompt = script(agent, key, &json!([agent.asking("touch approved"), {"text": "touched"}]));
         ids.push(tasks(&stage).create_task(new_task(&environment, &prompt)).await?.into_inner().id);
+        sessions = sessions_of(&stage, &ids).await?;
+        stage.wait_for_request(&sessions[ids.len() - 1]).await?;
     }
-    let sessions = sessions_of(&stage, &ids).await?;
     let waiting = stage.wait_for_request(&sessions[0]).await?;
     let approve = pb::ApproveToolUseRequest {
         task_id: ids[0].clone(),

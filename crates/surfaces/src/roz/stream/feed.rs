@@ -47,9 +47,15 @@ impl Feed {
         }
     }
 
-    pub(super) async fn run(mut self) {
-        if let Err(Some(error)) = self.follow().await {
-            self.line.fail(&error).await;
+    /// Returns whether the client has heard everything; otherwise it is gone.
+    pub(super) async fn run(mut self) -> bool {
+        match self.follow().await {
+            Ok(()) => !self.line.is_closed(),
+            Err(None) => false,
+            Err(Some(error)) => {
+                self.line.fail(&error).await;
+                false
+            }
         }
     }
 
