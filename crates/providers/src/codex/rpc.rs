@@ -73,8 +73,6 @@ pub(super) enum Purpose {
     Steer,
     Interrupt,
     Compact,
-    /// Read the servers' tools again.
-    Reload,
     /// Which commands still run.
     Terminals,
     /// End one of them.
@@ -84,7 +82,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [(Purpose, &'static str, &'static str); 15] = [
+    const ALL: [(Purpose, &'static str, &'static str); 14] = [
         (Self::Initialize, "initialize", "initialize"),
         (Self::Account, "account", "account/read"),
         (Self::Models, "models", "model/list"),
@@ -98,7 +96,6 @@ impl Purpose {
         (Self::Steer, "steer", "turn/start"),
         (Self::Interrupt, "interrupt", "turn/interrupt"),
         (Self::Compact, "compact", "thread/compact/start"),
-        (Self::Reload, "reload", "config/mcpServer/reload"),
         (Self::Terminals, "terminals", "thread/backgroundTerminals/list"),
         (Self::Terminate, "terminate", "thread/backgroundTerminals/terminate"),
         (Self::Settle, "settle", "thread/loaded/list"),

@@ -54,11 +54,9 @@ async fn a_client_runs_a_tool_for_the_agent(agent: Agent) -> Result<()> {
         let requests = stage.world.model().requests_for("look");
         let sent: String = requests.iter().map(|request| request.body.to_string()).collect();
         assert!(sent.contains("a red door"), "the model was not told what the tool returned");
-        assert!(
-            sent.contains("the tool look_around"),
-            "the model was not offered the tool: {}",
-            requests[0].body
-        );
+        // Codex lets its model search for tools; the others are sent all of them.
+        let offered = if agent == Agent::Codex { "- obey" } else { "the tool look_around" };
+        assert!(sent.contains(offered), "the model was not offered the tool");
     }
     stage.close().await
 }

@@ -47,9 +47,6 @@ pub(super) fn answer(
         (Purpose::Steer, Err(error)) => {
             notice(out, Level::Error, &format!("the message was not added to the turn: {error}"));
         }
-        (Purpose::Reload, Err(error)) => {
-            notice(out, Level::Error, &format!("Codex did not read its tools again: {error}"));
-        }
         (Purpose::Settings, Ok(_)) => left_plan(memory, out),
         (Purpose::Settings, Err(error)) => {
             notice(out, Level::Error, &format!("Codex did not change its settings: {error}"));
@@ -60,7 +57,7 @@ pub(super) fn answer(
         // read, a turn that ended before it could be interrupted, a command that was gone already. The answer to
         // `turn/start` names the turn, but it cannot be interrupted before the agent says that it began.
         (Purpose::Account | Purpose::Terminals, Err(_))
-        | (Purpose::Turn | Purpose::Steer | Purpose::Compact | Purpose::Reload, Ok(_))
+        | (Purpose::Turn | Purpose::Steer | Purpose::Compact, Ok(_))
         | (Purpose::Interrupt | Purpose::Terminate, _) => {}
     }
 }
