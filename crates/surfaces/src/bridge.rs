@@ -160,6 +160,9 @@ impl Bridge {
         loop {
             let snapshot = self.supervisor.snapshot(session).await?;
             let ended = snapshot.state.status.is_terminal();
+            if ended {
+                self.supervisor.bridges().forget(session);
+            }
             if sender.send(Ok(self.list(&snapshot))).await.is_err() || ended {
                 return Ok(());
             }

@@ -231,3 +231,22 @@ async fn feedback_is_kept() -> Result<()> {
     assert_eq!(talk.error().await?.code, "invalid_argument");
     stage.close().await
 }
+
+/// Nobody names an agent: the installed one runs, and a tier is one of its models.
+#[tokio::test]
+async fn real_claude_a_tier_is_a_model_of_the_default_agent() -> Result<()> {
+    let stage = stage!(Agent::Claude);
+    let project = stage.world.project().display().to_string();
+    let made = stage.cli().json(&["environment", "create", "plain", "--dir", &project]).await?;
+    let environment = made["id"].as_str().context("no id was printed")?;
+    let mut talk =
+        Talk::start(&stage, pb::StartSession { model: Some("fast".into()), ..start(environment) }).await?;
+    assert_eq!(talk.started.model, "claude-haiku-4-5-20251001");
+    talk.prompt("m-1", &script(Agent::Claude, "say", &json!([{"text": "quick"}]))).await?;
+    assert_eq!(text(&talk.turn().await?.1), "quick");
+    let created = stage.wait_for(talk.session(), "session_created", |_| true).await?;
+    assert_eq!(created["provider"], "claude-code");
+    let sent = stage.world.model().requests_for("say");
+    assert_eq!(sent[0].body["model"], "claude-haiku-4-5-20251001");
+    stage.close().await
+}

@@ -293,9 +293,11 @@ impl Prompt {
             supervisor.command(session, offer(self.tools)).await?;
         }
         let snapshot = supervisor.snapshot(session).await?;
-        // What an agent has not read it cannot call; one that has no bridge is told in its own words.
-        let bridged = snapshot.state.tools.values().any(|tools| !tools.is_empty())
-            && snapshot.spec.provider != domain::ProviderKind::Scripted;
+        // What an agent has not read it cannot call. Those inside the daemon, and the scripted one, are told directly.
+        let process = supervisor.providers().get(snapshot.spec.provider)?.capabilities().process;
+        let bridged = process
+            && snapshot.spec.provider != domain::ProviderKind::Scripted
+            && snapshot.state.tools.values().any(|tools| !tools.is_empty());
         if bridged && !supervisor.bridges().has_read(session, snapshot.state.tools_revision).await {
             tracing::warn!(%session, "the agent has not read its tools; it is told to go on all the same");
         }
