@@ -6,9 +6,14 @@ const FILES: &[&str] = &[
     "obey/local/v1/daemon.proto",
     "obey/v1/obey.proto",
     "obey/v1/acp.proto",
+    "obey/v1/bridge.proto",
+    "obey/v1/environment.proto",
     "betcode/v1/agent.proto",
     "betcode/v1/config.proto",
     "betcode/v1/worktree.proto",
+    "roz/v1/agent.proto",
+    "roz/v1/task.proto",
+    "roz/v1/host.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

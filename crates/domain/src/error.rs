@@ -97,6 +97,8 @@ registry! {
     ConfigInvalid = 1014, Invalid, false, "Configuration invalid";
     /// No daemon answers.
     DaemonUnreachable = 1015, Unavailable, true, "Daemon not reachable";
+    /// There is no environment, host or task of this name.
+    RecordNotFound = 1016, NotFound, false, "Record not found";
     /// A command is not on the campaign's allow-list.
     CommandNotAllowed = 1020, Denied, false, "Command not allowed";
     /// A command did not end in time.

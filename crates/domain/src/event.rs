@@ -61,6 +61,9 @@ pub struct ClientTool {
     pub exclusive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Each call needs a permission first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub asks: bool,
 }
 
 /// A file sent along with a prompt.

@@ -10,9 +10,10 @@ use crate::event::{ClientTool, EventKind, Todo, ToolServer};
 use crate::id::RequestId;
 use crate::limits;
 use crate::permission::{Grant, Mode};
-use crate::request::{Pending, Settled};
+use crate::request::{Ask, Pending, Settled};
 use crate::session::{SessionSpec, Status};
 use crate::time::Timestamp;
+use crate::tools::{self, ToolCalls};
 use crate::turn::{COMPACT, Turn, UntoldPrompt};
 use crate::usage::Usage;
 
@@ -43,6 +44,10 @@ pub struct State {
     pub settled: VecDeque<Settled>,
     pub grants: Vec<Grant>,
     pub tools: BTreeMap<String, Vec<ClientTool>>,
+    /// Grows with every change of the tools.
+    pub tools_revision: u64,
+    /// Calls of clients' tools that wait.
+    pub tool_calls: ToolCalls,
     pub todos: Vec<Todo>,
     /// Servers of tools, as the agent last said.
     pub servers: Vec<ToolServer>,
@@ -123,7 +128,8 @@ impl State {
                 self.last_activity_at = Some(at);
             }
             EventKind::ToolsRegistered { source, tools } => {
-                self.tools.insert(source.clone(), tools.clone());
+                tools::register(&mut self.tools, source, tools);
+                self.tools_revision += 1;
                 self.untold.tools = self.status == Status::Starting;
             }
             EventKind::InputHolderChanged { holder } => {
@@ -250,6 +256,11 @@ impl State {
         match kind {
             EventKind::RequestOpened { request, native, ask, .. } => {
                 self.requests_opened = request.0;
+                if let Ask::ClientTool { tool, .. } = ask
+                    && let Some(tool) = tools::find(&self.tools, tool)
+                {
+                    self.tool_calls.open(at, *request, tool);
+                }
                 let pending =
                     Pending { id: *request, native: native.clone(), asked_at: at, ask: ask.clone() };
                 self.requests.insert(*request, pending);
@@ -258,17 +269,15 @@ impl State {
                 if let Some(grant) = grant {
                     self.grants.push(grant.clone());
                 }
+                self.tool_calls.settle(at, *request);
                 let Some(mut pending) = self.requests.remove(request) else { return };
                 pending.ask.forget_large_input();
+                let mut outcome = outcome.clone();
+                outcome.forget_output();
                 while self.settled.len() >= limits::REQUESTS_SETTLED_KEPT {
                     self.settled.pop_front();
                 }
-                self.settled.push_back(Settled {
-                    request: pending,
-                    outcome: outcome.clone(),
-                    by: by.clone(),
-                    at,
-                });
+                self.settled.push_back(Settled { request: pending, outcome, by: by.clone(), at });
             }
             _ => {}
         }

@@ -68,6 +68,9 @@ pub(crate) enum Command {
     Campaign(CampaignCommand),
     /// List the registered project folders
     Campaigns,
+    /// Named folders that sessions of programs run in (roz.v1)
+    #[command(subcommand, visible_alias = "env")]
+    Environment(EnvironmentCommand),
     /// Agents at work: create, talk, watch, answer, stop
     #[command(subcommand, visible_alias = "sessions")]
     Session(session::SessionCommand),
@@ -84,6 +87,8 @@ pub(crate) enum Command {
     Doctor,
     /// Remove what the retention settings no longer keep (also done at every start)
     Gc,
+    /// Serve a session's tools to its agent over MCP; agents start it themselves
+    Mcp(McpArgs),
     /// Print a completion script
     Completions(CompletionsArgs),
     /// Print the version of the command and of the daemon
@@ -205,6 +210,50 @@ pub(crate) struct CampaignAddArgs {
     /// What it is
     #[arg(long)]
     pub(crate) description: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EnvironmentCommand {
+    /// Make an environment and print its id
+    Create(EnvironmentCreateArgs),
+    /// List the environments
+    #[command(visible_alias = "ls")]
+    List,
+    /// Forget an environment; nothing in its folder is touched
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Id or name
+        #[arg(value_name = "ID|NAME")]
+        environment: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvironmentCreateArgs {
+    /// Its name
+    pub(crate) name: String,
+    /// The folder that sessions in it run in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The agent that runs them [default: the daemon's]
+    #[arg(long, short, value_parser = values::provider)]
+    pub(crate) provider: Option<domain::ProviderKind>,
+    /// Their model where they name none
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// How much they may do without asking: supervised, acceptEdits, plan or autonomous
+    #[arg(long)]
+    pub(crate) mode: Option<String>,
+    /// Deny what nobody has answered for this long, such as 90s or 10m
+    #[arg(long, value_parser = values::duration, value_name = "DURATION")]
+    pub(crate) answer_wait: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The session whose tools are served
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: String,
 }
 
 #[derive(Debug, Args)]

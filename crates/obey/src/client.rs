@@ -11,8 +11,10 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use wire::betcode::v1::worktree_service_client::WorktreeServiceClient;
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
 use wire::obey::v1::acp_service_client::AcpServiceClient;
+use wire::obey::v1::bridge_service_client::BridgeServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::daemon_service_client::DaemonServiceClient;
+use wire::obey::v1::environment_service_client::EnvironmentServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
 use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
@@ -61,6 +63,9 @@ impl Client {
         upkeep: DaemonServiceClient;
         acp: AcpServiceClient;
         worktrees: WorktreeServiceClient;
+        environments: EnvironmentServiceClient;
+        /// The tools that others run for an agent.
+        bridge: BridgeServiceClient;
     }
 }
 

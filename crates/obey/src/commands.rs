@@ -5,7 +5,9 @@ mod campaign;
 mod daemon;
 mod demo;
 mod doctor;
+mod environment;
 mod exec;
+mod mcp;
 mod service;
 mod session;
 mod upgrade;
@@ -13,7 +15,7 @@ mod worktree;
 
 pub(crate) use acp::forward_notification;
 
-use crate::args::{CampaignCommand, Command};
+use crate::args::{CampaignCommand, Command, EnvironmentCommand};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -30,6 +32,12 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Campaign(CampaignCommand::Add(args)) => campaign::add(console, &args).await,
         Command::Campaign(CampaignCommand::List) | Command::Campaigns => campaign::list(console).await,
         Command::Campaign(CampaignCommand::Remove { campaign }) => campaign::remove(console, &campaign).await,
+        Command::Environment(EnvironmentCommand::Create(args)) => environment::create(console, &args).await,
+        Command::Environment(EnvironmentCommand::List) => environment::list(console).await,
+        Command::Environment(EnvironmentCommand::Remove { environment }) => {
+            environment::remove(console, &environment).await
+        }
+        Command::Mcp(args) => mcp::run(console, &args).await,
         Command::Session(command) => session::run(console, command).await,
         Command::Acp(args) => acp::run(console, &args).await,
         Command::Worktree(command) => worktree::run(console, command).await,

@@ -75,6 +75,8 @@ pub(crate) struct Retention {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sessions {
     pub(crate) max_active: u32,
+    /// The agent of sessions that name none; empty: the first that is installed.
+    pub(crate) default_provider: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -127,7 +129,7 @@ impl Default for Retention {
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { max_active: 64 }
+        Self { max_active: 64, default_provider: String::new() }
     }
 }
 

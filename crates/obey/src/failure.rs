@@ -235,6 +235,7 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::EventsExpired => "read what is left: obey session log ID --from N, with the N it names",
         ErrorCode::WorktreeNotFound => "list them: obey worktree list PATH",
         ErrorCode::RequestNotFound => "list what waits: obey session requests",
+        ErrorCode::RecordNotFound => "list the environments: obey environment list",
         ErrorCode::AlreadyStopped => "start it again: obey session restart ID",
         ErrorCode::StopTimedOut => "the agent did not finish in time and was ended by force; its log is kept",
         ErrorCode::ProviderCrashed | ErrorCode::ConnectionLost => {

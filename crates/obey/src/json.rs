@@ -57,6 +57,19 @@ pub(crate) fn worktree(worktree: &betcode::WorktreeInfo) -> Value {
     })
 }
 
+pub(crate) fn environment(environment: &pb::Environment) -> Value {
+    json!({
+        "id": environment.id,
+        "name": environment.name,
+        "directory": environment.directory,
+        "provider": environment.provider,
+        "model": environment.model,
+        "mode": environment.mode,
+        "answer_wait_secs": environment.answer_wait_secs,
+        "created_at": rfc3339(environment.created_at.as_ref()),
+    })
+}
+
 pub(crate) fn request(request: &pb::Request) -> Value {
     let questions: Vec<Value> = request.questions.iter().map(question).collect();
     json!({

@@ -96,3 +96,8 @@ pub(crate) const STANDALONE_MAX: usize = 64;
 
 /// How long an answer may take in a playback.
 pub(crate) const PLAYBACK_WAIT: Duration = Duration::from_secs(10);
+
+/// How long an agent's MCP server waits between two attempts to reach a daemon that is being exchanged, and how often
+/// it tries: five minutes in all.
+pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;

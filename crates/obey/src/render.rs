@@ -299,8 +299,8 @@ fn outcome_style(outcome: &Outcome) -> Style {
     match outcome {
         Outcome::Decided { decision: Decision::AllowOnce | Decision::AllowSession }
         | Outcome::Answered { .. }
-        | Outcome::ToolReturned { ok: true } => Style::Good,
-        Outcome::Decided { .. } | Outcome::ToolReturned { ok: false } => Style::Bad,
+        | Outcome::ToolReturned { ok: true, .. } => Style::Good,
+        Outcome::Decided { .. } | Outcome::ToolReturned { ok: false, .. } => Style::Bad,
         Outcome::Withdrawn { .. } => Style::Dim,
     }
 }

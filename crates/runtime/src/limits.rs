@@ -104,3 +104,19 @@ pub const WORKTREE_NAME_MAX_BYTES: usize = 100;
 
 /// Longest branch; git's own limit is that of file names.
 pub const BRANCH_MAX_BYTES: usize = 244;
+
+/// Workers that one session may have at work at a time, have had in all, and how deep workers may have workers. An
+/// agent that spawns without end would take the machine with it.
+pub const WORKERS_MAX: usize = 8;
+pub const WORKERS_TOTAL_MAX: usize = 64;
+pub const WORKERS_DEPTH_MAX: usize = 2;
+
+/// How long the agent of a worker or a task stays once it has nothing to do.
+pub const WORKER_IDLE_WAIT: Duration = Duration::from_secs(2);
+
+/// Environments, hosts and tasks on one page of a list, where the caller does not say and at most.
+pub const RECORDS_PAGE_DEFAULT: usize = 50;
+pub const RECORDS_PAGE_MAX: usize = 500;
+
+/// How long an agent may take to read the tools it is offered anew before its next prompt reaches it all the same.
+pub const TOOLS_READ_WAIT: Duration = Duration::from_secs(10);

@@ -2,6 +2,7 @@
 //! Knows tables, not rules: what is written is decided by the actors and the supervisor.
 
 pub mod campaigns;
+pub mod environments;
 mod open;
 pub mod sessions;
 pub mod worktrees;

@@ -6,7 +6,6 @@ mod converse;
 mod from_wire;
 mod presence;
 mod sessions;
-mod structs;
 mod to_wire;
 #[cfg(test)]
 pub(crate) mod transcript;
@@ -23,7 +22,7 @@ use wire::betcode::v1::agent_service_server::AgentServiceServer;
 use wire::betcode::v1::config_service_server::ConfigServiceServer;
 use wire::betcode::v1::worktree_service_server::WorktreeServiceServer;
 
-use crate::{limits, status};
+use crate::{limits, status, structs};
 use presence::Presence;
 
 /// What the surface needs to know of the daemon.

@@ -3,13 +3,16 @@
 
 pub mod acp;
 pub mod betcode;
+pub mod bridge;
 pub mod limits;
 pub mod obey;
 pub mod peer;
 pub mod pump;
+pub mod roz;
 pub mod server;
 mod shorten;
 pub mod status;
+mod structs;
 #[cfg(test)]
 mod transcript;
 

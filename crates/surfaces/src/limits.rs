@@ -127,3 +127,40 @@ pub const ACP_IDLE_WAIT: std::time::Duration = std::time::Duration::from_secs(30
 
 /// How long a terminal of the editor may run a command for an agent.
 pub const ACP_TERMINAL_WAIT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
+
+/// Largest message of a roz client that is read at all; above what a message may hold, as for betcode.
+pub const STREAM_MESSAGE_MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Messages of a roz client that wait while its session starts.
+pub const STARTING_MESSAGES_MAX: usize = 64;
+
+/// How often a roz client hears that a turn still goes on.
+pub const KEEPALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// How long a permission of a roz session waits before it is denied, where its environment does not say.
+pub const APPROVAL_WAIT: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Longest result of a client's tool. It goes to the model and into the journal.
+pub const TOOL_RESULT_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Longest name of a client's tool: agents put the server's name before it, and models take 128 letters.
+pub const TOOL_NAME_MAX_CHARS: usize = 100;
+
+/// Longest id that a client may give to a message.
+pub const MESSAGE_ID_MAX_CHARS: usize = 200;
+
+/// Longest detail of an activity.
+pub const ACTIVITY_DETAIL_MAX_CHARS: usize = 512;
+
+/// The part of a client's context budget, in percent, from which a conversation is compacted between turns.
+pub const COMPACT_AT_PERCENT: u64 = 85;
+
+/// How long the call of an agent may take to be seen in what the agent itself reports, so that both go by one name.
+pub const CALL_SEEN_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How long `watch_team` waits for workers to end, where the agent does not say and at most.
+pub const TEAM_WAIT_SECS: u64 = 60;
+pub const TEAM_WAIT_MAX_SECS: u64 = 3_600;
+
+/// Events of a team that are ready for its watcher.
+pub const TEAM_READY_MAX: usize = 64;

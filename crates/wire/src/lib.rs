@@ -20,5 +20,11 @@ pub mod betcode {
     }
 }
 
+pub mod roz {
+    pub mod v1 {
+        tonic::include_proto!("roz.v1");
+    }
+}
+
 /// The encoded descriptor set of every package, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -12,6 +12,7 @@ mod python_client;
 mod real_claude_direct;
 mod real_codex;
 mod real_codex_direct;
+mod roz;
 mod service;
 mod sessions;
 mod stage;

@@ -56,6 +56,7 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("tower", &["surfaces", "obey", "e2e", "bench"]),
     ("hyper-util", &["surfaces", "obey", "e2e", "bench"]),
     ("agent-client-protocol", &["surfaces"]),
+    ("rmcp", &["obey"]),
     ("clap", &["obey"]),
     ("clap_complete", &["obey"]),
     ("tracing-subscriber", &["obey"]),

@@ -310,6 +310,7 @@ impl Step<'_> {
             text: text.to_owned(),
             error: error.to_owned(),
         });
+        self.forget_turn_tools();
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn samples() -> Vec<EventKind> {
     all.extend(requests());
     all.extend(settings());
     all.extend(reports());
+    all.extend(client_tools());
     all
 }
 
@@ -163,7 +164,7 @@ fn requests() -> Vec<EventKind> {
         settled(1, Outcome::Decided { decision: Decision::Deny }, None),
         settled(1, Outcome::Decided { decision: Decision::DenyAndStop }, None),
         settled(2, Outcome::Answered { answers: BTreeMap::from([(text("q1"), text("SQLite"))]) }, None),
-        settled(3, Outcome::ToolReturned { ok: true }, None),
+        settled(3, Outcome::ToolReturned { ok: true, output: String::new() }, None),
         settled(3, Outcome::Withdrawn { reason: text("the turn ended") }, None),
         automatic,
         EventKind::GrantsChanged {
@@ -196,6 +197,7 @@ fn settings() -> Vec<EventKind> {
                 input_schema: json!({"type": "object"}),
                 exclusive: true,
                 timeout_ms: Some(5_000),
+                asks: false,
             }],
         },
         EventKind::InputHolderChanged { holder: Some(text("anna")) },
@@ -266,6 +268,29 @@ fn reports() -> Vec<EventKind> {
                     error: text("no such program"),
                 },
             ],
+        },
+    ]
+}
+
+fn client_tools() -> Vec<EventKind> {
+    vec![
+        EventKind::ToolsRegistered {
+            source: text("turn"),
+            tools: vec![ClientTool {
+                name: text("drive"),
+                description: String::new(),
+                input_schema: json!({}),
+                exclusive: true,
+                timeout_ms: None,
+                asks: true,
+            }],
+        },
+        EventKind::RequestSettled {
+            request: RequestId(3),
+            outcome: Outcome::ToolReturned { ok: false, output: text("no such line") },
+            by: text("timeout"),
+            message: String::new(),
+            grant: None,
         },
     ]
 }

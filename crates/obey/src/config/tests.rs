@@ -37,6 +37,7 @@ fn every_key_can_be_written() {
         spool_max_mb = 4
         [sessions]
         max_active = 5
+        default_provider = "codex"
         [sandbox]
         agents = true
         [acp]

@@ -30,6 +30,8 @@ pub(super) struct Memory {
     /// Somebody asked for that model; it is not just what the agent said it used last time.
     pub(super) model_is_wanted: bool,
     pub(super) mode: Mode,
+    /// The agent has the daemon's own server.
+    pub(super) bridged: bool,
     pub(super) version: String,
     /// Lines nobody understood before the agent said what it is.
     pub(super) garbage: u32,

@@ -28,7 +28,7 @@ impl Played {
         let (input, stdin) = std::io::pipe().unwrap();
         let (stdout, output) = std::io::pipe().unwrap();
         let agent = std::thread::spawn(move || run_agent(input, output));
-        let mut codec = ScriptedCodec::new(start);
+        let mut codec = ScriptedCodec::new(start, Vec::new());
         let mut wire = Vec::new();
         codec.open(&mut wire);
         let mut played = Self { codec, stdin: Some(stdin), stdout: BufReader::new(stdout), agent };

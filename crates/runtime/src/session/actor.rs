@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use domain::event::Level;
 use domain::request::Ask;
-use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
+use domain::{
+    AgentEvent, AgentInput, Command, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::handle::{Applied, Message, SessionHandle, Snapshot};
@@ -342,6 +344,10 @@ impl Actor {
     fn looked_at(&self, input: Input) -> Input {
         match input {
             Input::Agent(AgentEvent::Asked { native, ask: Ask::Permission(ask) }) => {
+                let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
+                Input::Asked { native, ask, findings }
+            }
+            Input::Command(Command::AskPermission { native, ask }) => {
                 let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
                 Input::Asked { native, ask, findings }
             }

@@ -15,7 +15,7 @@ use crate::limits;
 use crate::process::{
     AttachError, Claim, End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target,
 };
-use crate::provider::{Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
+use crate::provider::{BridgeServer, Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
 use crate::store::SpoolMark;
 
 /// Events an agent inside the daemon may have under way; it waits beyond that.
@@ -39,7 +39,8 @@ impl Actor {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         let provider = self.services.providers.get(spec.provider)?;
         let environment = environment::of_agent(spec, &self.services.socket);
-        let request = LaunchRequest { spec, state, resume, environment };
+        let bridge = self.bridge();
+        let request = LaunchRequest { spec, state, resume, environment, bridge };
         match provider.launch(&request)? {
             LaunchPlan::Process(launch) => self.spawn(launch).await,
             LaunchPlan::InProcess(mut agent) => {
@@ -49,6 +50,19 @@ impl Actor {
                 Ok(0)
             }
         }
+    }
+
+    /// Returns the agent's way to the tools that others run for it. Sessions to which nobody offers any do without: it
+    /// is a process of its own.
+    fn bridge(&self) -> Option<BridgeServer> {
+        if self.machine.state().tools.is_empty() {
+            return None;
+        }
+        let session = self.machine.spec().id.to_string();
+        let socket = self.services.socket.display().to_string();
+        let args =
+            ["mcp", "--session", &session, "--socket", &socket, "--no-autostart"].map(str::to_owned).to_vec();
+        Some(BridgeServer { command: self.services.shim_program.clone(), args })
     }
 
     async fn spawn(&mut self, launch: ProcessLaunch) -> Result<u32, Error> {
@@ -142,7 +156,8 @@ impl Actor {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         let environment = environment::of_agent(spec, &self.services.socket);
         let resume = !state.native_session.is_empty();
-        let request = LaunchRequest { spec, state, resume, environment };
+        let bridge = self.bridge();
+        let request = LaunchRequest { spec, state, resume, environment, bridge };
         match self.services.providers.get(spec.provider)?.launch(&request)? {
             LaunchPlan::Process(launch) => Ok(launch.codec),
             LaunchPlan::InProcess(_) => {

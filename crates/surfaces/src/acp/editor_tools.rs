@@ -60,6 +60,7 @@ fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> 
         input_schema: json!({"type": "object", "properties": properties, "required": required}),
         exclusive: false,
         timeout_ms: None,
+        asks: name != READ,
     }
 }
 

@@ -71,6 +71,7 @@ fn timer(name: &str) -> Timer {
     match name {
         "answer" => return Timer::Answer,
         "idle" => return Timer::Idle,
+        "tool" => return Timer::Tool,
         _ => {}
     }
     *TIMERS.iter().find(|timer| timer_name(**timer) == name).expect("a timer")
@@ -90,6 +91,7 @@ pub(super) fn timer_name(timer: Timer) -> &'static str {
         Timer::Interrupt => "interrupt",
         Timer::Answer => "answer",
         Timer::Idle => "idle",
+        Timer::Tool => "tool",
     }
 }
 
@@ -111,6 +113,21 @@ fn command(line: &str) -> Command {
             let answers = pairs.map(|(key, answer)| (key.to_owned(), answer.to_owned())).collect();
             Command::Answer { request: RequestId(number(first)), answers, by }
         }
+        "call" => {
+            let (tool, input) = split(more);
+            let (native, call) = (crate::request::bridged(first), CallId::new(first));
+            Command::CallTool { native, call, tool: tool.to_owned(), input: json_of(input) }
+        }
+        "ask" => Command::AskPermission {
+            native: crate::request::bridged(first),
+            ask: PermissionAsk {
+                call: Some(CallId::new(first)),
+                tool: more.to_owned(),
+                input: json!({}),
+                title: String::new(),
+                parent: None,
+            },
+        },
         "return" => {
             let (outcome, output) = split(more);
             let request = RequestId(number(first));
@@ -172,11 +189,16 @@ fn decide(request: &str, rest: &str, by: String) -> Command {
 
 fn client_tool(name: &str) -> ClientTool {
     ClientTool {
-        name: name.to_owned(),
+        name: name.split(['!', ':']).next().unwrap_or_default().to_owned(),
         description: String::new(),
         input_schema: json!({}),
-        exclusive: false,
-        timeout_ms: None,
+        // A name may say how it is run: `arm!` one at a time, `arm:5` with five seconds.
+        exclusive: name.contains('!'),
+        timeout_ms: name
+            .split_once(':')
+            .and_then(|(_, wait)| wait.parse().ok())
+            .map(|wait: u64| wait * 1_000),
+        asks: false,
     }
 }
 

@@ -14,7 +14,7 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 /// Returns a JSON value as a struct; what is no object stands under `value`. Beyond a depth the rest is JSON text:
 /// clients refuse messages that are nested deeper than a hundred levels, and a struct takes three for each of ours. What
 /// is larger than clients take has its texts cut; the journal has the whole.
-pub(super) fn from_json(value: &Value) -> Struct {
+pub(crate) fn from_json(value: &Value) -> Struct {
     let whole = struct_of(value);
     if whole.encoded_len() <= limits::ACTIVITY_TEXT_MAX_BYTES {
         return whole;
@@ -58,7 +58,7 @@ fn pb_value(value: &Value, depth: usize) -> PbValue {
 }
 
 /// Returns a struct as JSON, or says what in it cannot be.
-pub(super) fn to_json(field: &str, value: &Struct) -> Result<Value, Error> {
+pub(crate) fn to_json(field: &str, value: &Struct) -> Result<Value, Error> {
     object(field, value, 0)
 }
 
