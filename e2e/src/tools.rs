@@ -52,6 +52,11 @@ pub fn codex() -> Result<Option<PathBuf>> {
     fetched(program, "the real codex")
 }
 
+/// A real ACP agent; `None` as for [`claude`].
+pub fn codex_acp() -> Result<Option<PathBuf>> {
+    fetched("acp/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
+}
+
 /// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].
 pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;

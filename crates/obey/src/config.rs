@@ -24,6 +24,8 @@ pub(crate) struct Config {
     /// A level or a filter such as `info,runtime=debug`.
     pub(crate) log_level: String,
     pub(crate) claude_code: ClaudeCode,
+    pub(crate) codex: Codex,
+    pub(crate) acp: Acp,
     pub(crate) execute: Execute,
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
@@ -35,6 +37,21 @@ pub(crate) struct Config {
 pub(crate) struct ClaudeCode {
     /// A path, or a name to look up on `PATH`; unset: `claude`.
     pub(crate) binary: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Codex {
+    /// A path, or a name to look up on `PATH`; unset: `codex`.
+    pub(crate) binary: Option<PathBuf>,
+}
+
+/// Agents that speak the Agent Client Protocol.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Acp {
+    /// More of them, or other command lines for those that are known: `name=command line`.
+    pub(crate) agents: Vec<String>,
 }
 
 /// One-shot commands in a campaign (`obey exec`).
@@ -77,6 +94,8 @@ impl Default for Config {
             data_dir: None,
             log_level: "info".to_owned(),
             claude_code: ClaudeCode::default(),
+            codex: Codex::default(),
+            acp: Acp::default(),
             execute: Execute::default(),
             retention: Retention::default(),
             sessions: Sessions::default(),
@@ -303,6 +322,9 @@ fn check(config: &Config) -> Result<()> {
     }
     if let Some(name) = config.execute.allow.iter().find(|name| name.is_empty() || name.contains('/')) {
         return Err(invalid(format!("execute.allow: {name:?} must be a program's name without a path")));
+    }
+    if let Err(problem) = providers::acp::Named::new(&config.acp.agents) {
+        return Err(invalid(format!("acp.agents: {problem}")));
     }
     if config.execute.timeout_secs == 0 {
         return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));

@@ -1,5 +1,5 @@
-//! The `obey` program. Looks at its first word before anything else: a shim and a scripted agent must start without
-//! threads, an async runtime or a command-line parser. Everything else is the command line.
+//! The `obey` program. Looks at its first word before anything else: a shim, a sandbox's stage and a scripted agent
+//! must start without threads, an async runtime or a command-line parser. Everything else is the command line.
 
 mod answers;
 mod app;
@@ -31,6 +31,7 @@ mod resolve;
 mod running;
 mod serve;
 mod table;
+mod toolbox;
 mod vars;
 mod view;
 
@@ -46,6 +47,7 @@ fn main() {
     let code = match rest.first().and_then(|word| word.to_str()) {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
+        Some(toolbox::STAGE) => workbench::sandbox::enter(&rest[1..]),
         _ => app::run(std::iter::once(program).chain(rest)),
     };
     std::process::exit(code);

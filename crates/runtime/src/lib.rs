@@ -17,6 +17,7 @@ pub mod session;
 pub mod settings;
 pub mod store;
 pub mod supervisor;
+pub mod toolbox;
 
 pub use session::{Applied, SessionHandle, Snapshot};
 pub use supervisor::{NewSession, Supervisor};

@@ -27,6 +27,10 @@ fn every_key_can_be_written() {
         log_level = "debug,h2=warn"
         [claude_code]
         binary = "claude"
+        [codex]
+        binary = "codex"
+        [acp]
+        agents = ["mine=/opt/mine/agent --acp"]
         [execute]
         allow = ["make"]
         timeout_secs = 9

@@ -1,5 +1,7 @@
 //! The same sessions through the command line: what it prints, and with which code it ends.
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
@@ -15,7 +17,9 @@ scenarios!(
 async fn create(stage: &crate::stage::Stage, more: &[&str]) -> Result<String> {
     let base =
         ["session", "create", "--campaign", "demo", "--provider", stage.agent.name(), "--mode", "supervised"];
-    let args: Vec<&str> = base.into_iter().chain(more.iter().copied()).collect();
+    let config: HashMap<&str, &str> = stage.agent.config().iter().copied().collect();
+    let config = json!(config).to_string();
+    let args: Vec<&str> = base.into_iter().chain(["--config", &config]).chain(more.iter().copied()).collect();
     stage.cli().ok(&args).await?.session_id()
 }
 

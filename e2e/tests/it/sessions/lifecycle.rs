@@ -139,13 +139,17 @@ async fn a_restart_keeps_the_id_and_counts(agent: Agent) -> Result<()> {
 }
 
 async fn a_crash_fails_the_turn_and_the_session(agent: Agent) -> Result<()> {
+    if !agent.is_process() {
+        // It dies with the daemon alone; see `openai`.
+        return Ok(());
+    }
     let stage = stage!(agent);
     let id = stage.create().await?;
     let turn = match agent {
         Agent::Scripted => {
             stage.send(&id, &script(agent, "crash", &json!([{"text": "half a "}, {"crash": 3}]))).await?
         }
-        Agent::Claude | Agent::Codex => {
+        _ => {
             let turn = stuck(&stage, &id).await?;
             processes::signal(stage.info(&id).await?.pid, Signal::KILL);
             turn
