@@ -57,8 +57,11 @@ impl World {
     /// A world in which the real `codex-acp` is first on PATH and configured for this world's model; `None` as for
     /// [`World::with_claude`].
     pub fn with_codex_acp() -> Result<Option<World>> {
-        let Some(agent) = tools::codex_acp()? else { return Ok(None) };
+        let (Some(agent), Some(sandbox)) = (tools::codex_acp()?, tools::bwrap()?) else { return Ok(None) };
         let world = World::with_path(agent.parent())?;
+        if let Some(folder) = sandbox.parent() {
+            world.prepend_path(folder)?;
+        }
         world.configure_codex("")?;
         world.set_env("OPENAI_API_KEY", "dummy");
         Ok(Some(world))

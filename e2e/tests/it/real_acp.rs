@@ -121,7 +121,7 @@ async fn an_agent_gets_files_and_commands_of_the_sessions_root_and_no_others() -
                  echo '{"jsonrpc":"2.0","id":6,"method":"terminal/output","params":{"sessionId":"s1","terminalId":"term_1"}}'
                  read -r output
                  for said in "$inside" "$outside" "$wrote" "$created" "$exited" "$output"; do
-                   say "$(echo "$said" | sed 's/["\\]//g')|"
+                   say "$(printf '%s' "$said" | sed 's/["\\]//g')|"
                  done
                  answer "$prompt" '{"stopReason":"end_turn"}' ;;
              esac

@@ -78,6 +78,7 @@ pub(super) struct Turn {
     /// The number of the prompt that waits for its answer.
     pub(super) prompt: u64,
     pub(super) interrupted: bool,
+    pub(super) has_thought: bool,
     /// The last message of the agent.
     pub(super) text: String,
     /// Tokens of every reply of the model, where the agent says nothing more precise.

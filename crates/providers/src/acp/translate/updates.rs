@@ -25,12 +25,7 @@ pub(super) fn update(memory: &mut Memory, params: &Value, out: &mut Decoded) -> 
     }
     match kind {
         "agent_message_chunk" => text(memory, update.under("content"), out),
-        "agent_thought_chunk" => {
-            let text = update.under("content").text("text").to_owned();
-            if !text.is_empty() {
-                out.events.push(AgentEvent::Thinking { text, parent: None });
-            }
-        }
+        "agent_thought_chunk" => thinking(memory, update.under("content").text("text"), out),
         "tool_call" | "tool_call_update" => call(memory, update, out),
         "plan" => todos(update, out),
         "available_commands_update" => commands(update, out),
@@ -66,6 +61,19 @@ fn text(memory: &mut Memory, content: &Value, out: &mut Decoded) {
         turn.text.push_str(&text);
     }
     out.events.push(AgentEvent::Text { text, parent: None });
+}
+
+fn thinking(memory: &mut Memory, text: &str, out: &mut Decoded) {
+    let begun = memory.turn.as_ref().is_some_and(|turn| turn.has_thought);
+    // Some agents begin with the gap between two thoughts.
+    let text = if begun { text } else { text.trim_start() };
+    if text.is_empty() {
+        return;
+    }
+    if let Some(turn) = &mut memory.turn {
+        turn.has_thought = true;
+    }
+    out.events.push(AgentEvent::Thinking { text: text.to_owned(), parent: None });
 }
 
 /// Takes the beginning, a change or the end of a call. Agents may say them in one, or the end alone.
