@@ -1,5 +1,6 @@
 //! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
 
+mod agents;
 mod campaign;
 mod daemon;
 mod demo;
@@ -9,7 +10,7 @@ mod service;
 mod session;
 mod upgrade;
 
-use crate::args::{CampaignCommand, Command};
+use crate::args::{AgentsCommand, CampaignCommand, Command};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -27,6 +28,8 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Campaign(CampaignCommand::List) | Command::Campaigns => campaign::list(console).await,
         Command::Campaign(CampaignCommand::Remove { campaign }) => campaign::remove(console, &campaign).await,
         Command::Session(command) => session::run(console, command).await,
+        Command::Agents(AgentsCommand::List) => agents::list(console),
+        Command::Agents(AgentsCommand::Test(args)) => agents::test(console, &args).await,
         Command::Exec(args) => exec::run(console, args).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,

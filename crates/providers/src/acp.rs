@@ -126,6 +126,29 @@ impl Provider for Acp {
     }
 }
 
+/// Says of every named agent whether it can be run here.
+pub fn availability(named: &Named) -> Vec<(String, Availability)> {
+    let path = std::env::var_os("PATH");
+    let of = |name: &str, command: &[String]| match command
+        .first()
+        .and_then(|program| locate(program, path.as_deref(), None))
+    {
+        Some(program) => Availability::Installed { version: installed_version(&program), program },
+        None => Availability::Missing { remedy: remedy(name) },
+    };
+    named.iter().map(|(name, command)| (name.to_owned(), of(name, command))).collect()
+}
+
+/// Reads the version from the npm package that holds the program; asking it would start it.
+fn installed_version(program: &Path) -> Option<String> {
+    let real = program.canonicalize().ok()?;
+    real.ancestors().skip(1).take(4).find_map(|folder| {
+        let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
+        let package: Value = serde_json::from_str(&text).ok()?;
+        package["version"].as_str().map(str::to_owned)
+    })
+}
+
 /// Finds an agent's program: an absolute path, or a name on the agent's `PATH` outside the repository.
 fn locate(name: &str, path: Option<&std::ffi::OsStr>, untrusted: Option<&Path>) -> Option<PathBuf> {
     let program = Path::new(name);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "tests say what they skip and which seed they use")]
 
+mod agents;
 mod betcode;
 mod claude_driver;
 mod codex_driver;

@@ -312,8 +312,8 @@ mod tests {
         let question =
             Question { id: "question_1".to_owned(), text: "Color?".to_owned(), ..Question::default() };
         let by = |key: &str| BTreeMap::from([(key.to_owned(), "Blue".to_owned())]);
-        assert_eq!(told(&[question.clone()], &by("question_1")), "Color?: Blue");
-        assert_eq!(told(&[question.clone()], &by("Color?")), "Color?: Blue");
+        assert_eq!(told(std::slice::from_ref(&question), &by("question_1")), "Color?: Blue");
+        assert_eq!(told(std::slice::from_ref(&question), &by("Color?")), "Color?: Blue");
         assert_eq!(told(&[question], &BTreeMap::new()), "the user gave no answer");
     }
 }

@@ -45,7 +45,8 @@ pub(super) enum Need {
 
 /// Returns the tools of a session: its own, then those of clients. A client's tool never hides one of ours.
 pub(super) fn offers(mode: Mode, clients: &[ClientTool]) -> Vec<Offer> {
-    let mut offers = built_in();
+    let mut offers = working();
+    offers.extend(asking());
     if mode == Mode::Plan {
         offers.retain(|offer| !matches!(offer.name.as_str(), "Write" | "Edit"));
         offers.push(offer(
@@ -75,7 +76,8 @@ fn offer(name: &str, description: &str, properties: Value, required: &[&str]) ->
     }
 }
 
-fn built_in() -> Vec<Offer> {
+/// Tools that work on the project.
+fn working() -> Vec<Offer> {
     let path = json!({"type": "string", "description": "Relative to the working folder, or absolute inside the project."});
     vec![
         offer(
@@ -126,6 +128,12 @@ fn built_in() -> Vec<Offer> {
             }),
             &["command"],
         ),
+    ]
+}
+
+/// Tools that speak to the user.
+fn asking() -> Vec<Offer> {
+    vec![
         offer(
             "AskUserQuestion",
             "Ask the user when you cannot go on without a decision of theirs.",

@@ -96,7 +96,7 @@ impl Replay {
 
     /// Takes the answer of the recording's client to a request of the agent's.
     fn answered_then(&mut self, message: &Value) {
-        let native = message["id"].to_string();
+        let (message_id, native) = (message["id"].clone(), message["id"].to_string());
         let Some(ask) = self.asks.remove(&native) else { return };
         let outcome = &message["result"]["outcome"];
         let chosen = outcome["optionId"].as_str().unwrap_or_default();
@@ -112,7 +112,7 @@ impl Replay {
             updated_input: None,
             ask,
         });
-        let own = self.written.iter().rposition(|written| written["id"].to_string() == native);
+        let own = self.written.iter().rposition(|written| written["id"] == message_id);
         assert!(own.is_some(), "{}: {native} was not answered", self.whence);
     }
 

@@ -75,7 +75,7 @@ impl Live {
 
     async fn next(&mut self) -> AgentEvent {
         let next = tokio::time::timeout(Duration::from_secs(30), self.events.recv());
-        next.await.expect("nothing came").expect("the agent ended")
+        next.await.unwrap().unwrap()
     }
 
     /// Waits for an event and returns everything up to it.
