@@ -52,6 +52,18 @@ pub fn codex() -> Result<Option<PathBuf>> {
     fetched(program, "the real codex")
 }
 
+/// A real ACP agent; `None` as for [`claude`].
+pub fn codex_acp() -> Result<Option<PathBuf>> {
+    fetched("acp-agent/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
+}
+
+/// The sandbox that Codex brings along and its ACP sibling looks for on PATH; `None` as for [`claude`].
+pub fn bwrap() -> Result<Option<PathBuf>> {
+    let program =
+        "npm/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/codex-resources/bwrap";
+    fetched(program, "Codex's sandbox")
+}
+
 /// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].
 pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;

@@ -79,6 +79,9 @@ pub(crate) enum Command {
     /// Working trees of a git repository, so that agents work side by side
     #[command(subcommand, visible_alias = "worktrees")]
     Worktree(worktree::WorktreeCommand),
+    /// Which agents can be run here, and whether they work
+    #[command(subcommand)]
+    Agents(AgentsCommand),
     /// Run an allowed command in a campaign's folder
     Exec(ExecArgs),
     /// Show in one minute what this program does
@@ -283,6 +286,26 @@ pub(crate) struct DemoArgs {
     /// Use this provider instead of the best one that is installed
     #[arg(long, value_parser = values::provider)]
     pub(crate) provider: Option<domain::ProviderKind>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCommand {
+    /// List every agent: whether it is installed, its version and what it can do
+    List,
+    /// Start an agent, send it one prompt and end it
+    Test(AgentTestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentTestArgs {
+    /// The agent, as `obey agents list` names it
+    pub(crate) name: String,
+    /// The model to use instead of the agent's own
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Settings for the provider, as a JSON object of texts
+    #[arg(long, value_parser = values::config, value_name = "JSON")]
+    pub(crate) config: Option<std::collections::HashMap<String, String>>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
 
 mod acp;
+mod agents;
 mod campaign;
 mod daemon;
 mod demo;
@@ -15,7 +16,7 @@ mod worktree;
 
 pub(crate) use acp::forward_notification;
 
-use crate::args::{CampaignCommand, Command, EnvironmentCommand};
+use crate::args::{AgentsCommand, CampaignCommand, Command, EnvironmentCommand};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -41,6 +42,8 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Session(command) => session::run(console, command).await,
         Command::Acp(args) => acp::run(console, &args).await,
         Command::Worktree(command) => worktree::run(console, command).await,
+        Command::Agents(AgentsCommand::List) => agents::list(console),
+        Command::Agents(AgentsCommand::Test(args)) => agents::test(console, &args).await,
         Command::Exec(args) => exec::run(console, args).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,

@@ -24,6 +24,7 @@ pub(crate) struct Config {
     /// A level or a filter such as `info,runtime=debug`.
     pub(crate) log_level: String,
     pub(crate) claude_code: ClaudeCode,
+    pub(crate) codex: Codex,
     pub(crate) execute: Execute,
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
@@ -31,10 +32,12 @@ pub(crate) struct Config {
     pub(crate) acp: Acp,
 }
 
-/// What `obey acp` serves unless its flags say otherwise.
+/// The Agent Client Protocol: agents that speak it, and what `obey acp` serves unless its flags say otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Acp {
+    /// More agents, or other command lines for those that are known: `name=command line`.
+    pub(crate) agents: Vec<String>,
     pub(crate) provider: String,
     /// Empty: the provider's own.
     pub(crate) model: String,
@@ -49,6 +52,13 @@ pub(crate) struct Acp {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ClaudeCode {
     /// A path, or a name to look up on `PATH`; unset: `claude`.
+    pub(crate) binary: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Codex {
+    /// A path, or a name to look up on `PATH`; unset: `codex`.
     pub(crate) binary: Option<PathBuf>,
 }
 
@@ -94,6 +104,7 @@ impl Default for Config {
             data_dir: None,
             log_level: "info".to_owned(),
             claude_code: ClaudeCode::default(),
+            codex: Codex::default(),
             execute: Execute::default(),
             retention: Retention::default(),
             sessions: Sessions::default(),
@@ -106,6 +117,7 @@ impl Default for Config {
 impl Default for Acp {
     fn default() -> Self {
         Self {
+            agents: Vec::new(),
             provider: domain::ProviderKind::Codex.name().to_owned(),
             model: String::new(),
             mode: String::new(),
@@ -333,6 +345,9 @@ fn check(config: &Config) -> Result<()> {
     }
     if let Some(name) = config.execute.allow.iter().find(|name| name.is_empty() || name.contains('/')) {
         return Err(invalid(format!("execute.allow: {name:?} must be a program's name without a path")));
+    }
+    if let Err(problem) = providers::acp::Named::new(&config.acp.agents) {
+        return Err(invalid(format!("acp.agents: {problem}")));
     }
     if config.execute.timeout_secs == 0 {
         return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));

@@ -22,6 +22,7 @@ use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
+use crate::toolbox::{Opener, Workshop};
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
 /// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
@@ -52,12 +53,17 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
+    let toolbox = Workshop(Opener::new(own_program()?, options.data_dir.join("refs")));
     let supervisor = Supervisor::new(Options {
         store: store.clone(),
         providers: providers::all(&providers::Options {
             obey_exe: own_program()?,
             claude_binary: options.config.claude_code.binary.clone(),
-            ..providers::Options::default()
+            codex_binary: options.config.codex.binary.clone(),
+            codex_notify: Vec::new(),
+            // The configuration was checked when it was read.
+            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
+            toolbox: Some(Arc::new(toolbox)),
         }),
         agents_dir: options.data_dir.join("agents"),
         shim_program: own_program()?,

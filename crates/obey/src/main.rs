@@ -1,5 +1,6 @@
-//! The `obey` program. Looks at its first word before anything else: a shim, a scripted agent and an agent's
-//! notify program must start without threads, an async runtime or a command-line parser. Everything else is the command line.
+//! The `obey` program. Looks at its first word before anything else: a shim, a sandbox's stage, a scripted agent and an
+//! agent's notify program must start without threads, an async runtime or a command-line parser. Everything else is the
+//! command line.
 
 mod answers;
 mod app;
@@ -32,6 +33,7 @@ mod resolve;
 mod running;
 mod serve;
 mod table;
+mod toolbox;
 mod vars;
 mod view;
 
@@ -48,6 +50,7 @@ fn main() {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
         Some("acp-notify") => commands::forward_notification(&rest[1..]),
+        Some(toolbox::STAGE) => workbench::sandbox::enter(&rest[1..]),
         _ => app::run(std::iter::once(program).chain(rest)),
     };
     std::process::exit(code);

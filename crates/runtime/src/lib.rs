@@ -19,6 +19,7 @@ pub mod session;
 pub mod settings;
 pub mod store;
 pub mod supervisor;
+pub mod toolbox;
 pub mod worktree;
 
 pub use session::{Applied, SessionHandle, Snapshot};

@@ -19,6 +19,9 @@ pub const READ_BATCH_MAX: usize = 512;
 /// cost no more than this, and prompts and tool results can have megabytes each.
 pub const READ_BATCH_MAX_BYTES: usize = 1024 * 1024;
 
+/// Events an agent inside the daemon may have under way; it waits beyond that.
+pub const IN_PROCESS_EVENTS_MAX: usize = 256;
+
 /// Write operations in one transaction.
 pub const COMMIT_OPS_MAX: usize = 1_000;
 

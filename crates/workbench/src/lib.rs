@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod files;
 pub mod limits;
+mod looking;
 mod random;
 pub mod refs;
 pub mod sandbox;
@@ -21,6 +22,7 @@ use refs::Refs;
 use sandbox::{Sandbox, Tier};
 use scrub::Scrubber;
 
+pub use looking::{Edit, Search};
 pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteAnswer};
 
 /// What a workbench is made of; comes from the daemon's configuration.

@@ -109,3 +109,19 @@ pub const CHUNKS_WAITING_MAX: usize = 4;
 
 /// Characters of a command shown in a summary; of longer ones the first word is shown.
 pub const SUMMARY_COMMAND_CHARS: usize = 60;
+
+/// Entries of one folder that are listed; more is a folder nobody reads.
+pub const LIST_ENTRIES_MAX: usize = 10_000;
+
+/// Entries looked at by one search, and how deep it goes: a large repository has some hundred thousand.
+pub const WALK_ENTRIES_MAX: usize = 500_000;
+pub const WALK_DEPTH_MAX: usize = 64;
+
+/// Lines one search finds, the longest part of each that is shown, and the largest file that is searched.
+pub const SEARCH_LINES_MAX: usize = 500;
+pub const SEARCH_LINE_CHARS: usize = 300;
+pub const SEARCH_FILE_MAX: u64 = 4 << 20;
+
+/// Longest regular expression, and the memory its automaton may take.
+pub const PATTERN_MAX_BYTES: usize = 4096;
+pub const PATTERN_AUTOMATON_MAX: usize = 4 << 20;

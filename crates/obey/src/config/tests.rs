@@ -27,6 +27,8 @@ fn every_key_can_be_written() {
         log_level = "debug,h2=warn"
         [claude_code]
         binary = "claude"
+        [codex]
+        binary = "codex"
         [execute]
         allow = ["make"]
         timeout_secs = 9
@@ -41,6 +43,7 @@ fn every_key_can_be_written() {
         [sandbox]
         agents = true
         [acp]
+        agents = ["mine=/opt/mine/agent --acp"]
         provider = "claude-code"
         model = "sonnet"
         mode = "plan"

@@ -1,6 +1,7 @@
 //! Everything in one process: a store of its own, sessions, and the server of one connection. Ends with its agents.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use domain::{Error, ErrorCode};
 use runtime::Supervisor;
@@ -19,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::paths;
 use crate::serve::{self, ServeOptions};
+use crate::toolbox::{Opener, Workshop};
 
 pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
     let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
@@ -66,6 +68,9 @@ async fn supervisor(
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: chosen.codex_binary.clone(),
             codex_notify: chosen.codex_notify.clone(),
+            // The configuration was checked when it was read.
+            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
+            toolbox: Some(Arc::new(Workshop(Opener::new(console.program.clone(), folder.join("refs"))))),
         }),
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),
