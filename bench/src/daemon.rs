@@ -75,7 +75,10 @@ impl Home {
         let real = own.with_file_name("obey");
         std::fs::hard_link(&real, home.bin(REAL))
             .with_context(|| format!("{}: build it first", real.display()))?;
-        std::fs::write(home.root.join("config.toml"), "[sessions]\nmax_active = 10000\n")?;
+        std::fs::write(
+            home.root.join("config.toml"),
+            "[sessions]\nmax_active = 10000\n[acp]\nmax_sessions = 1000\n",
+        )?;
         Ok(home)
     }
 
@@ -126,6 +129,19 @@ impl Home {
 
     pub(crate) fn pid(&self) -> Result<u32> {
         Ok(self.daemon.as_ref().context("no daemon runs")?.id())
+    }
+
+    /// The one project of this place.
+    pub(crate) fn project(&self) -> PathBuf {
+        self.root.join("project")
+    }
+
+    /// The command an editor would start.
+    pub(crate) fn acp(&self) -> Command {
+        let mut command = Command::new(self.bin(REAL));
+        command.arg("--socket").arg(self.socket()).args(["acp", "--no-autostart", "--provider", "scripted"]);
+        command.env("OBEY_CONFIG", self.root.join("config.toml"));
+        command
     }
 
     /// Kills the daemon as a crash would; its agents go on.

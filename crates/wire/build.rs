@@ -7,6 +7,7 @@ const FILES: &[&str] = &[
     "obey/v1/obey.proto",
     "obey/v1/bridge.proto",
     "obey/v1/environment.proto",
+    "obey/v1/acp.proto",
     "betcode/v1/agent.proto",
     "betcode/v1/config.proto",
     "betcode/v1/worktree.proto",

@@ -59,6 +59,18 @@ pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     Ok(python.zip(stubs.map(|_| cache().join("stubs"))))
 }
 
+/// Clients of the Agent Client Protocol that others published: a folder with `npm` and `python` in it; `None` as for
+/// [`claude`].
+pub fn acp_clients() -> Result<Option<PathBuf>> {
+    let found = fetched("acp/python/bin/python", "the published ACP clients")?;
+    Ok(found.map(|_| cache().join("acp")))
+}
+
+/// The schema of the protocol as its publisher ships it; `None` as for [`claude`].
+pub fn acp_schema() -> Result<Option<PathBuf>> {
+    fetched("acp/npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.json", "the published ACP schema")
+}
+
 fn cache() -> PathBuf {
     let chosen = std::env::var_os("OBEY_TEST_CACHE").map(PathBuf::from);
     chosen.unwrap_or_else(|| repository().join(".cache/tests"))

@@ -103,6 +103,10 @@ pub enum Command {
     Restart {
         provider_config: BTreeMap<String, String>,
     },
+    /// Changes what the agent is started with, the next time it is. For sessions without one.
+    Configure {
+        provider_config: BTreeMap<String, String>,
+    },
     /// Records what a program outside the daemon reports: activity and notices, nothing that would move the session.
     Report(crate::event::EventKind),
 }

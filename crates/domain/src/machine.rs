@@ -1,6 +1,7 @@
 //! The rules of one session's life. Given an input, says what must happen next. Performs nothing; knows no clock, no
 //! protocol, no agent. An input that is refused changes nothing.
 
+mod fit;
 mod life;
 mod requests;
 mod tools;
@@ -152,6 +153,9 @@ impl Machine {
         let mut step = Step { machine: self, now, effects: Vec::new() };
         match input {
             Input::Command(command) => step.command(command)?,
+            Input::Agent(event) if fit::may_not_fit(&event) => {
+                fit::fit(event).into_iter().for_each(|event| step.agent(event));
+            }
             Input::Agent(event) => step.agent(event),
             Input::Asked { native, ask, findings } if is_bridged(&native) => {
                 step.ask_bridged(native, ask, Some(&findings))?;
@@ -254,6 +258,7 @@ impl Step<'_> {
             }
             Command::Stop { how } => self.stop(how),
             Command::Restart { provider_config } => self.restart(provider_config),
+            Command::Configure { provider_config } => self.configure(provider_config),
             Command::Report(kind) => self.report(kind),
         }
     }

@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and nothing about what it does. Help texts live here.
 
+pub(crate) mod acp;
 pub(crate) mod session;
 pub(crate) mod values;
 
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     /// Agents at work: create, talk, watch, answer, stop
     #[command(subcommand, visible_alias = "sessions")]
     Session(session::SessionCommand),
+    /// Serve the daemon's sessions to an editor over the Agent Client Protocol
+    Acp(acp::AcpArgs),
     /// Run an allowed command in a campaign's folder
     Exec(ExecArgs),
     /// Show in one minute what this program does

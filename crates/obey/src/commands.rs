@@ -1,5 +1,6 @@
 //! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
 
+mod acp;
 mod campaign;
 mod daemon;
 mod demo;
@@ -10,6 +11,8 @@ mod mcp;
 mod service;
 mod session;
 mod upgrade;
+
+pub(crate) use acp::forward_notification;
 
 use crate::args::{CampaignCommand, Command, EnvironmentCommand};
 use crate::console::Console;
@@ -35,6 +38,7 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         }
         Command::Mcp(args) => mcp::run(console, &args).await,
         Command::Session(command) => session::run(console, command).await,
+        Command::Acp(args) => acp::run(console, &args).await,
         Command::Exec(args) => exec::run(console, args).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,

@@ -28,6 +28,21 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
+    pub(crate) acp: Acp,
+}
+
+/// What `obey acp` serves unless its flags say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Acp {
+    pub(crate) provider: String,
+    /// Empty: the provider's own.
+    pub(crate) model: String,
+    pub(crate) mode: String,
+    /// Agents go on when the editor closes.
+    pub(crate) keep: bool,
+    /// Sessions one editor may have open.
+    pub(crate) max_sessions: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,6 +98,19 @@ impl Default for Config {
             retention: Retention::default(),
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
+            acp: Acp::default(),
+        }
+    }
+}
+
+impl Default for Acp {
+    fn default() -> Self {
+        Self {
+            provider: domain::ProviderKind::Codex.name().to_owned(),
+            model: String::new(),
+            mode: String::new(),
+            keep: false,
+            max_sessions: 100,
         }
     }
 }
@@ -308,6 +336,12 @@ fn check(config: &Config) -> Result<()> {
     }
     if config.execute.timeout_secs == 0 {
         return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));
+    }
+    if domain::ProviderKind::parse(&config.acp.provider).is_none() {
+        return Err(invalid(format!("acp.provider: there is no provider {:?}", config.acp.provider)));
+    }
+    if config.acp.max_sessions == 0 {
+        return Err(invalid("acp.max_sessions: must be above 0".to_owned()));
     }
     if config.sessions.max_active == 0 {
         return Err(invalid("sessions.max_active: must be above 0".to_owned()));

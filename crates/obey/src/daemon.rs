@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use domain::{Error, SessionId};
+use domain::{Error, ErrorCode, SessionId};
 use runtime::retention::Retention;
 use runtime::settings::Settings;
 use runtime::store::Store;
@@ -18,6 +18,7 @@ use surfaces::peer::{Access, Agents, Token};
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::mpsc;
 
+use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
@@ -27,12 +28,23 @@ use crate::serve::ServeOptions;
 pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
     start_log(&options.config.log_level)?;
     raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("tokio")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers())
+        .enable_all()
+        .build()
+        .context("tokio")?;
     let served = runtime.block_on(run(options));
     // Readers and the like may still be at it; nothing that was accepted depends on them.
     runtime.shutdown_timeout(limits::RUNTIME_END_WAIT);
     served?;
     Ok(0)
+}
+
+/// How many threads serve: half the cores, as agents and their shims need the rest. A worker too many costs each chunk
+/// of output a needless wake-up, which on two cores is a tenth of its latency.
+fn workers() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, limits::WORKERS_MAX)
 }
 
 async fn run(mut options: ServeOptions) -> Result<(), Error> {
@@ -70,6 +82,8 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options)?);
     let toolboxes = surfaces::bridge::toolboxes(&supervisor);
     let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes);
+    let (leaving, is_leaving) = tokio::sync::watch::channel(false);
+    let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();
@@ -84,6 +98,8 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
                 _ = asked.recv() => tracing::info!("a client asked the daemon to end"),
                 signal = told_to_end() => tracing::info!(signal, "told to end"),
             }
+            // Before connections are cut: an editor that loses the daemon has not left its agents.
+            leaving.send_replace(true);
             if let Some(manager) = manager {
                 manager.stopping();
             }
@@ -108,12 +124,12 @@ impl Home {
     /// Two locks, because two daemons may clash over either: the socket they answer on or the data they write.
     fn open(options: &ServeOptions) -> Result<Self, Error> {
         make_private(&options.data_dir)?;
-        let data_lock = DaemonLock::acquire(&options.data_dir.join("daemon.lock"))?;
+        let data_lock = lock(&options.data_dir.join("daemon.lock"), options.inherited.socket.is_some())?;
         make_private(&options.data_dir.join("agents"))?;
         if let Some(folder) = options.socket.parent() {
             make_private(folder)?;
         }
-        let socket_lock = DaemonLock::acquire(&options.socket.with_extension("lock"))?;
+        let socket_lock = lock(&options.socket.with_extension("lock"), options.inherited.socket.is_some())?;
         let days = |days: u32| Duration::from_secs(u64::from(days) * 24 * 3600);
         let retention = &options.config.retention;
         Ok(Self {
@@ -128,13 +144,28 @@ impl Home {
     }
 }
 
+/// Takes a lock. A daemon that was given its socket by the service manager relieves one that a command started: that one
+/// has lost its socket to the manager, and nobody could reach it any more. Agents go on.
+fn lock(path: &Path, relieves: bool) -> Result<DaemonLock, Error> {
+    let refused = match DaemonLock::acquire(path) {
+        Err(error) if relieves && error.code == ErrorCode::AlreadyRunning => error,
+        result => return result,
+    };
+    let Some(holder) = Holder::of(path) else { return Err(refused) };
+    tracing::info!(pid = holder.pid, "taking over from a daemon that is not the service");
+    if !holder.end(limits::STOP_WAIT) {
+        return Err(refused);
+    }
+    DaemonLock::acquire(path)
+}
+
 /// Makes a folder that only its owner can enter. One that is there already is left as it is.
 fn make_private(folder: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| {
         Error::new(
-            domain::ErrorCode::StorageFailed,
+            ErrorCode::StorageFailed,
             format!("{} cannot be made: {error}; choose another folder with --data-dir", folder.display()),
         )
     })
@@ -238,9 +269,10 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
     if let Err(error) = running.write(&socket) {
         tracing::warn!(%error, "cannot write down how this daemon was started; obey upgrade will not know");
     }
-    options.ready.announce(&socket, &addresses).map_err(|error| {
-        Error::new(domain::ErrorCode::ListenFailed, format!("cannot announce readiness: {error}"))
-    })
+    options
+        .ready
+        .announce(&socket, &addresses)
+        .map_err(|error| Error::new(ErrorCode::ListenFailed, format!("cannot announce readiness: {error}")))
 }
 
 async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
@@ -254,7 +286,7 @@ async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
 /// replaced starts shims of the new version.
 fn own_program() -> Result<std::path::PathBuf, Error> {
     std::env::current_exe().map_err(|error| {
-        Error::new(domain::ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
+        Error::new(ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
     })
 }
 

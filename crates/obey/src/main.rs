@@ -1,5 +1,5 @@
-//! The `obey` program. Looks at its first word before anything else: a shim and a scripted agent must start without
-//! threads, an async runtime or a command-line parser. Everything else is the command line.
+//! The `obey` program. Looks at its first word before anything else: a shim, a scripted agent and an agent's
+//! notify program must start without threads, an async runtime or a command-line parser. Everything else is the command line.
 
 mod answers;
 mod app;
@@ -17,6 +17,7 @@ mod exit;
 mod failure;
 mod feed;
 mod format;
+mod holder;
 mod inherited;
 mod input;
 mod json;
@@ -46,6 +47,7 @@ fn main() {
     let code = match rest.first().and_then(|word| word.to_str()) {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
+        Some("acp-notify") => commands::forward_notification(&rest[1..]),
         _ => app::run(std::iter::once(program).chain(rest)),
     };
     std::process::exit(code);

@@ -103,6 +103,10 @@ impl Provider for ClaudeCode {
             Err(error) => Availability::Missing { remedy: error.message },
         }
     }
+
+    fn models(&self) -> Vec<String> {
+        models::ALIASES.map(str::to_owned).to_vec()
+    }
 }
 
 /// Reads the version from where the program is installed; running it to ask would be slow and is not ours to do.

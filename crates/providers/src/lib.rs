@@ -28,13 +28,18 @@ pub struct Options {
     pub claude_binary: Option<PathBuf>,
     /// Codex's program; absent: `codex` on the agent's `PATH`.
     pub codex_binary: Option<PathBuf>,
+    /// What Codex runs when a turn is over; empty: nothing.
+    pub codex_notify: Vec<String>,
 }
 
 /// Returns every provider of this build.
 pub fn all(options: &Options) -> Providers {
     Providers::new(vec![
         Arc::new(claude_code::ClaudeCode::new(options.claude_binary.clone())),
-        Arc::new(codex::Codex::new(options.codex_binary.clone())),
+        Arc::new(
+            codex::Codex::new(options.codex_binary.clone())
+                .with_notify(options.codex_notify.clone(), options.obey_exe.clone()),
+        ),
         Arc::new(scripted::Scripted::new(options.obey_exe.clone())),
     ])
 }

@@ -25,6 +25,11 @@ pub trait Provider: Send + Sync {
 
     /// Says whether the agent can be run here.
     fn availability(&self) -> Availability;
+
+    /// Returns the models it is known to have without asking it; there may be more.
+    fn models(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What a provider can do; optional abilities that a surface may offer or not.

@@ -1,6 +1,7 @@
 //! The protocols the daemon speaks: thin translators over one session core. A surface keeps no state that the journal
 //! cannot rebuild, and never sees another surface.
 
+pub mod acp;
 pub mod betcode;
 pub mod bridge;
 pub mod limits;
@@ -9,6 +10,7 @@ pub mod peer;
 pub mod pump;
 pub mod roz;
 pub mod server;
+mod shorten;
 pub mod status;
 mod structs;
 

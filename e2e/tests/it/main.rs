@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "tests say what they skip and which seed they use")]
 
+mod acp;
 mod betcode;
 mod claude_driver;
 mod codex_driver;
@@ -12,6 +13,7 @@ mod real_claude_direct;
 mod real_codex;
 mod real_codex_direct;
 mod roz;
+mod service;
 mod sessions;
 mod stage;
 mod upgrade;

@@ -158,6 +158,17 @@ impl Step<'_> {
         Ok(())
     }
 
+    pub(super) fn configure(&mut self, provider_config: BTreeMap<String, String>) -> Result<(), Error> {
+        if self.state().status.has_agent() {
+            return Err(self.wrong_state("its agent must be stopped before it is started differently"));
+        }
+        let changed: Vec<&str> = provider_config.keys().map(String::as_str).collect();
+        let message = format!("the agent's settings were changed: {}", changed.join(", "));
+        self.machine.spec.provider_config.extend(provider_config);
+        self.record(EventKind::Notice { level: Level::Info, code: None, message });
+        Ok(())
+    }
+
     fn launch_again(&mut self) {
         let count = self.state().restart_count.saturating_add(1);
         self.record(EventKind::Restarted { count });

@@ -122,12 +122,21 @@ impl Step<'_> {
     }
 
     pub(super) fn set_model(&mut self, model: String) -> Result<(), Error> {
-        if !self.has_live_agent() {
-            return Err(self.wrong_state("the model can be changed while it is RUNNING or WORKING"));
+        match self.state().status {
+            Status::Running | Status::Working => {
+                self.record(EventKind::ModelChanged { model: model.clone() });
+                self.tell(AgentInput::SetModel(model));
+                Ok(())
+            }
+            // The next agent is started with it.
+            Status::Created | Status::Stopped | Status::Failed => {
+                self.record(EventKind::ModelChanged { model });
+                Ok(())
+            }
+            Status::Starting | Status::Stopping => {
+                Err(self.wrong_state("the model can be changed once it is RUNNING or STOPPED"))
+            }
         }
-        self.record(EventKind::ModelChanged { model: model.clone() });
-        self.tell(AgentInput::SetModel(model));
-        Ok(())
     }
 
     pub(super) fn compact(&mut self) -> Result<(), Error> {

@@ -40,6 +40,12 @@ fn every_key_can_be_written() {
         default_provider = "codex"
         [sandbox]
         agents = true
+        [acp]
+        provider = "claude-code"
+        model = "sonnet"
+        mode = "plan"
+        keep = true
+        max_sessions = 6
     "#;
     let loaded = load_text(text).unwrap();
     assert_eq!(loaded.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
@@ -95,6 +101,8 @@ fn wrong_values_are_explained() {
     assert!(message("log_level = \"a=b=c\"").contains("log_level"));
     assert!(message("[execute]\nallow = [\"/bin/sh\"]").contains("without a path"));
     assert!(message("[sessions]\nmax_active = 0").contains("above 0"));
+    assert!(message("[acp]\nmax_sessions = 0").contains("above 0"));
+    assert!(message("[acp]\nprovider = \"x\"").contains("no provider"));
     let text = message("[execute]\ntimeout_secs = \"x\"");
     assert!(text.contains("timeout_secs"), "{text}");
     let vars = Vars::of(&[("OBEY_SANDBOX_AGENTS", "maybe")]);

@@ -84,14 +84,38 @@ pub(super) fn check_environment(
     Ok(())
 }
 
+/// Returns what the agent runs when a turn is over: our own forwarder where the session names a sink, else what the
+/// configuration says. The forwarder learns of the sink through the environment.
+pub(super) fn notify(
+    settings: &Settings,
+    configured: &[String],
+    obey_exe: &Path,
+    environment: &mut Vec<(OsString, OsString)>,
+) -> Vec<String> {
+    if settings.notify_path.is_empty() {
+        return configured.to_vec();
+    }
+    environment.push(("ACPLB_NOTIFY_PATH".into(), settings.notify_path.clone().into()));
+    environment.push(("ACPLB_NOTIFY_KIND".into(), settings.notify_kind.clone().into()));
+    vec![obey_exe.to_string_lossy().into_owned(), "acp-notify".to_owned()]
+}
+
 /// Returns the command line. Only what concerns the whole program is on it; everything else is told through standard
 /// input, because every user of the machine can read a command line.
-pub(super) fn arguments(settings: &Settings, environment: &[(OsString, OsString)]) -> Vec<OsString> {
+pub(super) fn arguments(
+    settings: &Settings,
+    environment: &[(OsString, OsString)],
+    notify: &[String],
+) -> Vec<OsString> {
     let mut args = vec![OsString::from("app-server")];
     let mut set = |key: &str, value: &str| {
         args.push("-c".into());
         args.push(format!("{key}={value}").into());
     };
+    if !notify.is_empty() {
+        let words: Vec<String> = notify.iter().map(|word| text(word)).collect();
+        set("notify", &format!("[{}]", words.join(",")));
+    }
     if settings.base_url.is_empty() {
         if !settings.model_provider.is_empty() {
             set("model_provider", &text(&settings.model_provider));

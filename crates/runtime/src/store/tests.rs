@@ -4,6 +4,7 @@ mod disk;
 mod group;
 mod here;
 mod opening;
+mod power;
 mod reports;
 mod rows;
 

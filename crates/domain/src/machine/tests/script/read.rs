@@ -148,13 +148,8 @@ fn command(line: &str) -> Command {
         "release" => Command::HoldInput { holder: None },
         "stop" if rest == "graceful" => Command::Stop { how: StopHow::Graceful },
         "stop" if rest == "now" => Command::Stop { how: StopHow::Now },
-        "restart" => Command::Restart {
-            provider_config: rest
-                .split_whitespace()
-                .map(|pair| pair.split_once('=').expect("KEY=VALUE"))
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
-        },
+        "restart" => Command::Restart { provider_config: pairs(rest) },
+        "configure" => Command::Configure { provider_config: pairs(rest) },
         "report" => Command::Report(reported(first, more)),
         _ => panic!("no input is written {line:?}"),
     }
@@ -310,4 +305,11 @@ fn asked(kind: &str, native: &str, rest: &str) -> AgentEvent {
         _ => Ask::ClientTool { call: CallId::new(native), tool: tool.to_owned(), input: json_of(input) },
     };
     AgentEvent::Asked { native: native.to_owned(), ask }
+}
+
+fn pairs(rest: &str) -> std::collections::BTreeMap<String, String> {
+    rest.split_whitespace()
+        .map(|pair| pair.split_once('=').expect("KEY=VALUE"))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
