@@ -278,7 +278,7 @@ mod tests {
             assert!(environments.create(wrong.clone()).await.is_err(), "{wrong:?}");
         }
         let host = environments.register_host("arm".to_owned(), &made.id, &BTreeMap::new()).await.unwrap();
-        assert_eq!(environments.hosts(&made.id, 0, 0).await.unwrap(), [host.clone()]);
+        assert_eq!(environments.hosts(&made.id, 0, 0).await.unwrap(), std::slice::from_ref(&host));
         environments.remove("lab").await.unwrap();
         let gone = environments.find(&made.id).await.unwrap_err();
         assert_eq!(gone.code, ErrorCode::RecordNotFound);

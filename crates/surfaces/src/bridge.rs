@@ -209,10 +209,9 @@ impl Bridge {
         }
         let arguments = arguments(&request.arguments_json)?;
         let snapshot = self.supervisor.snapshot(&session).await?;
-        let offers = |toolbox: &&Box<dyn Toolbox>| {
-            toolbox.tools(&snapshot).iter().any(|tool| tool.name == request.tool)
-        };
-        let Some(toolbox) = self.toolboxes.iter().find(offers) else {
+        let offers =
+            |toolbox: &dyn Toolbox| toolbox.tools(&snapshot).iter().any(|tool| tool.name == request.tool);
+        let Some(toolbox) = self.toolboxes.iter().find(|toolbox| offers(toolbox.as_ref())) else {
             return Ok(Output::failed(format!("there is no tool {:?}", request.tool)));
         };
         let call = match request.agent_call_id.as_str() {

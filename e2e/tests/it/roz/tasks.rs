@@ -232,7 +232,7 @@ async fn wrong_tasks_teams_and_hosts_are_refused_by_name() -> Result<()> {
     let host = hosts.register_host(register).await?.into_inner();
     assert_eq!(host.capabilities.get("gripper").map(String::as_str), Some("yes"));
     let listed = hosts.list_hosts(pb::ListHostsRequest::default()).await?.into_inner().data;
-    assert_eq!(listed, [host.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&host));
     let started = pb::StartSession { host_id: Some(host.id.clone()), ..start(&environment) };
     drop(Talk::start(&stage, started).await?);
     hosts.deregister_host(pb::DeregisterHostRequest { id: host.id.clone() }).await?;
