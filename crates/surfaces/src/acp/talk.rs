@@ -132,7 +132,9 @@ impl Talk {
     pub(super) async fn settle(&self) {
         let settled = async {
             loop {
-                let answered = self.shared.answered.notified();
+                let mut answered = std::pin::pin!(self.shared.answered.notified());
+                // From here on no answer is missed.
+                answered.as_mut().enable();
                 if !self.is_busy() {
                     return;
                 }
