@@ -28,6 +28,21 @@ pub(crate) fn become_shim() -> Result<()> {
     Err(error).with_context(|| real.display().to_string())
 }
 
+/// The emitter without anybody between.
+pub(crate) fn agent_alone() -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("scripted-agent");
+    Ok(command)
+}
+
+/// A command as it is typed; its words have no blanks in them.
+pub(crate) fn command_line(line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
 /// Sessions that are created side by side.
 const AT_A_TIME: usize = 8;
 

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod bridge;
+mod content;
 mod leaving;
 mod many;
 mod modes;
