@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout};
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
-use super::talk::{Talk, again, assert_increasing, numbered, stop_reason, stored, text};
+use super::talk::{Talk, again, assert_increasing, new_start, numbered, stop_reason, stored, text};
 use crate::stage::{Agent, Stage, scenarios, script, stage};
 
 scenarios!(a_client_killed_two_hundred_times_has_seen_the_journal);
@@ -135,7 +135,10 @@ async fn a_client_killed_two_hundred_times_has_seen_the_journal(agent: Agent) ->
     let stage = stage!(agent);
     let seed = Random::any_seed();
     let mut random = Random::new(seed);
-    let session = Talk::new(&stage).await?.session().to_owned();
+    // Begun under the name of those that follow: whoever leaves may still hold the input when the next one speaks.
+    let mut start = new_start(&stage);
+    start.metadata.insert("client_id".into(), "phone".into());
+    let session = Talk::start(&stage.clients, start).await?.session().to_owned();
     let words: String = (0..WORDS).map(|word| format!("w{word} ")).collect();
     let steps = json!([{"text": words, "chunks": WORDS, "gap_ms": GAP_MS}]);
     let mut seen: Vec<String> = Vec::new();
