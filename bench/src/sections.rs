@@ -8,6 +8,7 @@ mod long_line;
 mod reattach;
 mod start;
 mod throughput;
+mod workbench;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,4 +35,8 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("converse-fanout", |table| Box::pin(converse::fan_out(table))),
     ("permission", |table| Box::pin(converse::permission(table))),
     ("line", |table| Box::pin(long_line::run(table))),
+    ("exec", |table| Box::pin(workbench::exec(table))),
+    ("rest", |table| Box::pin(workbench::calls(table))),
+    ("memories", |table| Box::pin(workbench::memories(table))),
+    ("output", |table| Box::pin(workbench::output(table))),
 ];

@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and nothing about what it does. Help texts live here.
 
 pub(crate) mod acp;
+pub(crate) mod bench;
 pub(crate) mod session;
 pub(crate) mod values;
 pub(crate) mod worktree;
@@ -82,8 +83,29 @@ pub(crate) enum Command {
     /// Which agents can be run here, and whether they work
     #[command(subcommand)]
     Agents(AgentsCommand),
-    /// Run an allowed command in a campaign's folder
+    /// Run an allowed command in a campaign's folder, or any command in the sandbox
     Exec(ExecArgs),
+    /// What was learnt: find, keep, judge
+    #[command(subcommand)]
+    Memory(bench::MemoryCommand),
+    /// Where sessions of the workbench stood
+    #[command(subcommand)]
+    Checkpoint(bench::CheckpointCommand),
+    /// Errors and what cured them
+    #[command(subcommand)]
+    Remediation(bench::RemediationCommand),
+    /// What must not be done, and why
+    #[command(subcommand)]
+    Policy(bench::PolicyCommand),
+    /// Ways to do something, written down
+    #[command(subcommand)]
+    Skill(bench::SkillCommand),
+    /// Agents with a character, for `obey session create --agent NAME`
+    #[command(subcommand)]
+    Agent(bench::AgentCommand),
+    /// What was done with the workbench
+    #[command(subcommand)]
+    Audit(bench::AuditCommand),
     /// Show in one minute what this program does
     Demo(DemoArgs),
     /// Look for what is broken and say how to repair it
@@ -273,6 +295,12 @@ pub(crate) struct ExecArgs {
     /// A variable for the command; repeat for more
     #[arg(long = "env", value_parser = values::assignment, value_name = "K=V")]
     pub(crate) environment: Vec<(String, String)>,
+    /// Run any command, in the workbench's sandbox; secrets are taken out of what it prints
+    #[arg(long)]
+    pub(crate) sandbox: bool,
+    /// With --sandbox: a session of the workbench
+    #[arg(long, value_name = "ID", requires = "sandbox", conflicts_with = "campaign")]
+    pub(crate) session: Option<String>,
     /// Accepted for older scripts; output always streams.
     #[arg(long, hide = true)]
     pub(crate) follow: bool,

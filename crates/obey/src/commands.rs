@@ -2,6 +2,7 @@
 
 mod acp;
 mod agents;
+mod bench;
 mod campaign;
 mod daemon;
 mod demo;
@@ -44,7 +45,15 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Worktree(command) => worktree::run(console, command).await,
         Command::Agents(AgentsCommand::List) => agents::list(console),
         Command::Agents(AgentsCommand::Test(args)) => agents::test(console, &args).await,
+        Command::Exec(args) if args.sandbox => bench::exec(console, args).await,
         Command::Exec(args) => exec::run(console, args).await,
+        Command::Memory(command) => bench::memories(console, command).await,
+        Command::Checkpoint(command) => bench::checkpoints(console, command).await,
+        Command::Remediation(command) => bench::remediations(console, command).await,
+        Command::Policy(command) => bench::policies(console, command).await,
+        Command::Skill(command) => bench::skills(console, command).await,
+        Command::Agent(command) => bench::agents(console, command).await,
+        Command::Audit(command) => bench::audit(console, command).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,
         Command::Gc => daemon::collect_garbage(console).await,

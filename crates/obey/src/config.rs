@@ -29,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
+    pub(crate) workbench: Workbench,
     pub(crate) acp: Acp,
 }
 
@@ -89,11 +90,28 @@ pub(crate) struct Sessions {
     pub(crate) default_provider: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sandbox {
     /// Start agents inside the sandbox.
     pub(crate) agents: bool,
+    /// Refuse commands where no sandbox holds.
+    pub(crate) required: bool,
+    /// Folders outside the project that commands may read, and that they may write.
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+/// Tools for agents and scripts (`contextd.v1`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Workbench {
+    /// The project of sessions that name none; unset: the folder the daemon was started in.
+    pub(crate) default_project: Option<PathBuf>,
+    pub(crate) session_idle_minutes: u64,
+    pub(crate) session_max_minutes: u64,
+    /// Whether a project's own `.gitleaks.toml` counts.
+    pub(crate) project_rules: bool,
 }
 
 impl Default for Config {
@@ -109,7 +127,25 @@ impl Default for Config {
             retention: Retention::default(),
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
+            workbench: Workbench::default(),
             acp: Acp::default(),
+        }
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { agents: false, required: true, read_only: Vec::new(), writable: Vec::new() }
+    }
+}
+
+impl Default for Workbench {
+    fn default() -> Self {
+        Self {
+            default_project: None,
+            session_idle_minutes: 30,
+            session_max_minutes: 240,
+            project_rules: false,
         }
     }
 }
@@ -351,6 +387,11 @@ fn check(config: &Config) -> Result<()> {
     }
     if config.execute.timeout_secs == 0 {
         return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));
+    }
+    if config.workbench.session_idle_minutes == 0 || config.workbench.session_max_minutes == 0 {
+        return Err(invalid(
+            "workbench: session_idle_minutes and session_max_minutes must be above 0".to_owned(),
+        ));
     }
     if domain::ProviderKind::parse(&config.acp.provider).is_none() {
         return Err(invalid(format!("acp.provider: there is no provider {:?}", config.acp.provider)));

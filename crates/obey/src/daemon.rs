@@ -1,6 +1,8 @@
 //! The composition root: configuration → store → providers → supervisor → surfaces → serving → leaving.
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
+pub(crate) mod bench;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
-use crate::toolbox::{Opener, Workshop};
+use crate::toolbox::Workshop;
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
 /// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
@@ -53,7 +55,8 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
-    let toolbox = Workshop(Opener::new(own_program()?, options.data_dir.join("refs")));
+    let opening = bench::Opener::start(bench::Plan::of(&options)?, store.clone()).await?;
+    let toolbox = Workshop(opening.clone());
     let supervisor = Supervisor::new(Options {
         store: store.clone(),
         providers: providers::all(&providers::Options {
@@ -91,6 +94,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options)?);
     let toolboxes = surfaces::bridge::toolboxes(&supervisor);
     let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes);
+    let routes = surfaces::contextd::routes(routes, bench::contextd(&options, opening, supervisor.clone()));
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();

@@ -21,7 +21,7 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     /// The OBEY code, also one this version does not know.
     pub(crate) code: Option<String>,
-    grpc: Option<Code>,
+    pub(crate) grpc: Option<Code>,
     pub(crate) message: String,
     hint: Option<String>,
     /// Nothing is said, as when the reader of our output went away.
@@ -247,6 +247,10 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::ConfigInvalid => "every key is described in docs/config.md",
         ErrorCode::CommandNotAllowed => {
             "add it to `allow` under [execute] in config.toml and restart the daemon"
+        }
+        ErrorCode::ItemNotFound => "ids are seen in their own project only; refs go with their session",
+        ErrorCode::PolicyRefused => {
+            "look at it: obey policy get ID; try another way: obey policy check 'COMMAND'"
         }
         ErrorCode::CommandTimedOut => "give it longer with --timeout",
         ErrorCode::InvalidArgument

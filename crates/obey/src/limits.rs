@@ -82,6 +82,8 @@ pub(crate) const DETACH_WAIT: Duration = Duration::from_secs(2);
 /// How long readers that are still at it may hold up the daemon's end.
 pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);
 
+/// How often the workbench looks for sessions whose time ran out; they are refused on use anyway.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Threads that serve. The daemon's own work is small: more of them would only pass it around.
 pub(crate) const WORKERS_MAX: usize = 8;
 

@@ -42,6 +42,9 @@ mod tests;
 
 use std::ffi::OsString;
 
+/// The word that makes this program the process that builds a sandbox.
+const STAGE_WORD: &str = "sandbox-stage";
+
 fn main() {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_else(|| "obey".into());
@@ -49,8 +52,8 @@ fn main() {
     let code = match rest.first().and_then(|word| word.to_str()) {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
+        Some(STAGE_WORD) => workbench::sandbox::enter(&rest[1..]),
         Some("acp-notify") => commands::forward_notification(&rest[1..]),
-        Some(toolbox::STAGE) => workbench::sandbox::enter(&rest[1..]),
         _ => app::run(std::iter::once(program).chain(rest)),
     };
     std::process::exit(code);

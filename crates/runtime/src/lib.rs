@@ -22,6 +22,7 @@ pub mod supervisor;
 pub mod toolbox;
 pub mod worktree;
 
+pub use ids::session as new_session_id;
 pub use session::{Applied, SessionHandle, Snapshot};
 pub use supervisor::{NewSession, Supervisor};
 

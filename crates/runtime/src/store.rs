@@ -28,6 +28,12 @@ pub struct Store {
     shared: Arc<Shared>,
 }
 
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
 struct Shared {
     path: PathBuf,
     writer: writer::Writer,

@@ -4,6 +4,7 @@
 pub mod acp;
 pub mod betcode;
 pub mod bridge;
+pub mod contextd;
 pub mod limits;
 pub mod obey;
 pub mod peer;

@@ -48,6 +48,18 @@ pub const IDLE_WAIT: std::time::Duration = std::time::Duration::from_secs(30 * 6
 /// Parents told beside a list of sessions. They travel as headers, of which clients take about 16 KiB.
 pub const PARENTS_TOLD_MAX: usize = 128;
 
+/// Characters of a checkpoint's summary in a list.
+pub const CHECKPOINT_SUMMARY_CHARS: usize = 300;
+
+/// Characters of a conversation's end that a checkpoint's context holds: about 1,500 tokens, so that an answer stays
+/// below contextd's 2,000.
+pub const CHECKPOINT_CONVERSATION_CHARS: usize = 5_000;
+
+/// Bytes of a conversation that a checkpoint keeps in all.
+pub const CHECKPOINT_RECORD_BYTES: usize = 4 * 1024 * 1024;
+
+/// Largest body of a REST request: the largest content with room for its escapes.
+pub const REST_BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Largest message a client takes unless it says otherwise: gRPC's own default in every language.
 pub const CLIENT_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 

@@ -7,6 +7,7 @@ mod agents;
 mod betcode;
 mod claude_driver;
 mod codex_driver;
+mod contextd;
 mod faults;
 mod local;
 mod openai;

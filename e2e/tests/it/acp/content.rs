@@ -8,7 +8,8 @@ use super::{SCRIPTED, editor};
 use crate::stage::{Agent, Stage, script, stage};
 
 /// A picture of one pixel.
-const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 mod real_claude {
     use super::*;
@@ -31,7 +32,10 @@ mod real_claude {
         let text = script(Agent::Claude, "say", &json!([{"text": "a"}]));
         ensure!(editor.turn(&session, &text).await? == "end_turn");
         let commands = editor.updates_of(&session, "available_commands_update");
-        ensure!(commands.last().is_some_and(|told| told["availableCommands"][0]["name"].is_string()), "{commands:?}");
+        ensure!(
+            commands.last().is_some_and(|told| told["availableCommands"][0]["name"].is_string()),
+            "{commands:?}"
+        );
         let used = editor.updates_of(&session, "usage_update");
         ensure!(used.last().is_some_and(|told| told["size"].as_u64() > Some(1000)), "{used:?}");
         editor.close().await?;
@@ -80,7 +84,10 @@ async fn pictures_and_context_reach_the_model(agent: Agent) -> Result<()> {
     ensure!(result["stopReason"] == "end_turn", "{result}");
     let bodies: Vec<String> =
         stage.world.model().requests().iter().map(|request| request.body.to_string()).collect();
-    ensure!(bodies.iter().any(|body| body.contains("[@notes.md](/w/notes.md) please")), "the link did not arrive");
+    ensure!(
+        bodies.iter().any(|body| body.contains("[@notes.md](/w/notes.md) please")),
+        "the link did not arrive"
+    );
     editor.close().await?;
     stage.close().await
 }
@@ -95,7 +102,8 @@ async fn servers_of_the_editor_reach_the_agent(agent: Agent) -> Result<()> {
         "env": [{"name": "SECRET", "value": "hush"}],
     });
     let new = json!({"cwd": stage.world.project(), "mcpServers": [server]});
-    let session = editor.result("session/new", new).await?["sessionId"].as_str().unwrap_or_default().to_owned();
+    let session =
+        editor.result("session/new", new).await?["sessionId"].as_str().unwrap_or_default().to_owned();
     let steps = json!([{"tool": "mcp__lab__secret", "input": {"a": 1}}, {"text": "done"}]);
     let id = editor.prompt(&session, &script(agent, "use it", &steps)).await?;
     let asked = editor.asked("session/request_permission").await?;
