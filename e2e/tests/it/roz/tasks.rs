@@ -199,6 +199,30 @@ async fn real_claude_an_agent_has_workers_within_limits() -> Result<()> {
 }
 
 #[tokio::test]
+async fn real_claude_a_worker_is_asked_for() -> Result<()> {
+    let agent = Agent::Claude;
+    let stage = stage!(agent);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    let worker = script(agent, "worker", &json!([{"text": "worked"}]));
+    let steps = json!([
+        call("spawn_worker", json!({"prompt": worker})),
+        call("spawn_worker", json!({"prompt": worker})),
+        {"text": "led"},
+    ]);
+    talk.prompt("m-1", &script(agent, "lead", &steps)).await?;
+    let waiting = talk.approval().await?;
+    talk.decide(&waiting, false).await?;
+    let waiting = talk.approval().await?;
+    talk.decide(&waiting, true).await?;
+    assert_eq!(talk.turn().await?.0.stop_reason, "end_turn");
+    let listed = stage.cli().json(&["session", "list", "--all"]).await?;
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2), "{listed}");
+    let mode = &stage.journal(talk.session()).await?[0];
+    assert_eq!(crate::stage::fields(mode)["mode"], "supervised");
+    stage.close().await
+}
+
+#[tokio::test]
 async fn wrong_tasks_teams_and_hosts_are_refused_by_name() -> Result<()> {
     let stage = stage!(Agent::Scripted);
     let environment = environment(&stage).await?;
