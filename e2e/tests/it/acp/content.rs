@@ -1,14 +1,15 @@
 //! What prompts carry beside text, what sessions are given, and what real agents tell of themselves.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::tools;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{SCRIPTED, editor};
 use crate::stage::{Agent, Stage, script, stage};
 
 /// A picture of one pixel.
-const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 mod real_claude {
     use super::*;
@@ -31,7 +32,10 @@ mod real_claude {
         let text = script(Agent::Claude, "say", &json!([{"text": "a"}]));
         ensure!(editor.turn(&session, &text).await? == "end_turn");
         let commands = editor.updates_of(&session, "available_commands_update");
-        ensure!(commands.last().is_some_and(|told| told["availableCommands"][0]["name"].is_string()), "{commands:?}");
+        ensure!(
+            commands.last().is_some_and(|told| told["availableCommands"][0]["name"].is_string()),
+            "{commands:?}"
+        );
         let used = editor.updates_of(&session, "usage_update");
         ensure!(used.last().is_some_and(|told| told["size"].as_u64() > Some(1000)), "{used:?}");
         editor.close().await?;
@@ -53,9 +57,9 @@ mod real_codex {
     }
 }
 
-fn asked_of_model(stage: &Stage, key: &str) -> Result<Value> {
-    let request = stage.world.model().requests_for(key).pop();
-    Ok(request.with_context(|| format!("the model was not asked {key:?}"))?.body)
+/// Everything the model was asked so far.
+fn asked_of_model(stage: &Stage) -> Vec<String> {
+    stage.world.model().requests().iter().map(|request| request.body.to_string()).collect()
 }
 
 async fn pictures_and_context_reach_the_model(agent: Agent) -> Result<()> {
@@ -68,9 +72,9 @@ async fn pictures_and_context_reach_the_model(agent: Agent) -> Result<()> {
     ]);
     let result = editor.result("session/prompt", json!({"sessionId": session, "prompt": prompt})).await?;
     ensure!(result["stopReason"] == "end_turn", "{result}");
-    ensure!(editor.said(&session).contains("seen"), "{:#?}", editor.seen);
-    let body = asked_of_model(&stage, "look")?;
-    ensure!(agent.history(&body).contains(PIXEL), "the picture did not arrive");
+    // Claude Code puts a line of its own behind a picture, which the model takes for the prompt; so no script is played.
+    let bodies = asked_of_model(&stage);
+    ensure!(bodies.iter().any(|body| body.contains(PIXEL)), "the picture did not arrive");
     // The script stands last in a prompt, and context behind it would be part of it: it goes as a link in the words.
     let prompt = json!([
         {"type": "resource_link", "name": "notes.md", "uri": "file:///w/notes.md"},
@@ -78,9 +82,11 @@ async fn pictures_and_context_reach_the_model(agent: Agent) -> Result<()> {
     ]);
     let result = editor.result("session/prompt", json!({"sessionId": session, "prompt": prompt})).await?;
     ensure!(result["stopReason"] == "end_turn", "{result}");
-    let bodies: Vec<String> =
-        stage.world.model().requests().iter().map(|request| request.body.to_string()).collect();
-    ensure!(bodies.iter().any(|body| body.contains("[@notes.md](/w/notes.md) please")), "the link did not arrive");
+    let bodies = asked_of_model(&stage);
+    ensure!(
+        bodies.iter().any(|body| body.contains("[@notes.md](/w/notes.md) please")),
+        "the link did not arrive"
+    );
     editor.close().await?;
     stage.close().await
 }
@@ -95,7 +101,8 @@ async fn servers_of_the_editor_reach_the_agent(agent: Agent) -> Result<()> {
         "env": [{"name": "SECRET", "value": "hush"}],
     });
     let new = json!({"cwd": stage.world.project(), "mcpServers": [server]});
-    let session = editor.result("session/new", new).await?["sessionId"].as_str().unwrap_or_default().to_owned();
+    let session =
+        editor.result("session/new", new).await?["sessionId"].as_str().unwrap_or_default().to_owned();
     let steps = json!([{"tool": "mcp__lab__secret", "input": {"a": 1}}, {"text": "done"}]);
     let id = editor.prompt(&session, &script(agent, "use it", &steps)).await?;
     let asked = editor.asked("session/request_permission").await?;
