@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::event::{Attachment, ClientTool};
-use crate::id::RequestId;
+use crate::id::{CallId, RequestId};
 use crate::permission::{Decision, Grant, Mode};
+use crate::request::PermissionAsk;
 
 /// What to do with a prompt while a turn is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,19 @@ pub enum Command {
         request: RequestId,
         answers: BTreeMap<String, String>,
         by: String,
+    },
+    /// Asks for a permission in the agent's name: its call came to the daemon, not through its own protocol.
+    AskPermission {
+        native: String,
+        ask: PermissionAsk,
+    },
+    /// Has a client run a tool for the agent, whose call came to the daemon. Asked again under the same name it
+    /// changes nothing.
+    CallTool {
+        native: String,
+        call: CallId,
+        tool: String,
+        input: Value,
     },
     ReturnTool {
         request: RequestId,

@@ -62,3 +62,11 @@ pub const STDERR_TAIL_LINES: usize = 8;
 
 /// Longest of them; the rest of the line is in the journal.
 pub const STDERR_LINE_MAX_CHARS: usize = 500;
+
+/// How long a client may take to run a tool that says nothing about it, and at most. The published default is two
+/// minutes; what takes longer than a day is lost.
+pub const TOOL_WAIT: Duration = Duration::from_secs(120);
+pub const TOOL_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Tools that clients may offer to one session, all together. Models lose their way long before.
+pub const TOOLS_MAX: usize = 512;

@@ -3,12 +3,18 @@
 
 pub mod acp;
 pub mod betcode;
+pub mod bridge;
+pub mod contextd;
 pub mod limits;
 pub mod obey;
 pub mod peer;
 pub mod pump;
+pub mod roz;
 pub mod server;
 mod shorten;
 pub mod status;
+mod structs;
+#[cfg(test)]
+mod transcript;
 
 pub use tonic::service::Routes;

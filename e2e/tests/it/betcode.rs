@@ -4,10 +4,13 @@
 mod bad_input;
 mod compaction;
 mod conversations;
+mod node;
 mod permissions;
 mod python;
 mod reconnecting;
+mod servers;
 mod sessions;
 mod settings;
 mod sharing;
 mod talk;
+mod worktrees;

@@ -271,6 +271,7 @@ impl Step<'_> {
             }
             Timer::Interrupt => self.interrupt_ran_out(),
             Timer::Answer => self.answer_ran_out(),
+            Timer::Tool => self.tools_ran_out(),
             Timer::Idle => {
                 if self.state().status == Status::Running {
                     self.begin_stop(StopHow::Now, AfterStop::Stopped, "the agent has nothing to do");
@@ -382,6 +383,7 @@ impl Step<'_> {
     /// Clients of the former daemon are gone; waits go on where they were.
     fn come_back(&mut self) {
         self.hold_input(None);
+        self.fail_tools("the client that runs it is gone with the former daemon");
         self.watch_requests();
         self.watch_idleness(Status::Created, self.state().status);
         self.rearm_deadline();

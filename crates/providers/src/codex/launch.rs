@@ -5,13 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use domain::{Error, ErrorCode};
-use runtime::provider::LaunchRequest;
-use serde_json::Value;
+use runtime::provider::{BridgeServer, LaunchRequest};
+use serde_json::{Value, json};
 
 use super::memory::Memory;
 use super::models;
 use super::settings::Settings;
 use crate::config::invalid;
+use crate::limits::{BRIDGE_CALL_SECS, BRIDGE_START_SECS};
 use crate::program::{Wanted, variable};
 
 /// The program, and what to tell somebody who has no Codex.
@@ -150,6 +151,18 @@ fn text(value: &str) -> String {
     Value::from(value).to_string()
 }
 
+/// Returns the daemon's own server as the agent's configuration has it. A call may wait for a person's permission and a
+/// client's tool, which have bounds of their own.
+pub(super) fn bridge(server: &BridgeServer) -> (String, Value) {
+    let config = json!({
+        "command": server.command.to_string_lossy(),
+        "args": server.args,
+        "startup_timeout_sec": BRIDGE_START_SECS,
+        "tool_timeout_sec": BRIDGE_CALL_SECS,
+    });
+    (BridgeServer::NAME.to_owned(), config)
+}
+
 /// Returns what the codec of a new run knows.
 pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
     let (spec, state) = (request.spec, request.state);
@@ -161,6 +174,7 @@ pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
         model_is_wanted: asked == spec.model,
         asked_model: asked,
         mode: state.mode,
+        bridged: request.bridge.is_some(),
         ..Memory::default()
     }
 }

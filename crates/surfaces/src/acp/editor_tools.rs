@@ -59,7 +59,10 @@ fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> 
         description: description.to_owned(),
         input_schema: json!({"type": "object", "properties": properties, "required": required}),
         exclusive: false,
-        timeout_ms: None,
+        // The editor's terminal has a bound of its own; the rules must not give up before it.
+        timeout_ms: (name == RUN).then(|| 2 * limits::ACP_TERMINAL_WAIT.as_millis() as u64),
+        // What changes something needs a permission, as the agent's own tools do.
+        asks: name != READ,
     }
 }
 
