@@ -228,6 +228,9 @@ impl Core {
 
     /// Gives the agent what this editor offers, in place of what another one did.
     async fn offer_tools(&self, snapshot: &Snapshot) -> Result<(), Fault> {
+        if !self.habits.lends_tools {
+            return Ok(());
+        }
         let tools = editor_tools::of(&self.client());
         let known = snapshot.state.tools.get(editor_tools::SOURCE).map(Vec::as_slice).unwrap_or_default();
         if known == tools {

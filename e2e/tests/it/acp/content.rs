@@ -1,8 +1,8 @@
 //! What prompts carry beside text, what sessions are given, and what real agents tell of themselves.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::tools;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{SCRIPTED, editor};
 use crate::stage::{Agent, Stage, script, stage};
@@ -57,9 +57,9 @@ mod real_codex {
     }
 }
 
-fn asked_of_model(stage: &Stage, key: &str) -> Result<Value> {
-    let request = stage.world.model().requests_for(key).pop();
-    Ok(request.with_context(|| format!("the model was not asked {key:?}"))?.body)
+/// Everything the model was asked so far.
+fn asked_of_model(stage: &Stage) -> Vec<String> {
+    stage.world.model().requests().iter().map(|request| request.body.to_string()).collect()
 }
 
 async fn pictures_and_context_reach_the_model(agent: Agent) -> Result<()> {
@@ -72,9 +72,9 @@ async fn pictures_and_context_reach_the_model(agent: Agent) -> Result<()> {
     ]);
     let result = editor.result("session/prompt", json!({"sessionId": session, "prompt": prompt})).await?;
     ensure!(result["stopReason"] == "end_turn", "{result}");
-    ensure!(editor.said(&session).contains("seen"), "{:#?}", editor.seen);
-    let body = asked_of_model(&stage, "look")?;
-    ensure!(agent.history(&body).contains(PIXEL), "the picture did not arrive");
+    // Claude Code puts a line of its own behind a picture, which the model takes for the prompt; so no script is played.
+    let bodies = asked_of_model(&stage);
+    ensure!(bodies.iter().any(|body| body.contains(PIXEL)), "the picture did not arrive");
     // The script stands last in a prompt, and context behind it would be part of it: it goes as a link in the words.
     let prompt = json!([
         {"type": "resource_link", "name": "notes.md", "uri": "file:///w/notes.md"},
@@ -82,8 +82,7 @@ async fn pictures_and_context_reach_the_model(agent: Agent) -> Result<()> {
     ]);
     let result = editor.result("session/prompt", json!({"sessionId": session, "prompt": prompt})).await?;
     ensure!(result["stopReason"] == "end_turn", "{result}");
-    let bodies: Vec<String> =
-        stage.world.model().requests().iter().map(|request| request.body.to_string()).collect();
+    let bodies = asked_of_model(&stage);
     ensure!(
         bodies.iter().any(|body| body.contains("[@notes.md](/w/notes.md) please")),
         "the link did not arrive"
