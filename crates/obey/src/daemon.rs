@@ -48,6 +48,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
             obey_exe: own_program()?,
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: options.config.codex.binary.clone(),
+            openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
             toolbox: Some(Arc::new(toolbox)),

@@ -5,6 +5,7 @@ pub mod acp;
 pub mod claude_code;
 pub mod codex;
 pub mod openai;
+pub mod openclaw;
 pub mod scripted;
 
 mod base64;
@@ -14,6 +15,7 @@ mod look;
 mod near;
 mod program;
 mod text;
+mod tls;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ pub struct Options {
     pub claude_binary: Option<PathBuf>,
     /// Codex's program; absent: `codex` on the agent's `PATH`.
     pub codex_binary: Option<PathBuf>,
+    pub openclaw: openclaw::Options,
     /// ACP agents by name.
     pub acp_agents: acp::Named,
     /// The tools of agents that live in the daemon; absent: such agents cannot be started.
@@ -42,6 +45,7 @@ pub fn all(options: &Options) -> Providers {
     Providers::new(vec![
         Arc::new(claude_code::ClaudeCode::new(options.claude_binary.clone())),
         Arc::new(codex::Codex::new(options.codex_binary.clone())),
+        Arc::new(openclaw::Openclaw::new(options.openclaw.clone())),
         Arc::new(openai::OpenaiApi::new(options.toolbox.clone())),
         Arc::new(acp::Acp::new(options.acp_agents.clone(), options.toolbox.clone())),
         Arc::new(scripted::Scripted::new(options.obey_exe.clone())),

@@ -14,6 +14,7 @@ mod real_acp;
 mod real_claude_direct;
 mod real_codex;
 mod real_codex_direct;
+mod real_openclaw;
 mod sessions;
 mod stage;
 mod upgrade;
