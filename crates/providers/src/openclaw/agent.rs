@@ -217,11 +217,11 @@ impl Worker {
     async fn come_back(&mut self) -> Result<Socket, Gone> {
         self.talk.lose();
         let since = *self.lost_since.get_or_insert_with(Instant::now);
-        let message = format!(
-            "{}: the connection to the OpenClaw gateway is lost; coming back",
-            ErrorCode::ConnectionLost
-        );
-        self.notice(Level::Warning, message).await?;
+        if self.talk.has_begun() {
+            let code = ErrorCode::ConnectionLost;
+            let message = format!("{code}: the connection to the OpenClaw gateway is lost; coming back");
+            self.notice(Level::Warning, message).await?;
+        }
         let mut wait = RETRY_BASE_WAIT;
         loop {
             self.pause(wait).await?;

@@ -119,6 +119,11 @@ impl Talk {
         self.run.is_some()
     }
 
+    /// Returns whether the conversation has begun, so that a lost connection is a loss.
+    pub(super) fn has_begun(&self) -> bool {
+        self.was_ready
+    }
+
     /// The connection is gone; whatever was asked before has no answer any more.
     pub(super) fn lose(&mut self) {
         self.is_connected = false;
@@ -200,6 +205,8 @@ impl Talk {
         let ok = frame.is("ok");
         match method.as_str() {
             "connect" if ok => self.connected(payload, out),
+            // It is still starting and hangs up; we come back.
+            "connect" if error.text("code") == "UNAVAILABLE" || error.is("retryable") => {}
             "connect" => {
                 let message = format!(
                     "the OpenClaw gateway refuses the connection: {}; check its token",

@@ -56,7 +56,7 @@ mod tests {
         let read =
             |key: &str, value: &str| Settings::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]));
         assert!(read("gateway_url", "http://x").unwrap_err().message.contains("provider_config.gateway_url"));
-        assert!(read("gateway", "x").unwrap_err().message.contains("did you mean gateway_url?"));
+        assert!(read("gateway_ulr", "x").unwrap_err().message.contains("did you mean gateway_url?"));
         assert!(read("token_env", "A B").unwrap_err().message.contains("provider_config.token_env"));
         assert_eq!(read("agent_id", "").unwrap().agent_id, "main");
         assert!(read("gateway_url", "wss://box.example:1").is_ok());
