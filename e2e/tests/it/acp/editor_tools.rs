@@ -5,9 +5,9 @@ use e2e::acp::Editor;
 use serde_json::{Value, json};
 
 use super::start;
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     an_agent_reads_through_the_editor,
     an_agent_writes_through_the_editor_once_it_may,
     an_agent_runs_a_command_in_a_terminal_of_the_editor,
