@@ -28,6 +28,8 @@ mod state;
 mod talk;
 mod to_wire;
 mod tools;
+#[cfg(test)]
+pub(crate) mod transcript;
 mod watch;
 
 use std::collections::BTreeMap;
