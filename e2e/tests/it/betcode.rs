@@ -4,7 +4,6 @@
 mod bad_input;
 mod compaction;
 mod conversations;
-mod node;
 mod permissions;
 mod python;
 mod reconnecting;
@@ -12,5 +11,6 @@ mod servers;
 mod sessions;
 mod settings;
 mod sharing;
+mod strangers;
 mod talk;
 mod worktrees;

@@ -13,9 +13,9 @@ use wire::roz::v1::task_service_client::TaskServiceClient;
 use wire::roz::v1::team_event::Event as Team;
 
 use super::talk::{Talk, agents, call, environment, environment_with, start};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(a_task_runs_as_a_session, a_task_that_waits_is_approved_or_cancelled);
+process_scenarios!(a_task_runs_as_a_session, a_task_that_waits_is_approved_or_cancelled);
 
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
@@ -195,6 +195,30 @@ async fn real_claude_an_agent_has_workers_within_limits() -> Result<()> {
     let mut team = agents(&stage.clients).watch_team(request).await?.into_inner();
     let first = within("an event of the team", team.next()).await?.context("it ended")??;
     assert_eq!(name(&first), "started");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn real_claude_a_worker_is_asked_for() -> Result<()> {
+    let agent = Agent::Claude;
+    let stage = stage!(agent);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    let worker = script(agent, "worker", &json!([{"text": "worked"}]));
+    let steps = json!([
+        call("spawn_worker", json!({"prompt": worker})),
+        call("spawn_worker", json!({"prompt": worker})),
+        {"text": "led"},
+    ]);
+    talk.prompt("m-1", &script(agent, "lead", &steps)).await?;
+    let waiting = talk.approval().await?;
+    talk.decide(&waiting, false).await?;
+    let waiting = talk.approval().await?;
+    talk.decide(&waiting, true).await?;
+    assert_eq!(talk.turn().await?.0.stop_reason, "end_turn");
+    let listed = stage.cli().json(&["session", "list", "--all"]).await?;
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2), "{listed}");
+    let mode = &stage.journal(talk.session()).await?[0];
+    assert_eq!(crate::stage::fields(mode)["mode"], "supervised");
     stage.close().await
 }
 

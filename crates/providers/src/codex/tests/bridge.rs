@@ -4,7 +4,7 @@ use domain::AgentEvent;
 use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
-use super::{hear, hear_all, note, running};
+use super::{began, hear, hear_all, note, prompt, running};
 use crate::codex::{CodexCodec, encode, launch};
 
 fn bridged() -> CodexCodec {
@@ -30,9 +30,14 @@ fn asks(server: &str) -> Value {
 
 #[test]
 fn tools_of_the_daemons_server_go_by_their_plain_names() {
-    let name = |server: &str| match hear(&mut bridged(), item(server)).pop() {
-        Some(AgentEvent::ToolStarted { tool, .. }) => tool,
-        other => panic!("{other:?}"),
+    let name = |server: &str| {
+        let mut codec = bridged();
+        prompt(&mut codec);
+        began(&mut codec, "u1");
+        match hear(&mut codec, item(server)).pop() {
+            Some(AgentEvent::ToolStarted { tool, .. }) => tool,
+            other => panic!("{other:?}"),
+        }
     };
     assert_eq!(name("obey"), "lift");
     assert_eq!(name("lab"), "mcp__lab__lift");

@@ -1,23 +1,40 @@
-//! A third, independent client: Node with messages compiled from the interface as it was published. Two clients of it
+//! Strangers: clients in Node and in Python with messages compiled from the interface as it was published. Two of a kind
 //! share a session of each agent.
+
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use e2e::deadline::{deadline, within_time};
 use e2e::tools;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::talk::new_start;
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(node_clients_share_a_session);
+process_scenarios!(node_clients_share_a_session, python_clients_share_a_session);
 
 async fn node_clients_share_a_session(agent: Agent) -> Result<()> {
     let Some((node, packages)) = tools::node()? else { return Ok(()) };
     let stage = stage!(agent);
+    let mut command = stage.world.command(node);
+    command.arg(tools::repository().join("e2e/tests/node/betcode_v1.cjs")).env("NODE_PATH", packages);
+    share(stage, command).await
+}
+
+async fn python_clients_share_a_session(agent: Agent) -> Result<()> {
+    let Some((python, _)) = tools::python()? else { return Ok(()) };
+    let stage = stage!(agent);
+    let mut command = stage.world.command(python);
+    command.arg(tools::repository().join("e2e/tests/python/betcode_shared.py"));
+    share(stage, command).await
+}
+
+/// What a program must know of the agent whose session it shares.
+fn plan(stage: &Stage) -> Result<Value> {
+    let agent = stage.agent;
     let address = stage.daemon.listen().first().context("the daemon listens on no port")?.to_string();
-    let start = new_start(&stage);
-    let file = json!({"filename": "notes.txt", "mime_type": "text/plain", "text": "xylophone"});
-    let plan = json!({
+    let start = new_start(stage);
+    Ok(json!({
         "address": address,
         "proto": tools::repository().join("e2e/tests/published/betcode_v1.proto"),
         "project": start.working_directory,
@@ -29,18 +46,20 @@ async fn node_clients_share_a_session(agent: Agent) -> Result<()> {
         "hanging": script(agent, "hang", &json!([[{"text": "hm"}, {"hang": true}]])),
         "reading": script(agent, "read this", &json!([{"text": "read"}])),
         "last": script(agent, "last", &json!([{"text": "alone"}])),
-        "file": file,
-    });
-    let program = tools::repository().join("e2e/tests/node/betcode_v1.cjs");
-    let mut command = tokio::process::Command::from(stage.world.command(node));
-    command.arg(program).arg(plan.to_string()).env("NODE_PATH", packages).kill_on_drop(true);
+        "file": {"filename": "notes.txt", "mime_type": "text/plain", "text": "xylophone"},
+    }))
+}
+
+async fn share(stage: Stage, command: Command) -> Result<()> {
+    let mut command = tokio::process::Command::from(command);
+    command.arg(plan(&stage)?.to_string()).kill_on_drop(true);
     let output = within_time("the end of the program", deadline() * 4, command.output())
         .await?
-        .context("running Node")?;
+        .context("running the program")?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (said, complained) = (text(&output.stdout), text(&output.stderr));
     ensure!(output.status.success(), "{said}\n{complained}\nthe daemon's log:\n{}", stage.daemon.log());
-    if agent.is_real() {
+    if stage.agent.is_real() {
         let asked = super::talk::asked_model(&stage, "read this");
         assert!(asked.contains("xylophone"), "the file never reached the model");
         assert!(stage.world.project().join("made").exists());
