@@ -225,7 +225,8 @@ impl Worker {
                 self.emit(AgentEvent::Mode(self.mode)).await?;
                 self.settle(desk, at, true, "the user approved the plan; carry it out".to_owned()).await
             }
-            Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Ok(()),
+            Act::Client(tool) => self.call_client(desk, at, &tool).await,
+            Act::Ask(_) | Act::Todos(_) => Ok(()),
         }
     }
 

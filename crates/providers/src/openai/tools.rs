@@ -252,6 +252,7 @@ pub(super) fn need(act: &Act, mode: Mode) -> Need {
         Act::Task(_) if mode == Mode::Plan => Need::Refused,
         Act::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => Need::Nothing,
         Act::Task(_) | Act::LeavePlan => Need::Permission,
+        Act::Client(tool) if tool.asks => Need::Permission,
         Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Need::Nothing,
     }
 }

@@ -302,6 +302,21 @@ mod tests {
         assert!(source.read().unwrap_err().contains("is not a file"));
     }
 
+    #[test]
+    fn a_source_of_somebody_else_is_not_read() {
+        if runtime::own_uid() != 0 {
+            // Only root can make a file somebody else's.
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        std::fs::write(&path, "").unwrap();
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        let mut source = Source::begin(&path, Kind::File);
+        assert!(source.read().unwrap_err().contains("belongs to another user"));
+        assert!(forward(&path, Kind::File, DONE).unwrap_err().contains("belongs to another user"));
+    }
+
     async fn comes(source: &mut Source) -> bool {
         let ready = tokio::time::timeout(limits::ACP_FIFO_WAIT, source.ready()).await;
         ready.is_ok() && ends(source)

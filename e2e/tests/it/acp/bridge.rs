@@ -157,6 +157,26 @@ async fn a_codex_of_ones_own_is_run() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_notify_program_of_ones_own_is_run() -> Result<()> {
+    let Some(world) = World::with_codex()? else { return Ok(()) };
+    let (program, told) = (world.path("my-notify"), world.path("told"));
+    fs::write(&program, format!("#!/bin/sh\nprintf '%s %s' \"$1\" \"$2\" > {}\n", told.display()))?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    world.set_env("ACPLB_NOTIFY_CMD", json!([program, "first"]).to_string());
+    let mut editor = Editor::start(&world, &[]).await?;
+    editor.initialize().await?;
+    let session = editor.open(&world.project()).await?;
+    let text = script(Agent::Codex, "hello", &json!([{"text": "hi"}]));
+    ensure!(editor.turn(&session, &text).await? == "end_turn");
+    e2e::deadline::poll("the notification", || {
+        fs::read_to_string(&told).ok().filter(|text| text.starts_with("first {") && text.contains("agent-turn-complete"))
+    })
+    .await?;
+    editor.close().await?;
+    world.assert_no_process_left().await
+}
+
+#[tokio::test]
 async fn the_log_goes_to_standard_error_as_wanted() -> Result<()> {
     let stage = stage!(SCRIPTED);
     stage.world.set_env("RUST_LOG", "debug");
