@@ -1,8 +1,8 @@
 //! The benchmarks: `bench [SECTION…]` prints a table with the ratio to a floor measured in the same run.
 //!
 //! One program, four roles: the runner and its client; `floor`, the bare relay everything is compared with;
-//! `scripted-agent`, the emitter that both sides read from; and `shim`, which hands over to the real one. The last
-//! two names are the ones under which the daemon calls its own executable: see `daemon.rs`.
+//! `scripted-agent`, the emitter that both sides read from; and `shim` or `sandbox-stage`, which hand over to the real
+//! one. The last names are the ones under which the daemon calls its own executable: see `daemon.rs`.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod clock;
@@ -16,6 +16,7 @@ mod reader;
 mod sections;
 mod stats;
 mod table;
+mod talk;
 
 use anyhow::{Result, bail};
 
@@ -38,7 +39,7 @@ fn run() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("scripted-agent") => emitter::run(),
-        Some("shim") => daemon::become_shim(),
+        Some("shim" | "sandbox-stage") => daemon::become_shim(),
         Some("floor") => floor::run(&args[1..]),
         _ if std::env::var_os(INNER).is_none() => machine::rerun_first_in_line(INNER),
         _ => measure(&args),

@@ -52,6 +52,18 @@ pub fn codex() -> Result<Option<PathBuf>> {
     fetched(program, "the real codex")
 }
 
+/// A real ACP agent; `None` as for [`claude`].
+pub fn codex_acp() -> Result<Option<PathBuf>> {
+    fetched("acp-agent/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
+}
+
+/// The sandbox that Codex brings along and its ACP sibling looks for on PATH; `None` as for [`claude`].
+pub fn bwrap() -> Result<Option<PathBuf>> {
+    let program =
+        "npm/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/codex-resources/bwrap";
+    fetched(program, "Codex's sandbox")
+}
+
 /// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].
 pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;
@@ -69,6 +81,13 @@ pub fn acp_clients() -> Result<Option<PathBuf>> {
 /// The schema of the protocol as its publisher ships it; `None` as for [`claude`].
 pub fn acp_schema() -> Result<Option<PathBuf>> {
     fetched("acp/npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.json", "the published ACP schema")
+}
+
+/// Node with gRPC: the program and the folder that holds its packages; `None` as for [`claude`].
+pub fn node() -> Result<Option<(PathBuf, PathBuf)>> {
+    let node = fetched("node/bin/node", "Node")?;
+    let packages = fetched("node/node_modules/@grpc/grpc-js/package.json", "Node's gRPC client")?;
+    Ok(node.zip(packages.map(|_| cache().join("node/node_modules"))))
 }
 
 fn cache() -> PathBuf {

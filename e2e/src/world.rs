@@ -17,7 +17,8 @@ use crate::model_server::ModelServer;
 use crate::{processes, tools};
 
 /// Programs that a world must not find by accident on the developer's PATH.
-const AGENTS: &[&str] = &["claude", "codex", "openclaw"];
+const AGENTS: &[&str] =
+    &["claude", "codex", "openclaw", "codex-acp", "claude-agent-acp", "gemini", "goose", "opencode"];
 
 /// One hermetic world. Clones share it; dropping the last one kills every process that belongs to it and removes its
 /// folders.
@@ -51,6 +52,27 @@ impl World {
         world.configure_codex("")?;
         world.set_env("OPENAI_API_KEY", "dummy");
         Ok(Some(world))
+    }
+
+    /// A world in which the real `codex-acp` is first on PATH and configured for this world's model; `None` as for
+    /// [`World::with_claude`].
+    pub fn with_codex_acp() -> Result<Option<World>> {
+        let (Some(agent), Some(sandbox)) = (tools::codex_acp()?, tools::bwrap()?) else { return Ok(None) };
+        let world = World::with_path(agent.parent())?;
+        if let Some(folder) = sandbox.parent() {
+            world.prepend_path(folder)?;
+        }
+        world.configure_codex("")?;
+        world.set_env("OPENAI_API_KEY", "dummy");
+        Ok(Some(world))
+    }
+
+    /// A world whose model is an endpoint of the OpenAI API.
+    pub fn with_openai() -> Result<World> {
+        let world = World::new()?;
+        world.set_env("OPENAI_BASE_URL", world.model().openai_base_url());
+        world.set_env("OPENAI_API_KEY", "dummy");
+        Ok(world)
     }
 
     /// Writes the Codex configuration of this world, with some lines of the test's own before the first table.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::daemon::Home;
+use crate::daemon::{self, Home};
 use crate::editor::{Editor, Heard};
 use crate::emitter::Script;
 use crate::machine;
@@ -46,9 +46,7 @@ fn connect(home: &Home) -> Result<Editor> {
 
 /// The agent alone at a pipe.
 fn bare() -> Result<Editor> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("scripted-agent");
-    let mut editor = Editor::start(command)?;
+    let mut editor = Editor::start(daemon::agent_alone()?)?;
     editor.send(&json!({"do": "start", "session": "s"}))?;
     Ok(editor)
 }
@@ -138,13 +136,7 @@ fn starts(table: &mut Table, home: &Home) -> Result<()> {
     let adapters = std::env::var(ADAPTERS).unwrap_or_default();
     for entry in adapters.split(';').filter(|entry| !entry.is_empty()) {
         let (name, line) = entry.split_once('=').unwrap_or((entry, entry));
-        let command = || {
-            let mut words = line.split_whitespace();
-            let mut command = Command::new(words.next().unwrap_or_default());
-            command.args(words);
-            command
-        };
-        let (took, memory) = of(command)?;
+        let (took, memory) = of(|| daemon::command_line(line))?;
         let words = format!("{took:.0} ms, {}", mib(memory));
         table.row(&format!("start to initialize, memory: {name}"), words, String::new(), took, Goal::None);
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorCode;
-use crate::event::{ClientTool, EventKind, Todo};
+use crate::event::{ClientTool, EventKind, Todo, ToolServer};
 use crate::id::RequestId;
 use crate::limits;
 use crate::permission::{Grant, Mode};
@@ -49,6 +49,8 @@ pub struct State {
     /// Calls of clients' tools that wait.
     pub tool_calls: ToolCalls,
     pub todos: Vec<Todo>,
+    /// Servers of tools, as the agent last said.
+    pub servers: Vec<ToolServer>,
     pub input_holder: Option<String>,
     /// Since when somebody has held the input without a break.
     pub attended_since: Option<Timestamp>,
@@ -106,6 +108,7 @@ impl State {
             }
             EventKind::ModelChanged { model } => self.model.clone_from(model),
             EventKind::TodosChanged { todos } => self.todos.clone_from(todos),
+            EventKind::ServersChanged { servers } => self.servers.clone_from(servers),
             EventKind::UsageReported { usage, context_tokens, context_window } => {
                 self.usage.add(usage);
                 self.context_tokens = context_tokens.or(self.context_tokens);
@@ -134,6 +137,10 @@ impl State {
                 self.attended_since = holder.as_ref().map(|_| self.attended_since.unwrap_or(at));
             }
             EventKind::MessageAdded { text, .. } => {
+                if let Some(untold) = self.turn.as_mut().and_then(|turn| turn.untold.as_mut()) {
+                    untold.text.push_str("\n\n");
+                    untold.text.push_str(text);
+                }
                 self.count_message(text);
                 self.last_activity_at = Some(at);
             }

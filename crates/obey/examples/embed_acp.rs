@@ -29,6 +29,7 @@ async fn main() -> anyhow::Result<()> {
         store: store.clone(),
         providers,
         agents_dir,
+        worktrees_dir: data.join("worktrees"),
         shim_program: obey,
         socket: data.join("none.sock"),
         spool_max_bytes: 1 << 30,

@@ -1,8 +1,10 @@
 //! The command line: what can be typed, and nothing about what it does. Help texts live here.
 
 pub(crate) mod acp;
+pub(crate) mod bench;
 pub(crate) mod session;
 pub(crate) mod values;
+pub(crate) mod worktree;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,8 +77,35 @@ pub(crate) enum Command {
     Session(session::SessionCommand),
     /// Serve the daemon's sessions to an editor over the Agent Client Protocol
     Acp(acp::AcpArgs),
-    /// Run an allowed command in a campaign's folder
+    /// Working trees of a git repository, so that agents work side by side
+    #[command(subcommand, visible_alias = "worktrees")]
+    Worktree(worktree::WorktreeCommand),
+    /// Which agents can be run here, and whether they work
+    #[command(subcommand)]
+    Agents(AgentsCommand),
+    /// Run an allowed command in a campaign's folder, or any command in the sandbox
     Exec(ExecArgs),
+    /// What was learnt: find, keep, judge
+    #[command(subcommand)]
+    Memory(bench::MemoryCommand),
+    /// Where sessions of the workbench stood
+    #[command(subcommand)]
+    Checkpoint(bench::CheckpointCommand),
+    /// Errors and what cured them
+    #[command(subcommand)]
+    Remediation(bench::RemediationCommand),
+    /// What must not be done, and why
+    #[command(subcommand)]
+    Policy(bench::PolicyCommand),
+    /// Ways to do something, written down
+    #[command(subcommand)]
+    Skill(bench::SkillCommand),
+    /// Agents with a character, for `obey session create --agent NAME`
+    #[command(subcommand)]
+    Agent(bench::AgentCommand),
+    /// What was done with the workbench
+    #[command(subcommand)]
+    Audit(bench::AuditCommand),
     /// Show in one minute what this program does
     Demo(DemoArgs),
     /// Look for what is broken and say how to repair it
@@ -266,6 +295,12 @@ pub(crate) struct ExecArgs {
     /// A variable for the command; repeat for more
     #[arg(long = "env", value_parser = values::assignment, value_name = "K=V")]
     pub(crate) environment: Vec<(String, String)>,
+    /// Run any command, in the workbench's sandbox; secrets are taken out of what it prints
+    #[arg(long)]
+    pub(crate) sandbox: bool,
+    /// With --sandbox: a session of the workbench
+    #[arg(long, value_name = "ID", requires = "sandbox", conflicts_with = "campaign")]
+    pub(crate) session: Option<String>,
     /// Accepted for older scripts; output always streams.
     #[arg(long, hide = true)]
     pub(crate) follow: bool,
@@ -279,6 +314,26 @@ pub(crate) struct DemoArgs {
     /// Use this provider instead of the best one that is installed
     #[arg(long, value_parser = values::provider)]
     pub(crate) provider: Option<domain::ProviderKind>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCommand {
+    /// List every agent: whether it is installed, its version and what it can do
+    List,
+    /// Start an agent, send it one prompt and end it
+    Test(AgentTestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentTestArgs {
+    /// The agent, as `obey agents list` names it
+    pub(crate) name: String,
+    /// The model to use instead of the agent's own
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Settings for the provider, as a JSON object of texts
+    #[arg(long, value_parser = values::config, value_name = "JSON")]
+    pub(crate) config: Option<std::collections::HashMap<String, String>>,
 }
 
 #[derive(Debug, Args)]

@@ -8,8 +8,19 @@ use domain::ErrorCode;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
+use wire::betcode::v1::worktree_service_client::WorktreeServiceClient;
+use wire::contextd::v1::agent_service_client::AgentServiceClient;
+use wire::contextd::v1::checkpoint_service_client::CheckpointServiceClient;
+use wire::contextd::v1::memory_service_client::MemoryServiceClient;
+use wire::contextd::v1::policy_service_client::PolicyServiceClient;
+use wire::contextd::v1::ref_service_client::RefServiceClient;
+use wire::contextd::v1::remediation_service_client::RemediationServiceClient;
+use wire::contextd::v1::safe_exec_service_client::SafeExecServiceClient;
+use wire::contextd::v1::session_service_client::SessionServiceClient;
+use wire::contextd::v1::skill_service_client::SkillServiceClient;
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
 use wire::obey::v1::acp_service_client::AcpServiceClient;
+use wire::obey::v1::audit_service_client::AuditServiceClient;
 use wire::obey::v1::bridge_service_client::BridgeServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::daemon_service_client::DaemonServiceClient;
@@ -60,10 +71,22 @@ impl Client {
         requests: RequestServiceClient;
         campaigns: CampaignServiceClient;
         upkeep: DaemonServiceClient;
+        acp: AcpServiceClient;
+        worktrees: WorktreeServiceClient;
         environments: EnvironmentServiceClient;
         /// The tools that others run for an agent.
         bridge: BridgeServiceClient;
-        acp: AcpServiceClient;
+        audit: AuditServiceClient;
+        /// The workbench.
+        safe_exec: SafeExecServiceClient;
+        bench_sessions: SessionServiceClient;
+        refs: RefServiceClient;
+        memories: MemoryServiceClient;
+        checkpoints: CheckpointServiceClient;
+        policies: PolicyServiceClient;
+        skills: SkillServiceClient;
+        agents: AgentServiceClient;
+        remediations: RemediationServiceClient;
     }
 }
 

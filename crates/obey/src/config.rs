@@ -24,17 +24,21 @@ pub(crate) struct Config {
     /// A level or a filter such as `info,runtime=debug`.
     pub(crate) log_level: String,
     pub(crate) claude_code: ClaudeCode,
+    pub(crate) codex: Codex,
     pub(crate) execute: Execute,
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
+    pub(crate) workbench: Workbench,
     pub(crate) acp: Acp,
 }
 
-/// What `obey acp` serves unless its flags say otherwise.
+/// The Agent Client Protocol: agents that speak it, and what `obey acp` serves unless its flags say otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Acp {
+    /// More agents, or other command lines for those that are known: `name=command line`.
+    pub(crate) agents: Vec<String>,
     pub(crate) provider: String,
     /// Empty: the provider's own.
     pub(crate) model: String,
@@ -49,6 +53,13 @@ pub(crate) struct Acp {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ClaudeCode {
     /// A path, or a name to look up on `PATH`; unset: `claude`.
+    pub(crate) binary: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Codex {
+    /// A path, or a name to look up on `PATH`; unset: `codex`.
     pub(crate) binary: Option<PathBuf>,
 }
 
@@ -79,11 +90,28 @@ pub(crate) struct Sessions {
     pub(crate) default_provider: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sandbox {
     /// Start agents inside the sandbox.
     pub(crate) agents: bool,
+    /// Refuse commands where no sandbox holds.
+    pub(crate) required: bool,
+    /// Folders outside the project that commands may read, and that they may write.
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+/// Tools for agents and scripts (`contextd.v1`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Workbench {
+    /// The project of sessions that name none; unset: the folder the daemon was started in.
+    pub(crate) default_project: Option<PathBuf>,
+    pub(crate) session_idle_minutes: u64,
+    pub(crate) session_max_minutes: u64,
+    /// Whether a project's own `.gitleaks.toml` counts.
+    pub(crate) project_rules: bool,
 }
 
 impl Default for Config {
@@ -94,11 +122,30 @@ impl Default for Config {
             data_dir: None,
             log_level: "info".to_owned(),
             claude_code: ClaudeCode::default(),
+            codex: Codex::default(),
             execute: Execute::default(),
             retention: Retention::default(),
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
+            workbench: Workbench::default(),
             acp: Acp::default(),
+        }
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { agents: false, required: true, read_only: Vec::new(), writable: Vec::new() }
+    }
+}
+
+impl Default for Workbench {
+    fn default() -> Self {
+        Self {
+            default_project: None,
+            session_idle_minutes: 30,
+            session_max_minutes: 240,
+            project_rules: false,
         }
     }
 }
@@ -106,6 +153,7 @@ impl Default for Config {
 impl Default for Acp {
     fn default() -> Self {
         Self {
+            agents: Vec::new(),
             provider: domain::ProviderKind::Codex.name().to_owned(),
             model: String::new(),
             mode: String::new(),
@@ -334,8 +382,16 @@ fn check(config: &Config) -> Result<()> {
     if let Some(name) = config.execute.allow.iter().find(|name| name.is_empty() || name.contains('/')) {
         return Err(invalid(format!("execute.allow: {name:?} must be a program's name without a path")));
     }
+    if let Err(problem) = providers::acp::Named::new(&config.acp.agents) {
+        return Err(invalid(format!("acp.agents: {problem}")));
+    }
     if config.execute.timeout_secs == 0 {
         return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));
+    }
+    if config.workbench.session_idle_minutes == 0 || config.workbench.session_max_minutes == 0 {
+        return Err(invalid(
+            "workbench: session_idle_minutes and session_max_minutes must be above 0".to_owned(),
+        ));
     }
     if domain::ProviderKind::parse(&config.acp.provider).is_none() {
         return Err(invalid(format!("acp.provider: there is no provider {:?}", config.acp.provider)));

@@ -1,6 +1,8 @@
 //! The composition root: configuration → store → providers → supervisor → surfaces → serving → leaving.
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
+pub(crate) mod bench;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
+use crate::toolbox::Workshop;
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
 /// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
@@ -52,12 +55,18 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
+    let opening = bench::Opener::start(bench::Plan::of(&options)?, store.clone()).await?;
+    let toolbox = Workshop(opening.clone());
     let supervisor = Supervisor::new(Options {
         store: store.clone(),
         providers: providers::all(&providers::Options {
             obey_exe: own_program()?,
             claude_binary: options.config.claude_code.binary.clone(),
-            ..providers::Options::default()
+            codex_binary: options.config.codex.binary.clone(),
+            codex_notify: Vec::new(),
+            // The configuration was checked when it was read.
+            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
+            toolbox: Some(Arc::new(toolbox)),
         }),
         agents_dir: options.data_dir.join("agents"),
         shim_program: own_program()?,
@@ -65,6 +74,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
         settings: Settings::new(options.settings.clone()),
+        worktrees_dir: options.data_dir.join("worktrees"),
     })
     .await?;
     failpoint!("start.numbered");
@@ -79,11 +89,12 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         about(&options, home.retention, shutdown),
     );
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
+    let (leaving, is_leaving) = tokio::sync::watch::channel(false);
+    let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
     let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options)?);
     let toolboxes = surfaces::bridge::toolboxes(&supervisor);
     let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes);
-    let (leaving, is_leaving) = tokio::sync::watch::channel(false);
-    let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
+    let routes = surfaces::contextd::routes(routes, bench::contextd(&options, opening, supervisor.clone()));
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();

@@ -82,11 +82,8 @@ pub(crate) const DETACH_WAIT: Duration = Duration::from_secs(2);
 /// How long readers that are still at it may hold up the daemon's end.
 pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);
 
-/// How long an agent's MCP server waits between two attempts to reach a daemon that is being exchanged, and how often
-/// it tries: five minutes in all.
-pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
-pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;
-
+/// How often the workbench looks for sessions whose time ran out; they are refused on use anyway.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Threads that serve. The daemon's own work is small: more of them would only pass it around.
 pub(crate) const WORKERS_MAX: usize = 8;
 
@@ -101,3 +98,8 @@ pub(crate) const STANDALONE_MAX: usize = 64;
 
 /// How long an answer may take in a playback.
 pub(crate) const PLAYBACK_WAIT: Duration = Duration::from_secs(10);
+
+/// How long an agent's MCP server waits between two attempts to reach a daemon that is being exchanged, and how often
+/// it tries: five minutes in all.
+pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;

@@ -81,6 +81,45 @@ pub(crate) fn argument(config: &BTreeMap<String, String>, key: &str) -> Result<S
     Ok(value.to_owned())
 }
 
+/// Reads one of a few words; empty where none is said.
+pub(crate) fn one_of(
+    config: &BTreeMap<String, String>,
+    key: &str,
+    allowed: &[&str],
+) -> Result<String, Error> {
+    let value = argument(config, key)?;
+    if value.is_empty() || allowed.contains(&value.as_str()) {
+        return Ok(value);
+    }
+    Err(invalid(key, format_args!("must be one of {}", allowed.join(", "))))
+}
+
+/// Reads a name: it becomes part of a configuration key or is looked up.
+pub(crate) fn word(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
+    let value = argument(config, key)?;
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    if value.len() <= 64 && value.chars().all(plain) {
+        return Ok(value);
+    }
+    Err(invalid(key, "must be one word of letters, digits, - and _"))
+}
+
+/// Reads the address of an endpoint; empty where none is said.
+pub(crate) fn address(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
+    let value = argument(config, key)?;
+    if value.is_empty() || is_address(&value) {
+        return Ok(value);
+    }
+    Err(invalid(key, "must be an address such as https://example.com/v1"))
+}
+
+/// Returns whether a text is the address of an endpoint.
+pub(crate) fn is_address(value: &str) -> bool {
+    let host = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
+    let printable = value.chars().all(|letter| letter.is_ascii_graphic());
+    host.is_some_and(|host| !host.is_empty() && !host.starts_with('/')) && printable
+}
+
 /// Reads an absolute path, or a JSON list of them.
 pub(crate) fn directories(config: &BTreeMap<String, String>, key: &str) -> Result<Vec<PathBuf>, Error> {
     let value = argument(config, key)?;

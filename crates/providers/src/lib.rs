@@ -1,8 +1,10 @@
 //! The agents obey can run. Each provider says how its agent starts and translates the agent's wire to the words of
 //! `domain` and back; nothing here keeps sessions or knows a protocol we serve.
 
+pub mod acp;
 pub mod claude_code;
 pub mod codex;
+pub mod openai;
 pub mod scripted;
 
 mod base64;
@@ -17,10 +19,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use runtime::provider::Providers;
+use runtime::toolbox::Toolbox;
 
 /// What the daemon's configuration says about agents. Never filled from a request: a client that could name the
 /// program could run any program.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// The daemon's own executable; the scripted agent is a mode of it.
     pub obey_exe: PathBuf,
@@ -30,6 +33,10 @@ pub struct Options {
     pub codex_binary: Option<PathBuf>,
     /// What Codex runs when a turn is over; empty: nothing.
     pub codex_notify: Vec<String>,
+    /// ACP agents by name.
+    pub acp_agents: acp::Named,
+    /// The tools of agents that live in the daemon; absent: such agents cannot be started.
+    pub toolbox: Option<Arc<dyn Toolbox>>,
 }
 
 /// Returns every provider of this build.
@@ -40,6 +47,8 @@ pub fn all(options: &Options) -> Providers {
             codex::Codex::new(options.codex_binary.clone())
                 .with_notify(options.codex_notify.clone(), options.obey_exe.clone()),
         ),
+        Arc::new(openai::OpenaiApi::new(options.toolbox.clone())),
+        Arc::new(acp::Acp::new(options.acp_agents.clone(), options.toolbox.clone())),
         Arc::new(scripted::Scripted::new(options.obey_exe.clone())),
     ])
 }

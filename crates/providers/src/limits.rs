@@ -67,7 +67,56 @@ pub(crate) const PLAN_MAX_CHARS: usize = 20_000;
 /// may say a few words of its own first.
 pub(crate) const GARBAGE_MAX_LINES: u32 = 20;
 
+/// Servers of tools that are listed, and tools of each: they are part of a session's state, which is written often.
+pub(crate) const SERVERS_MAX: usize = 32;
+pub(crate) const SERVER_TOOLS_MAX: usize = 128;
 /// What Codex is told about the daemon's own MCP server: how long it may take to start on a loaded machine, and a call
 /// to return. The rules bound a call themselves; the agent must not give up before they do.
 pub(crate) const BRIDGE_START_SECS: u64 = 60;
 pub(crate) const BRIDGE_CALL_SECS: u64 = 8 * 24 * 3600;
+/// Times a request to a model is tried again unless the session says otherwise, and the most it may say.
+pub(crate) const RETRIES: u32 = 4;
+pub(crate) const RETRIES_MAX: u32 = 20;
+
+/// First and longest wait before a request is tried again. Overloads pass within seconds or not at all.
+pub(crate) const RETRY_BASE_WAIT: Duration = Duration::from_millis(500);
+pub(crate) const RETRY_MAX_WAIT: Duration = Duration::from_secs(20);
+
+/// Longest wait an endpoint may ask for. A person is better told than left waiting beyond that.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+
+/// How long a connection to an endpoint may take, and how long a list of models may.
+pub(crate) const CONNECT_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const MODELS_WAIT: Duration = Duration::from_secs(20);
+
+/// How long an endpoint may say nothing in the middle of a reply. Models that think say nothing for minutes.
+pub(crate) const REPLY_SILENCE_WAIT: Duration = Duration::from_secs(600);
+
+/// Largest event of a stream. A whole reply is repeated in the last one.
+pub(crate) const SSE_EVENT_MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Largest answer that is not a stream: a list of models, an error.
+pub(crate) const ANSWER_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Smallest window a conversation with instructions and tools fits in at all, and the one of models nobody knows.
+pub(crate) const WINDOW_MIN_TOKENS: u64 = 8_000;
+pub(crate) const WINDOW_TOKENS: u64 = 128_000;
+
+/// Output of one call that a model is given; the middle of longer ones is left out. About eight thousand tokens.
+pub(crate) const TOOL_OUTPUT_MAX_BYTES: usize = 32 * 1024;
+
+/// Replies of a model within one turn. A turn that needs more runs in circles.
+pub(crate) const TURN_STEPS_MAX: u32 = 500;
+
+/// Calls a model may make in one reply.
+pub(crate) const REPLY_CALLS_MAX: usize = 64;
+
+/// Things an agent inside the daemon was told and has not taken up. It looks up within microseconds.
+pub(crate) const INBOX_MAX: usize = 256;
+
+/// Errands of one agent that may be under way, and commands among them that it has not let go of.
+pub(crate) const ERRANDS_MAX: usize = 64;
+pub(crate) const TERMINALS_MAX: usize = 32;
+
+/// How long a command may run that an agent began through us; the most the workbench allows.
+pub(crate) const TERMINAL_WAIT: Duration = Duration::from_secs(300);

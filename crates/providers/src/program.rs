@@ -29,6 +29,10 @@ impl Wanted {
         let failed = |message: String| Error::new(ErrorCode::CreateFailed, message);
         match configured {
             Some(program) if program.is_absolute() && is_executable(program) => Ok(program.to_owned()),
+            // A name without a folder is looked for like the usual one.
+            Some(program) if program.components().count() == 1 && !program.is_absolute() => path
+                .and_then(|path| find(&program.to_string_lossy(), path, working_dir))
+                .ok_or_else(|| failed(format!("{} is not on the agent's PATH; {remedy}", program.display()))),
             Some(program) => Err(failed(format!(
                 "{} is configured as {title} but cannot be run; {remedy}",
                 program.display()
@@ -96,6 +100,19 @@ mod tests {
         let path = std::env::join_paths(folders).unwrap();
         assert_eq!(find("agent", &path, Some(&work)), Some(real));
         assert_eq!(find("nothing", &path, Some(&work)), None);
+    }
+
+    #[test]
+    fn a_configured_name_is_looked_for_on_the_path() {
+        let temp = tempfile::tempdir().unwrap();
+        let real = program(&temp.path().join("bin"));
+        let wanted = Wanted { name: "other", title: "Other", remedy: "install it" };
+        let path = temp.path().join("bin").into_os_string();
+        let found = |configured: &str| wanted.locate(Some(Path::new(configured)), Some(&path), None);
+        assert_eq!(found("agent"), Ok(real.clone()));
+        assert_eq!(found(real.to_str().unwrap()), Ok(real));
+        assert!(found("nothing").unwrap_err().message.ends_with("PATH; install it"));
+        assert!(found("bin/agent").unwrap_err().message.contains("cannot be run"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) fn unique() -> String {
 }
 
 /// Returns a new session id.
-pub(crate) fn session() -> SessionId {
+pub fn session() -> SessionId {
     SessionId::new(format!("{SESSION_PREFIX}{}", ulid()))
 }
 

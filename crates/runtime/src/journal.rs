@@ -130,6 +130,11 @@ impl Cursor {
         self.seq
     }
 
+    /// Returns another reader at the same place.
+    pub fn again(&self) -> Self {
+        self.stream.read_after(self.seq)
+    }
+
     /// Returns the number of the newest event there is.
     pub fn newest(&self) -> u64 {
         self.stream.last_seq()

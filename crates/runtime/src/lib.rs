@@ -19,7 +19,10 @@ pub mod session;
 pub mod settings;
 pub mod store;
 pub mod supervisor;
+pub mod toolbox;
+pub mod worktree;
 
+pub use ids::session as new_session_id;
 pub use session::{Applied, SessionHandle, Snapshot};
 pub use supervisor::{NewSession, Supervisor};
 

@@ -19,6 +19,9 @@ pub const READ_BATCH_MAX: usize = 512;
 /// cost no more than this, and prompts and tool results can have megabytes each.
 pub const READ_BATCH_MAX_BYTES: usize = 1024 * 1024;
 
+/// Events an agent inside the daemon may have under way; it waits beyond that.
+pub const IN_PROCESS_EVENTS_MAX: usize = 256;
+
 /// Write operations in one transaction.
 pub const COMMIT_OPS_MAX: usize = 1_000;
 
@@ -92,6 +95,18 @@ pub const RULES_MAX: usize = 1_000;
 
 /// Longest time a permission may be set to wait for an answer: a year.
 pub const ANSWER_WAIT_MAX_SECS: u32 = 365 * 24 * 3600;
+
+/// How long one git command may take: checking out a large repository on a slow disk.
+pub const GIT_WAIT: Duration = Duration::from_secs(120);
+
+/// Output of git that is kept; lists of worktrees and of changed files stay far below.
+pub const GIT_OUTPUT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Longest name of a worktree: it becomes part of a path.
+pub const WORKTREE_NAME_MAX_BYTES: usize = 100;
+
+/// Longest branch; git's own limit is that of file names.
+pub const BRANCH_MAX_BYTES: usize = 244;
 
 /// Workers that one session may have at work at a time, have had in all, and how deep workers may have workers. An
 /// agent that spawns without end would take the machine with it.

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::{AgentEvent, AgentInput, Error, ErrorCode, ProviderKind, SessionSpec, State};
+use serde_json::Value;
 use tokio::sync::mpsc;
+
+use crate::journal::Cursor;
+use crate::toolbox::Work;
 
 /// A kind of agent that can be run.
 pub trait Provider: Send + Sync {
@@ -22,6 +26,11 @@ pub trait Provider: Send + Sync {
 
     /// Returns the codec of an agent that is running already, from what `Codec::save` gave.
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error>;
+
+    /// Returns who runs the errands of an agent that is a process, if it has any.
+    fn helper(&self, _spec: &SessionSpec) -> Option<Arc<dyn Helper>> {
+        None
+    }
 
     /// Says whether the agent can be run here.
     fn availability(&self) -> Availability;
@@ -69,6 +78,8 @@ pub struct LaunchRequest<'a> {
     pub environment: Vec<(OsString, OsString)>,
     /// The daemon's own MCP server; absent where nothing is offered through it.
     pub bridge: Option<BridgeServer>,
+    /// What happened in the session so far, for an agent that has no memory of its own.
+    pub past: Option<Past>,
 }
 
 /// The daemon's MCP server as its agent starts it: a program that speaks the protocol over its standard streams.
@@ -85,6 +96,21 @@ impl BridgeServer {
     /// Returns the plain name of one of its tools, from the name an agent has for it.
     pub fn plain_name(tool: &str) -> Option<&str> {
         tool.strip_prefix("mcp__")?.strip_prefix(Self::NAME)?.strip_prefix("__")
+    }
+}
+
+/// The journal of a session up to the launch of its agent.
+pub struct Past {
+    /// Stands before the first event.
+    pub events: Cursor,
+    /// The last event that belongs to the past.
+    pub last_seq: u64,
+}
+
+impl Past {
+    /// Returns a reader of its own.
+    pub fn again(&self) -> Self {
+        Self { events: self.events.again(), last_seq: self.last_seq }
     }
 }
 
@@ -114,8 +140,30 @@ pub trait Codec: Send {
     /// Writes the lines that tell the agent something. Writing nothing is fine where the agent needs nothing.
     fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error>;
 
+    /// Takes what the agent wants done and is to be begun now. Asked for once what led to it is on disk. A codec that
+    /// `Provider::codec` made names those again that were under way.
+    fn take_errands(&mut self) -> Vec<Errand> {
+        Vec::new()
+    }
+
+    /// Takes what became of an errand.
+    fn returned(&mut self, _id: &str, _result: Result<Value, Error>, _out: &mut Decoded) {}
+
     /// Returns what `Provider::codec` needs to go on from here.
     fn save(&self) -> String;
+}
+
+/// Something an agent wants its client to do, in the provider's own words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Errand {
+    pub id: String,
+    pub what: Value,
+}
+
+/// Runs the errands of one session's agent.
+pub trait Helper: Send + Sync {
+    /// Does one; dropping the work ends it.
+    fn run(&self, what: Value) -> Work<Value>;
 }
 
 /// What one line meant.
@@ -129,6 +177,11 @@ pub struct Decoded {
 /// An agent that lives in the daemon. Reports through the channel it was started with.
 pub trait InProcessAgent: Send {
     fn start(&mut self, events: mpsc::Sender<AgentEvent>);
+
+    /// Refuses what the agent could not be told, before anything of it is recorded.
+    fn check(&self, _input: &AgentInput) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Never blocks; long work goes to a task of its own.
     fn tell(&mut self, input: AgentInput) -> Result<(), Error>;

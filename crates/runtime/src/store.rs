@@ -5,6 +5,7 @@ pub mod campaigns;
 pub mod environments;
 mod open;
 pub mod sessions;
+pub mod worktrees;
 mod writer;
 
 #[cfg(test)]
@@ -25,6 +26,12 @@ use crate::limits;
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.shared.path).finish_non_exhaustive()
+    }
 }
 
 struct Shared {

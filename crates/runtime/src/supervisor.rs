@@ -29,6 +29,7 @@ use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle
 use crate::settings::Settings;
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
+use crate::worktree::{self, Worktrees};
 use crate::{clock, limits};
 
 /// What a supervisor is made of.
@@ -41,6 +42,8 @@ pub struct Options {
     pub spool_max_bytes: u64,
     pub active_sessions_max: usize,
     pub settings: Settings,
+    /// Where worktrees are made that name no place.
+    pub worktrees_dir: PathBuf,
 }
 
 /// The sessions of this daemon. Cheap to clone.
@@ -57,6 +60,7 @@ struct Inner {
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// Sessions whose records are being removed; nobody may wake them any more.
     leaving: Mutex<HashSet<SessionId>>,
+    worktrees: worktree::Shared,
     active_sessions_max: usize,
 }
 
@@ -82,6 +86,7 @@ impl Supervisor {
             bridges: Bridges::default(),
             actors: Mutex::new(HashMap::new()),
             leaving: Mutex::new(HashSet::new()),
+            worktrees: worktree::Shared::new(options.worktrees_dir),
             active_sessions_max: options.active_sessions_max,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -89,6 +94,14 @@ impl Supervisor {
 
     pub fn campaigns(&self) -> &Campaigns {
         &self.inner.campaigns
+    }
+
+    pub fn worktrees(&self) -> Worktrees {
+        Worktrees::new(self.clone())
+    }
+
+    pub(crate) fn worktree_state(&self) -> &worktree::Shared {
+        &self.inner.worktrees
     }
 
     pub fn environments(&self) -> &Environments {
@@ -292,7 +305,7 @@ impl Supervisor {
         actors.values().filter(|handle| handle.snapshot().state.status.has_agent()).cloned().collect()
     }
 
-    fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.inner.services.store
     }
 

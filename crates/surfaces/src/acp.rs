@@ -70,6 +70,8 @@ pub struct Habits {
     pub polling_interval: Duration,
     /// Where the agent's own notifications are written to.
     pub notify: Option<Notify>,
+    /// Agents are given what the editor offers as tools. They reach those through a daemon, so without one they are not.
+    pub lends_tools: bool,
 }
 
 /// A source of notifications.
@@ -92,6 +94,7 @@ impl Default for Habits {
             idle_timeout: None,
             polling_interval: limits::ACP_POLLING_INTERVAL,
             notify: None,
+            lends_tools: false,
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod acp;
 pub mod betcode;
 pub mod bridge;
+pub mod contextd;
 pub mod limits;
 pub mod obey;
 pub mod peer;
@@ -13,5 +14,7 @@ pub mod server;
 mod shorten;
 pub mod status;
 mod structs;
+#[cfg(test)]
+mod transcript;
 
 pub use tonic::service::Routes;

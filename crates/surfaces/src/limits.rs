@@ -21,6 +21,13 @@ pub const ATTACHMENTS_MAX: usize = 64;
 /// Nesting of a protobuf `Struct`: no tool's input goes deeper, and JSON readers stop at 128.
 pub const STRUCT_DEPTH_MAX: usize = 64;
 
+/// The same for structs we send: protobuf readers stop at 100 nested messages, of which each level takes three.
+pub const STRUCT_SENT_DEPTH_MAX: usize = 24;
+
+/// Length to which a struct that is larger than clients take is cut, as JSON. Far below their limit: protobuf writes a
+/// small number in five times the bytes.
+pub const STRUCT_CUT_BYTES: usize = 512 * 1024;
+
 /// Longest text that a client's name or a key or value of its metadata may have.
 pub const METADATA_MAX_BYTES: usize = 4 * 1024;
 pub const METADATA_MAX: usize = 64;
@@ -41,43 +48,18 @@ pub const IDLE_WAIT: std::time::Duration = std::time::Duration::from_secs(30 * 6
 /// Parents told beside a list of sessions. They travel as headers, of which clients take about 16 KiB.
 pub const PARENTS_TOLD_MAX: usize = 128;
 
-/// Largest message of a roz client that is read at all; above what a message may hold, as for betcode.
-pub const STREAM_MESSAGE_MAX_BYTES: usize = 32 * 1024 * 1024;
+/// Characters of a checkpoint's summary in a list.
+pub const CHECKPOINT_SUMMARY_CHARS: usize = 300;
 
-/// Messages of a roz client that wait while its session starts.
-pub const STARTING_MESSAGES_MAX: usize = 64;
+/// Characters of a conversation's end that a checkpoint's context holds: about 1,500 tokens, so that an answer stays
+/// below contextd's 2,000.
+pub const CHECKPOINT_CONVERSATION_CHARS: usize = 5_000;
 
-/// How often a roz client hears that a turn still goes on.
-pub const KEEPALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(15);
+/// Bytes of a conversation that a checkpoint keeps in all.
+pub const CHECKPOINT_RECORD_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long a permission of a roz session waits before it is denied, where its environment does not say.
-pub const APPROVAL_WAIT: std::time::Duration = std::time::Duration::from_secs(300);
-
-/// Longest result of a client's tool. It goes to the model and into the journal.
-pub const TOOL_RESULT_MAX_BYTES: usize = 4 * 1024 * 1024;
-
-/// Longest name of a client's tool: agents put the server's name before it, and models take 128 letters.
-pub const TOOL_NAME_MAX_CHARS: usize = 100;
-
-/// Longest id that a client may give to a message.
-pub const MESSAGE_ID_MAX_CHARS: usize = 200;
-
-/// Longest detail of an activity.
-pub const ACTIVITY_DETAIL_MAX_CHARS: usize = 512;
-
-/// The part of a client's context budget, in percent, from which a conversation is compacted between turns.
-pub const COMPACT_AT_PERCENT: u64 = 85;
-
-/// How long the call of an agent may take to be seen in what the agent itself reports, so that both go by one name.
-pub const CALL_SEEN_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// How long `watch_team` waits for workers to end, where the agent does not say and at most.
-pub const TEAM_WAIT_SECS: u64 = 60;
-pub const TEAM_WAIT_MAX_SECS: u64 = 3_600;
-
-/// Events of a team that are ready for its watcher.
-pub const TEAM_READY_MAX: usize = 64;
-
+/// Largest body of a REST request: the largest content with room for its escapes.
+pub const REST_BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Largest message a client takes unless it says otherwise: gRPC's own default in every language.
 pub const CLIENT_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
@@ -157,3 +139,40 @@ pub const ACP_IDLE_WAIT: std::time::Duration = std::time::Duration::from_secs(30
 
 /// How long a terminal of the editor may run a command for an agent.
 pub const ACP_TERMINAL_WAIT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
+
+/// Largest message of a roz client that is read at all; above what a message may hold, as for betcode.
+pub const STREAM_MESSAGE_MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Messages of a roz client that wait while its session starts.
+pub const STARTING_MESSAGES_MAX: usize = 64;
+
+/// How often a roz client hears that a turn still goes on.
+pub const KEEPALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// How long a permission of a roz session waits before it is denied, where its environment does not say.
+pub const APPROVAL_WAIT: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Longest result of a client's tool. It goes to the model and into the journal.
+pub const TOOL_RESULT_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Longest name of a client's tool: agents put the server's name before it, and models take 128 letters.
+pub const TOOL_NAME_MAX_CHARS: usize = 100;
+
+/// Longest id that a client may give to a message.
+pub const MESSAGE_ID_MAX_CHARS: usize = 200;
+
+/// Longest detail of an activity.
+pub const ACTIVITY_DETAIL_MAX_CHARS: usize = 512;
+
+/// The part of a client's context budget, in percent, from which a conversation is compacted between turns.
+pub const COMPACT_AT_PERCENT: u64 = 85;
+
+/// How long the call of an agent may take to be seen in what the agent itself reports, so that both go by one name.
+pub const CALL_SEEN_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How long `watch_team` waits for workers to end, where the agent does not say and at most.
+pub const TEAM_WAIT_SECS: u64 = 60;
+pub const TEAM_WAIT_MAX_SECS: u64 = 3_600;
+
+/// Events of a team that are ready for its watcher.
+pub const TEAM_READY_MAX: usize = 64;

@@ -10,6 +10,8 @@ mod reports;
 mod requests;
 mod sessions;
 mod to_wire;
+#[cfg(test)]
+pub(crate) mod transcript;
 mod turns;
 mod upkeep;
 

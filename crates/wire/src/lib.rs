@@ -20,6 +20,12 @@ pub mod betcode {
     }
 }
 
+pub mod contextd {
+    pub mod v1 {
+        tonic::include_proto!("contextd.v1");
+    }
+}
+
 pub mod roz {
     pub mod v1 {
         tonic::include_proto!("roz.v1");

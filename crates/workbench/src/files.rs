@@ -3,6 +3,7 @@
 //! there without following links. Content leaves here as it is, unscrubbed.
 
 mod beneath;
+mod walk;
 mod write;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use beneath::Resolver;
+pub use walk::{Entry, EntryKind};
 pub use write::Written;
 
 use crate::limits;

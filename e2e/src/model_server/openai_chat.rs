@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::exchange::{record, stream};
+use super::openai_responses::conversation::{SUMMARY, asks_for_summary};
 use super::openai_responses::{Begun, begin, side_choice, wrong};
 use super::record::Purpose;
 use super::script::{Choice, Entry, Reply, choose};
@@ -32,6 +33,9 @@ async fn completions(
     let is_side = request.body["response_format"]["type"] == "json_schema";
     let (purpose, choice) = match &request.body["messages"] {
         Value::Array(_) if is_side => (Purpose::Other, side_choice(Reply::text("{}"))),
+        Value::Array(messages) if wants_summary(messages) => {
+            (Purpose::Compaction, side_choice(Reply::text(SUMMARY)))
+        }
         Value::Array(messages) => (Purpose::Turn, choose(&entries(messages))),
         _ => (Purpose::Other, wrong("messages: a list is required")),
     };
@@ -40,6 +44,12 @@ async fn completions(
         Ok(begun) => respond(shared, begun),
         Err(response) => *response,
     }
+}
+
+fn wants_summary(messages: &[Value]) -> bool {
+    messages
+        .last()
+        .is_some_and(|last| last["role"] == "user" && texts(last).iter().any(|t| asks_for_summary(t)))
 }
 
 /// Names one step of one conversation. A retry sends the same conversation again and so has the same name.

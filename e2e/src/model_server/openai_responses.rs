@@ -15,7 +15,7 @@ use super::exchange::{self, Refusal, json_response, record, refusal, stream};
 use super::record::{Outcome, Purpose, Request};
 use super::script::{Choice, Reply, choose};
 
-mod conversation;
+pub(super) mod conversation;
 mod encode;
 mod tools;
 

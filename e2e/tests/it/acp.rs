@@ -3,6 +3,8 @@
 
 mod bad_input;
 mod bridge;
+mod content;
+mod editor_tools;
 mod leaving;
 mod many;
 mod modes;

@@ -3,12 +3,16 @@
 #![allow(clippy::print_stdout, reason = "tests say what they skip and which seed they use")]
 
 mod acp;
+mod agents;
 mod betcode;
 mod claude_driver;
 mod codex_driver;
+mod contextd;
 mod faults;
 mod local;
+mod openai;
 mod python_client;
+mod real_acp;
 mod real_claude_direct;
 mod real_codex;
 mod real_codex_direct;

@@ -22,6 +22,12 @@ pub(crate) enum Agent {
     Scripted,
     Claude,
     Codex,
+    /// The agent inside the daemon, over the Responses API.
+    Openai,
+    /// The same over Chat Completions.
+    OpenaiChat,
+    /// `codex-acp`, as any agent that speaks the Agent Client Protocol.
+    Acp,
 }
 
 impl Agent {
@@ -30,6 +36,8 @@ impl Agent {
             Agent::Scripted => pb::SessionProvider::Scripted,
             Agent::Claude => pb::SessionProvider::ClaudeCode,
             Agent::Codex => pb::SessionProvider::Codex,
+            Agent::Openai | Agent::OpenaiChat => pb::SessionProvider::OpenaiApi,
+            Agent::Acp => pb::SessionProvider::Acp,
         }
     }
 
@@ -39,14 +47,16 @@ impl Agent {
             Agent::Scripted => "scripted",
             Agent::Claude => "claude-code",
             Agent::Codex => "codex",
+            Agent::Openai | Agent::OpenaiChat => "openai-api",
+            Agent::Acp => "acp",
         }
     }
 
     fn model(self) -> &'static str {
         match self {
-            Agent::Scripted => "",
+            Agent::Scripted | Agent::Acp => "",
             Agent::Claude => "sonnet",
-            Agent::Codex => "gpt-5.5",
+            Agent::Codex | Agent::Openai | Agent::OpenaiChat => "gpt-5.5",
         }
     }
 
@@ -55,10 +65,39 @@ impl Agent {
         self != Agent::Scripted
     }
 
+    /// Whether it is a process, which can be killed.
+    pub(crate) fn is_process(self) -> bool {
+        !matches!(self, Agent::Openai | Agent::OpenaiChat)
+    }
+
+    /// What a session of it must be configured with.
+    pub(crate) fn config(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Agent::OpenaiChat => &[("wire_api", "chat")],
+            Agent::Acp => &[("agent", "codex-acp")],
+            _ => &[],
+        }
+    }
+
+    /// Whether it tells tokens of input and output apart; some agents only say how full their window is.
+    pub(crate) fn counts_tokens(self) -> bool {
+        self != Agent::Acp
+    }
+
+    /// Whether it can ask its user something.
+    pub(crate) fn asks_questions(self) -> bool {
+        self != Agent::Acp
+    }
+
+    /// Whether its model hears of a denial within the same turn.
+    pub(crate) fn goes_on_when_denied(self) -> bool {
+        self != Agent::Acp
+    }
+
     /// What it calls the tool that runs commands; scripts call it `Bash`.
     pub(crate) fn shell(self) -> &'static str {
         match self {
-            Agent::Scripted | Agent::Claude => "Bash",
+            Agent::Scripted | Agent::Claude | Agent::Openai | Agent::OpenaiChat | Agent::Acp => "Bash",
             Agent::Codex => "shell",
         }
     }
@@ -66,7 +105,7 @@ impl Agent {
     /// A step that runs a command it must ask about.
     pub(crate) fn asking(self, command: &str) -> Value {
         let mut step = json!({"tool": "Bash", "input": {"command": command}, "ask": true, "result": "done"});
-        if self == Agent::Codex {
+        if matches!(self, Agent::Codex | Agent::Acp) {
             // It reads without asking and asks about what leaves its sandbox.
             step["input"]["sandbox_permissions"] = "require_escalated".into();
             step["input"]["justification"] = "to try".into();
@@ -76,7 +115,8 @@ impl Agent {
 
     /// The conversation as its model was sent it.
     pub(crate) fn history(self, body: &Value) -> String {
-        let field = if self == Agent::Codex { "input" } else { "messages" };
+        let field =
+            if matches!(self, Agent::Codex | Agent::Openai | Agent::Acp) { "input" } else { "messages" };
         body[field].to_string()
     }
 
@@ -85,48 +125,47 @@ impl Agent {
             Agent::Scripted => World::new().map(Some),
             Agent::Claude => World::with_claude(),
             Agent::Codex => World::with_codex(),
+            Agent::Openai | Agent::OpenaiChat => World::with_openai().map(Some),
+            Agent::Acp => World::with_codex_acp(),
         }
     }
 }
 
-/// One test per scenario and agent: `scripted::<name>`, `real_claude::<name>` and `real_codex::<name>`.
+/// A module with one test per scenario, all with one agent.
+macro_rules! scenarios_of {
+    ($module:ident, $agent:ident, $($name:ident),*) => {
+        mod $module {
+            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
+                super::$name(crate::stage::Agent::$agent).await
+            })*
+        }
+    };
+}
+pub(crate) use scenarios_of;
+
+/// One test per scenario and agent: `scripted::<name>`, `real_claude::<name>`, `real_codex::<name>` and, with the agent
+/// inside the daemon, `openai::<name>` and `openai_chat::<name>`, and `real_acp::<name>`.
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
-        mod scripted {
-            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::Scripted).await
-            })*
-        }
-        mod real_claude {
-            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::Claude).await
-            })*
-        }
-        mod real_codex {
-            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::Codex).await
-            })*
-        }
+        crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
+        crate::stage::scenarios_of!(real_claude, Claude, $($name),*);
+        crate::stage::scenarios_of!(real_codex, Codex, $($name),*);
+        crate::stage::scenarios_of!(openai, Openai, $($name),*);
+        crate::stage::scenarios_of!(openai_chat, OpenaiChat, $($name),*);
+        crate::stage::scenarios_of!(real_acp, Acp, $($name),*);
     };
 }
 pub(crate) use scenarios;
 
-/// Like `scenarios!`, without Codex: for surfaces whose scenarios were not yet held against it.
-macro_rules! scenarios_with_claude {
+/// Like `scenarios!`, for agents that are processes: they can be killed, and outlive the daemon.
+macro_rules! process_scenarios {
     ($($name:ident),* $(,)?) => {
-        mod scripted {
-            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::Scripted).await
-            })*
-        }
-        mod real_claude {
-            $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::Claude).await
-            })*
-        }
+        crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
+        crate::stage::scenarios_of!(real_claude, Claude, $($name),*);
+        crate::stage::scenarios_of!(real_codex, Codex, $($name),*);
     };
 }
-pub(crate) use scenarios_with_claude;
+pub(crate) use process_scenarios;
 
 /// Opens a stage, or ends the test where the agent is absent and skipping is allowed.
 macro_rules! stage {
@@ -174,11 +213,15 @@ impl Stage {
 
     /// A request for a session of this stage's agent that asks before it acts.
     pub(crate) fn new_session(&self) -> pb::CreateSessionRequest {
+        let mut provider_config = HashMap::from([("permission_mode".into(), "supervised".into())]);
+        for (key, value) in self.agent.config() {
+            provider_config.insert((*key).into(), (*value).into());
+        }
         pb::CreateSessionRequest {
             campaign_id: CAMPAIGN.into(),
             provider: self.agent.provider().into(),
             model: self.agent.model().into(),
-            provider_config: HashMap::from([("permission_mode".into(), "supervised".into())]),
+            provider_config,
             ..Default::default()
         }
     }
@@ -305,7 +348,7 @@ pub(crate) fn script(agent: Agent, key: &str, steps: &Value) -> String {
     };
     match agent {
         Agent::Scripted => format!("{key} SCRIPT: {}", Value::Array(flat(steps))),
-        Agent::Claude | Agent::Codex => format!("{key} SCRIPT: {steps}"),
+        _ => format!("{key} SCRIPT: {steps}"),
     }
 }
 

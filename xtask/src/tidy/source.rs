@@ -10,6 +10,7 @@ use super::{Allowed, Breach, File, Tree};
 pub const STARTS_PROCESSES: &[Allowed] = &[
     ("bench/src/daemon.rs", "starts the daemon it measures; never part of the daemon"),
     ("bench/src/floor.rs", "the relay the daemon is compared with starts its own agent"),
+    ("bench/src/sections/workbench.rs", "plain commands and bwrap, beside which the sandbox is measured"),
     ("bench/src/machine.rs", "runs itself again in a session of its own"),
     ("crates/obey/src/autostart.rs", "a client starts the daemon itself, which nobody supervises"),
     (

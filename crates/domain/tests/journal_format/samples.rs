@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use domain::event::{AgentCommand, Attachment, ClientTool, Level, Todo, TodoStatus};
+use domain::event::{
+    AgentCommand, Attachment, ClientTool, Level, ServerStatus, Todo, TodoStatus, ToolServer,
+};
 use domain::permission::Grant;
 use domain::request::{Ask, Outcome, PermissionAsk, Question, QuestionOption};
 use domain::turn::{EndReason, Interrupt, Origin};
@@ -249,6 +251,24 @@ fn reports() -> Vec<EventKind> {
             extra: BTreeMap::from([(text("output"), text("x"))]),
         },
         EventKind::Unparsed { raw: text("{\"new\":"), length: Some(70_000) },
+        EventKind::ServersChanged {
+            servers: vec![
+                ToolServer {
+                    name: text("lab"),
+                    status: ServerStatus::Running,
+                    tools: vec![text("ping")],
+                    endpoint: text("http://127.0.0.1:9"),
+                    error: String::new(),
+                },
+                ToolServer {
+                    name: text("broken"),
+                    status: ServerStatus::Failed,
+                    tools: Vec::new(),
+                    endpoint: String::new(),
+                    error: text("no such program"),
+                },
+            ],
+        },
     ]
 }
 

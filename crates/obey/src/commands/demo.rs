@@ -30,9 +30,8 @@ const LOG_ROWS: usize = 8;
 pub(super) async fn run(console: &mut Console, args: &DemoArgs) -> Result<Exit> {
     let provider = choose_provider(console, args)?;
     let client = console.connect().await?;
-    let folder = make_folder(console)?;
-    let campaign = register(&client, &folder).await?;
-    step(console, &format!("Registered {} as the campaign {}.", folder.display(), campaign.name))?;
+    let campaign = campaign(console, &client).await?;
+    step(console, &format!("Registered {} as the campaign {}.", campaign.path, campaign.name))?;
 
     let request = local::CreateSessionRequest {
         campaign_id: campaign.id,
@@ -84,6 +83,12 @@ fn has_login(console: &Console) -> bool {
     let default = console.paths.home.as_ref().map(|home| home.join(".claude"));
     let folder = console.vars.folder("CLAUDE_CONFIG_DIR").or(default);
     folder.is_some_and(|folder| folder.join(".credentials.json").exists())
+}
+
+/// Returns the campaign for trying things out, making it if need be.
+pub(super) async fn campaign(console: &Console, client: &Client) -> Result<pb::Campaign> {
+    let folder = make_folder(console)?;
+    register(client, &folder).await
 }
 
 /// Makes the demo's folder, the same one every time: the session stays usable after the demo.

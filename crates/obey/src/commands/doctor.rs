@@ -4,6 +4,7 @@
 mod agents;
 mod clock;
 mod locks;
+mod sandbox;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -102,7 +103,21 @@ async fn examine(console: &Console) -> Vec<Finding> {
     findings.push(data_folder(&data_dir));
     findings.extend(disk_space(&data_dir));
     findings.push(clock::examine(&data_dir, client.as_ref()).await);
-    findings.push(claude(console, &config).await);
+    let claude = Wanted {
+        check: "claude",
+        configured: config.claude_code.binary.as_deref(),
+        section: "claude_code",
+        package: "@anthropic-ai/claude-code",
+    };
+    let codex = Wanted {
+        check: "codex",
+        configured: config.codex.binary.as_deref(),
+        section: "codex",
+        package: "@openai/codex",
+    };
+    findings.push(agent_program(console, &claude).await);
+    findings.push(agent_program(console, &codex).await);
+    findings.push(sandbox::examine(console, &config).await);
     findings
 }
 
@@ -239,21 +254,28 @@ fn disk_space(folder: &Path) -> Option<Finding> {
     })
 }
 
-async fn claude(console: &Console, config: &Config) -> Finding {
-    const CHECK: &str = "claude";
-    let name = config.claude_code.binary.as_deref().map_or("claude".into(), Path::to_string_lossy);
+/// A program that sessions need, as the configuration names it.
+struct Wanted<'a> {
+    check: &'static str,
+    configured: Option<&'a Path>,
+    section: &'static str,
+    package: &'static str,
+}
+
+async fn agent_program(console: &Console, wanted: &Wanted<'_>) -> Finding {
+    let Wanted { check, configured, section, package } = *wanted;
+    let name = configured.map_or(check.into(), Path::to_string_lossy);
     let Some(program) = console.vars.find_program(&name) else {
-        let repair =
-            "npm install -g @anthropic-ai/claude-code, or set `binary` under [claude_code] in config.toml";
-        return Finding::warning(CHECK, format!("{name} was not found on PATH"), repair);
+        let repair = format!("npm install -g {package}, or set `binary` under [{section}] in config.toml");
+        return Finding::warning(check, format!("{name} was not found on PATH"), repair);
     };
     let shown = program.display();
     match programs::ask(&program, &["--version"], limits::VERSION_WAIT).await {
-        Ok(said) if said.status.success() => Finding::ok(CHECK, format!("{} at {shown}", said.out)),
+        Ok(said) if said.status.success() => Finding::ok(check, format!("{} at {shown}", said.out)),
         Ok(said) => {
-            Finding::broken(CHECK, format!("{shown} --version failed: {}", said.status), "install it again")
+            Finding::broken(check, format!("{shown} --version failed: {}", said.status), "install it again")
         }
-        Err(problem) => Finding::broken(CHECK, format!("{shown} --version {problem}"), "install it again"),
+        Err(problem) => Finding::broken(check, format!("{shown} --version {problem}"), "install it again"),
     }
 }
 

@@ -27,6 +27,8 @@ fn every_key_can_be_written() {
         log_level = "debug,h2=warn"
         [claude_code]
         binary = "claude"
+        [codex]
+        binary = "codex"
         [execute]
         allow = ["make"]
         timeout_secs = 9
@@ -40,7 +42,16 @@ fn every_key_can_be_written() {
         default_provider = "codex"
         [sandbox]
         agents = true
+        required = false
+        read_only = ["/opt/tools"]
+        writable = ["/var/cache/build"]
+        [workbench]
+        default_project = "/p"
+        session_idle_minutes = 6
+        session_max_minutes = 7
+        project_rules = true
         [acp]
+        agents = ["mine=/opt/mine/agent --acp"]
         provider = "claude-code"
         model = "sonnet"
         mode = "plan"
@@ -50,7 +61,7 @@ fn every_key_can_be_written() {
     let loaded = load_text(text).unwrap();
     assert_eq!(loaded.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
     assert_eq!(loaded.data_dir.as_deref(), Some(Path::new("~/d")));
-    assert!(loaded.sandbox.agents);
+    assert!(loaded.sandbox.agents && !loaded.sandbox.required && loaded.workbench.project_rules);
     let written = keys().iter().filter(|(key, _)| text.contains(key.rsplit('.').next().unwrap())).count();
     assert_eq!(written, keys().len(), "the text above should use every key");
 }

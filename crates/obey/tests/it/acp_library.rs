@@ -23,6 +23,7 @@ async fn supervisor(folder: &Path) -> Supervisor {
         store: Store::open(&folder.join("sessions.db")).unwrap(),
         providers: providers::all(&providers::Options { obey_exe: OBEY.into(), ..Default::default() }),
         agents_dir,
+        worktrees_dir: folder.join("worktrees"),
         shim_program: OBEY.into(),
         socket: folder.join("none.sock"),
         spool_max_bytes: 1 << 30,

@@ -25,7 +25,10 @@ use std::path::PathBuf;
 use domain::Error;
 use serde_json::{Map, Value, json};
 
-use crate::config::{argument, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers};
+use crate::config::{
+    address, argument, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers, one_of,
+    word,
+};
 
 pub(super) const KEYS: [&str; 14] = [
     "permission_mode",
@@ -78,7 +81,7 @@ impl Settings {
             network_access: flag(config, "network_access")?,
             add_dirs: directories(config, "add_dirs")?,
             model_provider: word(config, "model_provider")?,
-            base_url: base_url(config)?,
+            base_url: address(config, "base_url")?,
             api_key_env: word(config, "api_key_env")?,
             reasoning_effort: word(config, "reasoning_effort")?,
             reasoning_summary: one_of(config, "reasoning_summary", &SUMMARIES)?,
@@ -101,36 +104,6 @@ impl Settings {
             return Err(invalid("api_key_env", "is of use only with base_url"));
         }
         Ok(settings)
-    }
-}
-
-fn one_of(config: &BTreeMap<String, String>, key: &str, allowed: &[&str]) -> Result<String, Error> {
-    let value = argument(config, key)?;
-    if value.is_empty() || allowed.contains(&value.as_str()) {
-        return Ok(value);
-    }
-    Err(invalid(key, format_args!("must be one of {}", allowed.join(", "))))
-}
-
-/// Reads a name: it becomes part of a configuration key or is looked up.
-fn word(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
-    let value = argument(config, key)?;
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-    if value.len() <= 64 && value.chars().all(plain) {
-        return Ok(value);
-    }
-    Err(invalid(key, "must be one word of letters, digits, - and _"))
-}
-
-fn base_url(config: &BTreeMap<String, String>) -> Result<String, Error> {
-    const KEY: &str = "base_url";
-    let value = argument(config, KEY)?;
-    let host = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
-    let printable = value.chars().all(|letter| letter.is_ascii_graphic());
-    match host {
-        _ if value.is_empty() => Ok(value),
-        Some(host) if !host.is_empty() && !host.starts_with('/') && printable => Ok(value),
-        _ => Err(invalid(KEY, "must be an address such as https://example.com/v1")),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::journal::Stream;
 use crate::limits;
 use crate::permissions;
 use crate::process::{Batch, End, Next};
+use crate::provider::Past;
 use crate::store::sessions::{self, StateColumns};
 use crate::store::{Durability, SessionRow, SpoolMark};
 
@@ -126,6 +127,10 @@ impl Actor {
                 let _ = done.send(());
                 return;
             }
+            if let Agent::Process(process) = &mut self.agent {
+                // What led to them is on disk by now.
+                process.begin_errands();
+            }
             let ended = self.machine.state().status.is_terminal() && matches!(self.agent, Agent::None);
             tokio::select! {
                 // Commands first: a cancel must not wait behind a flood of output.
@@ -198,6 +203,8 @@ impl Actor {
             && let Ok(codec) = provider.codec(self.machine.spec(), &memory)
         {
             process.codec = codec;
+            // They are under way already.
+            drop(process.codec.take_errands());
         }
     }
 
@@ -211,7 +218,17 @@ impl Actor {
     async fn hear(&mut self, heard: Heard) {
         match heard {
             Heard::Output(next) => self.hear_process(next).await,
-            Heard::Event(event) => self.take(Input::Agent(event)).await,
+            Heard::Events(events) => {
+                let at = clock::now();
+                self.take_all_at(events.into_iter().map(|event| (at, Input::Agent(event)))).await;
+            }
+            Heard::Returned { id, result } => {
+                let Agent::Process(process) = &mut self.agent else { return };
+                let ingested = process.take_returned(&id, result);
+                let (mut plan, _) = self.write_ingested(ingested).await;
+                self.show(&mut plan);
+                self.carry_out(plan.after).await;
+            }
             Heard::Silence => {
                 self.agent = Agent::None;
                 self.take(Reattached::exit("the agent inside the daemon ended")).await;
@@ -305,8 +322,14 @@ impl Actor {
     }
 
     async fn take_at(&mut self, at: Timestamp, input: Input) {
+        self.take_all_at([(at, input)]).await;
+    }
+
+    async fn take_all_at(&mut self, inputs: impl IntoIterator<Item = (Timestamp, Input)>) {
         let mut plan = Plan::default();
-        self.decide_unrefusable(at, input, &mut plan);
+        for (at, input) in inputs {
+            self.decide_unrefusable(at, input, &mut plan);
+        }
         self.commit_at_last(&mut plan).await;
         self.show(&mut plan);
         self.carry_out(plan.after).await;
@@ -374,7 +397,10 @@ impl Actor {
                     self.send(bytes, plan);
                 }
             }
-            Agent::InProcess { .. } => plan.after.push(After::Tell(input)),
+            Agent::InProcess { agent, .. } => {
+                agent.check(&input)?;
+                plan.after.push(After::Tell(input));
+            }
             // Its end is on the way and will settle what this was about.
             Agent::None => {}
         }
@@ -386,6 +412,11 @@ impl Actor {
         plan.write.outbox.push((write_id, bytes.clone()));
         plan.state_changed = true;
         plan.after.push(After::Send { write_id, bytes });
+    }
+
+    /// Returns what has been shown of this session so far.
+    pub(super) fn past(&self) -> Past {
+        Past { events: self.stream.read_after(0), last_seq: self.seq }
     }
 
     pub(super) fn next_write_id(&mut self) -> u64 {

@@ -1,13 +1,16 @@
 //! The agent of a session as its actor sees it, whether it is a process behind a shim or lives in the daemon.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use domain::{AgentEvent, AgentInput, Error, ErrorCode, Exit, Input, Timestamp};
+use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::process::lines::{Carry, Line, LineAssembler, Oversize};
 use crate::process::{self, Batch, Delivery, End, Link, Next, Position, Stream};
-use crate::provider::{Codec, Decoded, InProcessAgent};
+use crate::provider::{Codec, Decoded, Helper, InProcessAgent};
 use crate::store::SpoolMark;
 use crate::{clock, limits};
 
@@ -21,7 +24,12 @@ pub(super) enum Agent {
 /// What an agent brought.
 pub(super) enum Heard {
     Output(Next),
-    Event(AgentEvent),
+    Events(Vec<AgentEvent>),
+    /// An errand is done.
+    Returned {
+        id: String,
+        result: Result<Value, Error>,
+    },
     /// The agent inside the daemon is gone.
     Silence,
 }
@@ -31,8 +39,15 @@ impl Agent {
     pub(super) async fn next(&mut self) -> Heard {
         match self {
             Self::None => std::future::pending().await,
-            Self::Process(process) => Heard::Output(process.link.next().await),
-            Self::InProcess { events, .. } => events.recv().await.map_or(Heard::Silence, Heard::Event),
+            Self::Process(process) => process.next().await,
+            Self::InProcess { events, .. } => {
+                // What has piled up is written in one go.
+                let mut heard = Vec::new();
+                match events.recv_many(&mut heard, limits::IN_PROCESS_EVENTS_MAX).await {
+                    0 => Heard::Silence,
+                    _ => Heard::Events(heard),
+                }
+            }
         }
     }
 }
@@ -48,6 +63,9 @@ pub(super) struct ProcessAgent {
     marked_segment: u32,
     /// Read since the stored mark.
     unmarked_bytes: u64,
+    helper: Option<Arc<dyn Helper>>,
+    /// Errands under way; they end with the agent.
+    errands: JoinSet<(String, Result<Value, Error>)>,
 }
 
 /// What a batch of output meant.
@@ -77,7 +95,62 @@ impl ProcessAgent {
         let out = LineAssembler::restore(take_carry(&mut rest));
         let err = LineAssembler::restore(take_carry(&mut rest));
         let marked_segment = link.position().segment;
-        Self { link, codec, dir, out, err, marked_segment, unmarked_bytes: 0 }
+        Self {
+            link,
+            codec,
+            dir,
+            out,
+            err,
+            marked_segment,
+            unmarked_bytes: 0,
+            helper: None,
+            errands: JoinSet::new(),
+        }
+    }
+
+    /// Gives the agent somebody who runs its errands.
+    pub(super) fn helped_by(mut self, helper: Option<Arc<dyn Helper>>) -> Self {
+        self.helper = helper;
+        self
+    }
+
+    async fn next(&mut self) -> Heard {
+        tokio::select! {
+            biased;
+            next = self.link.next() => Heard::Output(next),
+            Some(done) = self.errands.join_next(), if !self.errands.is_empty() => match done {
+                Ok((id, result)) => Heard::Returned { id, result },
+                // Nobody knows whose it was; the agent's own patience ends it.
+                Err(error) => {
+                    tracing::error!(%error, "an errand broke down");
+                    Heard::Returned { id: String::new(), result: Err(broken_down()) }
+                }
+            },
+        }
+    }
+
+    /// Begins what the agent wants done.
+    pub(super) fn begin_errands(&mut self) {
+        for errand in self.codec.take_errands() {
+            let Some(helper) = &self.helper else {
+                self.errands.spawn(async { (errand.id, Err(broken_down())) });
+                continue;
+            };
+            let work = helper.run(errand.what);
+            self.errands.spawn(async { (errand.id, work.await) });
+        }
+    }
+
+    /// Translates what became of an errand.
+    pub(super) fn take_returned(&mut self, id: &str, result: Result<Value, Error>) -> Ingested {
+        let (mut decoded, now) = (Decoded::default(), clock::now());
+        self.codec.returned(id, result, &mut decoded);
+        let mut ingested = Ingested::until(self.link.position());
+        ingested.inputs.extend(decoded.events.into_iter().map(|event| (now, Input::Agent(event))));
+        if !decoded.replies.is_empty() {
+            ingested.replies.push(decoded.replies);
+        }
+        ingested
     }
 
     /// Translates a batch. Everything it says is in the result; nothing is done yet.
@@ -178,6 +251,10 @@ impl Codec for Mute {
     fn save(&self) -> String {
         self.saved.clone()
     }
+}
+
+fn broken_down() -> Error {
+    Error::new(ErrorCode::CommandFailed, "nobody here can do that")
 }
 
 /// Says how an agent ended.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::{AgentEvent, Error, ErrorCode, Exit, Input, SessionId, StopStep};
@@ -15,11 +16,8 @@ use crate::limits;
 use crate::process::{
     AttachError, Claim, End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target,
 };
-use crate::provider::{BridgeServer, Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
+use crate::provider::{BridgeServer, Codec, Helper, LaunchPlan, LaunchRequest, ProcessLaunch};
 use crate::store::SpoolMark;
-
-/// Events an agent inside the daemon may have under way; it waits beyond that.
-const IN_PROCESS_EVENTS_MAX: usize = 256;
 
 impl Actor {
     /// Returns the folder of the current run.
@@ -36,20 +34,23 @@ impl Actor {
     }
 
     async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
-        let (spec, state) = (self.machine.spec(), self.machine.state());
-        let provider = self.services.providers.get(spec.provider)?;
-        let environment = environment::of_agent(spec, &self.services.socket);
-        let bridge = self.bridge();
-        let request = LaunchRequest { spec, state, resume, environment, bridge };
-        match provider.launch(&request)? {
+        let provider = self.services.providers.get(self.machine.spec().provider)?;
+        match provider.launch(&self.launch_request(resume))? {
             LaunchPlan::Process(launch) => self.spawn(launch).await,
             LaunchPlan::InProcess(mut agent) => {
-                let (sender, events) = mpsc::channel::<AgentEvent>(IN_PROCESS_EVENTS_MAX);
+                let (sender, events) = mpsc::channel::<AgentEvent>(limits::IN_PROCESS_EVENTS_MAX);
                 agent.start(sender);
                 self.agent = Agent::InProcess { agent, events };
                 Ok(0)
             }
         }
+    }
+
+    fn launch_request(&self, resume: bool) -> LaunchRequest<'_> {
+        let (spec, state) = (self.machine.spec(), self.machine.state());
+        let environment = environment::of_agent(spec, &self.services.socket);
+        let (bridge, past) = (self.bridge(), Some(self.past()));
+        LaunchRequest { spec, state, resume, environment, bridge, past }
     }
 
     /// Returns the agent's way to the tools that others run for it. Sessions to which nobody offers any do without: it
@@ -80,7 +81,8 @@ impl Actor {
             .map_err(|error| spawn_error(&program, &error))?;
         let pid = link.agent_pid().unwrap_or(0);
         self.holder_pid.store(link.shim_pid().unwrap_or(0), Ordering::Relaxed);
-        self.agent = Agent::Process(Box::new(ProcessAgent::new(link, launch.codec, dir)));
+        let agent = ProcessAgent::new(link, launch.codec, dir).helped_by(self.helper());
+        self.agent = Agent::Process(Box::new(agent));
         Ok(pid)
     }
 
@@ -142,7 +144,7 @@ impl Actor {
         }
         match link {
             Ok(link) => {
-                let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry);
+                let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry).helped_by(self.helper());
                 let pid = agent.link.agent_pid().unwrap_or(0);
                 self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
                 self.agent = Agent::Process(Box::new(agent));
@@ -152,12 +154,14 @@ impl Actor {
         }
     }
 
+    fn helper(&self) -> Option<Arc<dyn Helper>> {
+        let spec = self.machine.spec();
+        self.services.providers.get(spec.provider).ok().and_then(|provider| provider.helper(spec))
+    }
+
     fn fresh_codec(&self) -> Result<Box<dyn Codec>, Error> {
         let (spec, state) = (self.machine.spec(), self.machine.state());
-        let environment = environment::of_agent(spec, &self.services.socket);
-        let resume = !state.native_session.is_empty();
-        let bridge = self.bridge();
-        let request = LaunchRequest { spec, state, resume, environment, bridge };
+        let request = self.launch_request(!state.native_session.is_empty());
         match self.services.providers.get(spec.provider)?.launch(&request)? {
             LaunchPlan::Process(launch) => Ok(launch.codec),
             LaunchPlan::InProcess(_) => {

@@ -269,17 +269,20 @@ impl Core {
     /// Ends everything of this connection. What it brought to life ends with it, unless somebody else uses it.
     async fn close(&self, ending: Ending) {
         let talks: Vec<Talk> = self.talks().drain().map(|(_, talk)| talk).collect();
+        if ending == Ending::Leave || self.habits.keep {
+            return;
+        }
         let mut stops = JoinSet::new();
         for talk in talks {
-            if ending == Ending::Stop && !self.habits.keep && talk.is_ours_alone() {
-                let (supervisor, id) = (self.supervisor.clone(), talk.id().clone());
-                stops.spawn(async move {
-                    talk.end_prompt_as("cancelled").await;
+            let supervisor = self.supervisor.clone();
+            stops.spawn(async move {
+                talk.hush("cancelled").await;
+                if talk.is_ours_alone() {
                     // One that has no agent any more needs no end.
-                    let _ended = supervisor.stop(&id, StopHow::Now).await;
+                    let _ended = supervisor.stop(talk.id(), StopHow::Now).await;
                     talk.settle().await;
-                });
-            }
+                }
+            });
         }
         while stops.join_next().await.is_some() {}
     }

@@ -184,7 +184,7 @@ impl Feed {
         self.story.take(event, whose, &mut self.lines);
         match &event.kind {
             EventKind::TurnEnded { turn, reason, error, .. } => {
-                self.answer_prompt(*turn, *reason, error).await;
+                self.answer_prompt(*turn, *reason, error).await?;
             }
             EventKind::RequestOpened { request, ask, automatic: false, .. } => {
                 self.flush().await?;
@@ -207,9 +207,9 @@ impl Feed {
         if open.as_ref().is_some_and(|open| open.turn == turn) { Whose::Ours } else { Whose::Others }
     }
 
-    async fn answer_prompt(&mut self, turn: TurnId, reason: EndReason, error: &str) {
+    async fn answer_prompt(&mut self, turn: TurnId, reason: EndReason, error: &str) -> Result<(), HungUp> {
         let mut open = self.shared.open.lock().await;
-        let Some(ended) = open.take_if(|open| open.turn == turn) else { return };
+        let Some(ended) = open.take_if(|open| open.turn == turn) else { return Ok(()) };
         drop(open);
         let answer = match ended.ends_as {
             Some(reason) => Ok(reason),
@@ -223,8 +223,11 @@ impl Feed {
                 self.refuse(&ended.rpc, &fault);
             }
         }
+        // Only now: whoever waits for the answer may end this feed.
+        let flushed = self.flush().await;
         self.shared.is_busy.store(false, Ordering::Relaxed);
         self.shared.answered.notify_waiters();
+        flushed
     }
 
     fn refuse(&mut self, rpc: &RpcId, fault: &Fault) {

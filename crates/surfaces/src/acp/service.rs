@@ -121,5 +121,6 @@ fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {
         idle_timeout: (open.idle_timeout_ms > 0).then(|| Duration::from_millis(open.idle_timeout_ms)),
         polling_interval: or(open.polling_interval_ms, defaults.polling_interval),
         notify: (!path.as_os_str().is_empty()).then_some(Notify { path, kind }),
+        lends_tools: true,
     })
 }

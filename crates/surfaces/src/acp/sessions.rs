@@ -186,7 +186,7 @@ impl Core {
         let Some(talk) = talk else {
             return Err(Fault::params(format!("sessionId: {id} is not open here")));
         };
-        talk.end_prompt_as("cancelled").await;
+        talk.hush("cancelled").await;
         match self.supervisor.stop(&id, StopHow::Now).await {
             Err(error) if error.code != ErrorCode::AlreadyStopped => Err(self.fault(&error)),
             _ => {
@@ -201,7 +201,7 @@ impl Core {
         let id = from_wire::session_id(&of.session_id)?;
         let talk = self.talks().remove(&id);
         if let Some(talk) = &talk {
-            talk.end_prompt_as("cancelled").await;
+            talk.hush("cancelled").await;
         }
         self.supervisor.delete(&id).await.map_err(|error| self.fault(&error))?;
         Ok(json!({}))

@@ -121,18 +121,24 @@ impl Talk {
         self.shared.owns.load(Ordering::Relaxed) && self.here.is_alone()
     }
 
-    /// Says how a prompt that is open will have ended.
-    pub(super) async fn end_prompt_as(&self, reason: &'static str) {
-        if let Some(open) = self.shared.open.lock().await.as_mut() {
+    /// Hears no more of the client, and says how a prompt that is open will have ended. A prompt that is being sent is
+    /// sent to its end first: an agent must not come to life after everybody has left.
+    pub(super) async fn hush(&self, reason: &'static str) {
+        let mut open = self.shared.open.lock().await;
+        if let Some(open) = open.as_mut() {
             open.ends_as = Some(reason);
         }
+        let [_, listening] = &self.halves;
+        listening.abort();
     }
 
     /// Waits until no prompt is open, for a moment: its session has ended already.
     pub(super) async fn settle(&self) {
         let settled = async {
             loop {
-                let answered = self.shared.answered.notified();
+                let mut answered = std::pin::pin!(self.shared.answered.notified());
+                // From here on no answer is missed.
+                answered.as_mut().enable();
                 if !self.is_busy() {
                     return;
                 }
@@ -222,6 +228,9 @@ impl Core {
 
     /// Gives the agent what this editor offers, in place of what another one did.
     async fn offer_tools(&self, snapshot: &Snapshot) -> Result<(), Fault> {
+        if !self.habits.lends_tools {
+            return Ok(());
+        }
         let tools = editor_tools::of(&self.client());
         let known = snapshot.state.tools.get(editor_tools::SOURCE).map(Vec::as_slice).unwrap_or_default();
         if known == tools {

@@ -207,6 +207,7 @@ fn nobodys(kind: &EventKind) {
         | EventKind::PlanModeChanged { .. }
         | EventKind::ModelChanged { .. }
         | EventKind::CommandsChanged { .. }
+        | EventKind::ServersChanged { .. }
         | EventKind::UsageReported { .. }
         | EventKind::Compacted { .. }
         | EventKind::ToolsRegistered { .. }

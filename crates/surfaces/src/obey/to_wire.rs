@@ -316,6 +316,7 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
         | EventKind::TodosChanged { .. }
         | EventKind::ModelChanged { .. }
         | EventKind::CommandsChanged { .. }
+        | EventKind::ServersChanged { .. }
         | EventKind::UsageReported { .. }
         | EventKind::ToolsRegistered { .. }
         | EventKind::WorkerProgressed { .. }

@@ -180,6 +180,7 @@ impl Conversation {
             | EventKind::PlanModeChanged { .. }
             | EventKind::ModelChanged { .. }
             | EventKind::CommandsChanged { .. }
+            | EventKind::ServersChanged { .. }
             | EventKind::WorkerStarted { .. }
             | EventKind::WorkerProgressed { .. }
             | EventKind::WorkerFinished { .. }

@@ -8,8 +8,12 @@ use crate::model_server::script::{Choice, Entry, Reply};
 
 /// Beginnings of texts that Codex writes in the user's name, beside those in angle brackets; observed with 0.166.
 const NOT_PROMPTS: &[&str] = &["# AGENTS.md instructions", "Another language model started to solve"];
-/// What the last message of a request for a summary begins with.
-const COMPACTION: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
+/// What the last message of a request for a summary begins with: Codex's, and the daemon's own.
+const COMPACTION: [&str; 2] =
+    ["You are performing a CONTEXT CHECKPOINT COMPACTION", "Summarise the conversation so far"];
+
+/// What every summary says.
+pub(in crate::model_server) const SUMMARY: &str = "A scripted conversation took place.";
 
 /// What Codex says in the user's name when a turn was interrupted.
 const ABORTED: &str = "<turn_aborted>";
@@ -19,11 +23,16 @@ pub(super) fn purpose(body: &Value) -> Purpose {
     let last = items(body).iter().rfind(|item| is_message(item, "user")).map(texts).unwrap_or_default();
     if body["text"]["format"]["type"] == "json_schema" {
         Purpose::Other
-    } else if last.iter().any(|text| text.trim_start().starts_with(COMPACTION)) {
+    } else if last.iter().any(|text| asks_for_summary(text)) {
         Purpose::Compaction
     } else {
         Purpose::Turn
     }
+}
+
+/// Whether a message asks for a summary of the conversation.
+pub(in crate::model_server) fn asks_for_summary(text: &str) -> bool {
+    COMPACTION.iter().any(|start| text.trim_start().starts_with(start))
 }
 
 /// The reply to a request that is not part of a conversation.
@@ -33,7 +42,7 @@ pub(super) fn side_reply(purpose: Purpose, body: &Value) -> Reply {
         return Reply::text(instance(schema, "value").to_string());
     }
     Reply::text(match purpose {
-        Purpose::Compaction => "A scripted conversation took place.",
+        Purpose::Compaction => SUMMARY,
         _ => "ok",
     })
 }

@@ -37,6 +37,21 @@ async fn standard_input_closed_in_a_turn_ends_the_agent(agent: Agent) -> Result<
 }
 
 #[tokio::test]
+async fn an_editor_that_leaves_right_behind_its_prompt_leaves_no_agent() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    for _ in 0..10 {
+        let mut editor = editor(&stage, &[]).await?;
+        let session = editor.open(&stage.world.project()).await?;
+        for text in ["x", "y"] {
+            editor.prompt(&session, &script(SCRIPTED, text, &json!([{"hang": true}]))).await?;
+        }
+        editor.close().await?;
+        assert_no_agent(&stage).await?;
+    }
+    stage.close().await
+}
+
+#[tokio::test]
 async fn an_agent_that_ignores_sigterm_is_killed_within_the_time_of_a_stop() -> Result<()> {
     let stage = stage!(SCRIPTED);
     let mut editor = editor(&stage, &[]).await?;

@@ -10,9 +10,9 @@ use serde_json::json;
 use wire::obey::local::v1::{ActivityType, SessionStatus};
 
 use super::{agents_dir, assert_numbered, crash, gone, no_folder_left, revive, said, shim_of};
-use crate::stage::{Agent, Stage, contents, scenarios, script, stage};
+use crate::stage::{Agent, Stage, contents, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     memory_that_runs_out_ends_agents_before_those_who_hold_their_words,
     a_killed_agent_fails_its_session_and_no_other,
     a_killed_shim_fails_its_session_and_nothing_of_its_agent_lives_on,
@@ -33,7 +33,7 @@ async fn leave_child(stage: &Stage, id: &str) -> Result<i32> {
         Agent::Scripted => {
             json!([{"text": "child "}, {"spawn_child": true}, {"text": " stays"}, {"hang": true}])
         }
-        Agent::Claude | Agent::Codex => {
+        _ => {
             let command =
                 format!("setsid sleep 600 >/dev/null 2>&1 & echo $! >{} && echo left", pid_file.display());
             // Codex: outside its sandbox, where a process has the same number for everybody.
@@ -47,7 +47,7 @@ async fn leave_child(stage: &Stage, id: &str) -> Result<i32> {
             let said = said(&stage.journal(id).await?);
             said.split_whitespace().nth(1).context("no child")?.to_owned()
         }
-        Agent::Claude | Agent::Codex => std::fs::read_to_string(pid_file)?,
+        _ => std::fs::read_to_string(pid_file)?,
     };
     let child = text.trim().parse()?;
     assert!(processes::alive(child), "the child of the test itself is missing");
@@ -109,7 +109,7 @@ async fn an_agent_that_dies_without_a_daemon_is_found_with_its_end(agent: Agent)
         Agent::Scripted => {
             json!([{"text": "before "}, {"stderr": "the roof is on fire"}, {"wait_file": gate}, {"text": "after"}, {"crash": 7}])
         }
-        Agent::Claude | Agent::Codex => json!([[{"text": "before "}, {"hang": true}]]),
+        _ => json!([[{"text": "before "}, {"hang": true}]]),
     };
     drop(stage.send(&id, &script(agent, "dies", &steps)).await?);
     stage.wait_for_text(&id, "before").await?;
@@ -117,7 +117,7 @@ async fn an_agent_that_dies_without_a_daemon_is_found_with_its_end(agent: Agent)
     stage.daemon.kill9().await?;
     match agent {
         Agent::Scripted => drop(stage.world.touch("gate")?),
-        Agent::Claude | Agent::Codex => processes::signal(pid, Signal::KILL),
+        _ => processes::signal(pid, Signal::KILL),
     }
     gone(pid).await?;
     revive(&mut stage).await?;
@@ -131,7 +131,7 @@ async fn an_agent_that_dies_without_a_daemon_is_found_with_its_end(agent: Agent)
             assert!(message.contains("code 7") && message.contains("the roof is on fire"), "{message}");
             assert_eq!(said(&journal), "before after");
         }
-        Agent::Claude | Agent::Codex => assert!(message.contains("signal 9"), "{message}"),
+        _ => assert!(message.contains("signal 9"), "{message}"),
     }
     no_folder_left(&stage).await?;
     stage.close().await

@@ -8,7 +8,7 @@ use e2e::faults::{input, kills};
 use serde_json::json;
 
 use super::{assert_numbered, revive, said, seed};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 #[tokio::test]
 async fn twenty_sessions_lose_nothing_when_the_daemon_is_killed_again_and_again() -> Result<()> {
@@ -38,7 +38,7 @@ async fn an_accepted_prompt_arrives_exactly_once_wherever_the_daemon_dies() -> R
     Ok(())
 }
 
-scenarios!(a_turn_survives_kill_after_kill, a_prompt_sent_into_a_kill_reaches_the_agent_at_most_once);
+process_scenarios!(a_turn_survives_kill_after_kill, a_prompt_sent_into_a_kill_reaches_the_agent_at_most_once);
 
 async fn a_turn_survives_kill_after_kill(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);

@@ -13,9 +13,9 @@ use tonic::{Code, Response};
 use wire::obey::local::v1::ActivityType;
 
 use super::{assert_numbered, crash, said};
-use crate::stage::{Agent, Stage, contents, scenarios, script, stage};
+use crate::stage::{Agent, Stage, contents, process_scenarios, script, stage};
 
-scenarios!(refused_prompts_do_not_disturb_a_turn, a_prompt_the_disk_refused_leaves_no_trace);
+process_scenarios!(refused_prompts_do_not_disturb_a_turn, a_prompt_the_disk_refused_leaves_no_trace);
 
 async fn refused_prompts_do_not_disturb_a_turn(agent: Agent) -> Result<()> {
     let stage = stage!(agent);

@@ -10,9 +10,9 @@ use wire::obey::local::v1::{ActivityType, ExecuteRequest, SessionStatus, WatchAl
 use wire::obey::v1::{AnswerPermissionRequest, Decision};
 
 use super::{assert_numbered, crash, gone, no_folder_left, revive, said};
-use crate::stage::{Agent, CAMPAIGN, Stage, contents, scenarios, script, stage};
+use crate::stage::{Agent, CAMPAIGN, Stage, contents, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     an_agent_outlives_the_daemon_and_loses_no_byte,
     a_request_survives_the_daemon_and_is_answered_once,
     a_timeout_counts_from_the_original_start,

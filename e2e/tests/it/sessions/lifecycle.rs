@@ -44,7 +44,8 @@ async fn an_interrupt_ends_the_turn_and_the_next_one_works(agent: Agent) -> Resu
     let events = collect(turn).await?;
     let ended = stage.wait_for(&id, "turn_ended", |_| true).await?;
     assert_eq!(ended["reason"], "cancelled", "{events:#?}");
-    if agent.is_real() {
+    // This ACP agent leaves the connection to its model open.
+    if agent.is_real() && agent != Agent::Acp {
         stage.world.model().wait_for_request(|request| request.outcome == Outcome::ClientGone).await?;
     }
     assert_eq!(stage.info(&id).await?.status(), SessionStatus::Running);
@@ -139,13 +140,17 @@ async fn a_restart_keeps_the_id_and_counts(agent: Agent) -> Result<()> {
 }
 
 async fn a_crash_fails_the_turn_and_the_session(agent: Agent) -> Result<()> {
+    if !agent.is_process() {
+        // It dies with the daemon alone; see `openai`.
+        return Ok(());
+    }
     let stage = stage!(agent);
     let id = stage.create().await?;
     let turn = match agent {
         Agent::Scripted => {
             stage.send(&id, &script(agent, "crash", &json!([{"text": "half a "}, {"crash": 3}]))).await?
         }
-        Agent::Claude | Agent::Codex => {
+        _ => {
             let turn = stuck(&stage, &id).await?;
             processes::signal(stage.info(&id).await?.pid, Signal::KILL);
             turn

@@ -29,8 +29,10 @@ async fn a_used_up_budget_refuses_the_next_prompt(agent: Agent) -> Result<()> {
     collect_all(stage.send(&id, &spend("two", 600)).await?).await?;
     let info = stage.info(&id).await?;
     // The interrupt may come before the last word of the reply is counted.
-    assert_eq!(info.tokens_input, 1100, "{info:?}");
-    assert!((11..=20).contains(&info.tokens_output), "{info:?}");
+    if agent.counts_tokens() {
+        assert_eq!(info.tokens_input, 1100, "{info:?}");
+        assert!((11..=20).contains(&info.tokens_output), "{info:?}");
+    }
     let third = stage.send(&id, &spend("three", 1)).await;
     let status = refused(third.map(Response::new), Code::ResourceExhausted, "OBEY-2013")?;
     assert!(mentions(&status, "1000"), "the budget is named: {status:?}");
@@ -42,7 +44,7 @@ async fn a_timeout_fails_the_session(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut request = stage.new_session();
     // Long enough for a real agent to start on a busy machine; the session then only waits for it.
-    let seconds = if agent.is_real() { 20 } else { 2 };
+    let seconds = if agent.is_real() && agent.is_process() { 20 } else { 2 };
     request.timeout = Some(prost_types::Duration { seconds, nanos: 0 });
     let id = stage.create_as(request).await?.id;
     let turn = stage.send(&id, &script(agent, "stuck", &json!([[{"text": "half"}, {"hang": true}]]))).await?;

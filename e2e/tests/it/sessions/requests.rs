@@ -77,7 +77,12 @@ async fn a_denial_with_a_message_reaches_the_agent(agent: Agent) -> Result<()> {
     let results = of_type(&events, ActivityType::ToolResult);
     assert!(results.len() == 1 && !results[0].tool_success, "{events:#?}");
     assert!(results[0].content.contains("not on a Sunday"), "{:?}", results[0]);
-    assert_eq!(contents(&events, ActivityType::Completion), "as you wish");
+    if agent.goes_on_when_denied() {
+        assert_eq!(contents(&events, ActivityType::Completion), "as you wish");
+    } else {
+        let requests = stage.world.model().requests();
+        assert!(requests.iter().any(|request| request.body.to_string().contains("not on a Sunday")));
+    }
     assert!(!stage.world.project().join("made").exists());
     stage.close().await
 }
@@ -97,6 +102,9 @@ async fn deny_and_stop_ends_the_turn(agent: Agent) -> Result<()> {
 }
 
 async fn a_question_is_answered(agent: Agent) -> Result<()> {
+    if !agent.asks_questions() {
+        return Ok(());
+    }
     let stage = stage!(agent);
     let id = stage.create().await?;
     let steps =

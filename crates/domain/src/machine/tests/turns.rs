@@ -71,6 +71,21 @@ fn a_message_can_be_added_to_the_running_turn() {
 }
 
 #[test]
+fn a_message_said_before_the_agent_is_ready_is_told_with_the_prompt() {
+    check(
+        "spec launch=on_prompt
+         prompt go
+         launched 42
+         steer and quickly by anna
+         agent ready",
+        r#"turn 1 "go"; CREATED→STARTING; launch; arm start 60s
+           agent started 42
+           added by anna "and quickly"
+           disarm start; agent ready; STARTING→WORKING; tell prompt "go\n\nand quickly""#,
+    );
+}
+
+#[test]
 fn nothing_is_added_to_a_turn_that_is_being_ended() {
     check(
         "given working
@@ -321,6 +336,8 @@ fn what_an_agent_reports_is_recorded_as_it_is() {
          agent model opus
          agent model opus
          agent commands review
+         agent server lab
+         agent server lab
          agent worker w1
          agent worker_says w1 halfway
          agent worker_done w1
@@ -331,6 +348,8 @@ fn what_an_agent_reports_is_recorded_as_it_is() {
            model_changed {"model":"opus"}
            nothing
            commands_changed {"commands":[{"description":"","name":"review"}]}
+           servers_changed {"servers":[{"name":"lab","status":"running","tools":["ping"]}]}
+           nothing
            worker_started {"call":null,"title":"","worker":"w1"}
            worker_progressed {"summary":"halfway","worker":"w1"}
            worker_finished {"ok":true,"summary":"","worker":"w1"}

@@ -66,6 +66,7 @@ impl Chosen {
             idle_timeout: read.millis("ACPLB_IDLE_TIMEOUT_MS"),
             polling_interval: read.millis("ACPLB_POLLING_INTERVAL_MS").unwrap_or(defaults.polling_interval),
             notify,
+            lends_tools: false,
         };
         let standalone = args.standalone || codex_binary.is_some() || !codex_notify.is_empty();
         Ok(Self { habits, standalone, codex_binary, codex_notify, problems: read.problems })

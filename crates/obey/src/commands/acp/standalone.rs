@@ -1,6 +1,7 @@
 //! Everything in one process: a store of its own, sessions, and the server of one connection. Ends with its agents.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use domain::{Error, ErrorCode};
 use runtime::Supervisor;
@@ -14,11 +15,13 @@ use super::chosen::Chosen;
 use super::{Pipes, end_signal};
 use crate::args::ServeArgs;
 use crate::console::Console;
+use crate::daemon::bench::{Opener, Plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::paths;
 use crate::serve::{self, ServeOptions};
+use crate::toolbox::Workshop;
 
 pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
     let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
@@ -59,6 +62,7 @@ async fn supervisor(
     folder: &Path,
     store: Store,
 ) -> std::result::Result<Supervisor, Error> {
+    let opening = Opener::start(Plan::of(options)?.with_refs(folder.join("refs")), store.clone()).await?;
     Supervisor::new(Options {
         store,
         providers: providers::all(&providers::Options {
@@ -66,8 +70,12 @@ async fn supervisor(
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: chosen.codex_binary.clone(),
             codex_notify: chosen.codex_notify.clone(),
+            // The configuration was checked when it was read.
+            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
+            toolbox: Some(Arc::new(Workshop(opening))),
         }),
         agents_dir: folder.join("agents"),
+        worktrees_dir: folder.join("worktrees"),
         shim_program: console.program.clone(),
         // Nobody listens there: agents of one editor have no daemon to call.
         socket: folder.join("none.sock"),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const RECORDED: &str = include_str!("../../betcode/to_wire/recorded.jsonl");
+const RECORDED: &str = include_str!("../../transcript/recorded.jsonl");
 const SAMPLES: &str = include_str!("../../../../domain/tests/journal_format.jsonl");
 
 fn snapshot() -> Snapshot {

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use crate::agent::{AgentEvent, Exit};
 use crate::command::{Command, StopHow, WhenBusy};
 use crate::error::{Error, ErrorCode};
-use crate::event::{AgentCommand, Attachment, ClientTool, EventKind, Level, Todo, TodoStatus};
+use crate::event::{
+    AgentCommand, Attachment, ClientTool, EventKind, Level, ServerStatus, Todo, TodoStatus, ToolServer,
+};
 use crate::id::{CallId, RequestId};
 use crate::machine::{Input, Timer};
 use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
@@ -255,6 +257,13 @@ fn agent_event(line: &str) -> AgentEvent {
         "mode" => AgentEvent::Mode(Mode::parse(rest).expect("a mode")),
         "plan" => AgentEvent::PlanMode(rest == "on"),
         "model" => AgentEvent::Model(text),
+        "server" => AgentEvent::Servers(vec![ToolServer {
+            name: text,
+            status: ServerStatus::Running,
+            tools: vec!["ping".to_owned()],
+            endpoint: String::new(),
+            error: String::new(),
+        }]),
         "commands" => AgentEvent::Commands(vec![AgentCommand { name: text, description: String::new() }]),
         "usage" => AgentEvent::Usage {
             usage: Usage { input_tokens: number(first), output_tokens: number(more), ..Usage::default() },

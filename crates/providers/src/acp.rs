@@ -1,0 +1,225 @@
+//! Any agent that speaks the Agent Client Protocol, version 1, as one long-lived process with JSON-RPC lines. Says how
+//! it starts, what its lines mean (`rpc`, `translate`) and how it is told things (`encode`); everything remembered
+//! between two lines is in `memory`. Files and commands the agent asks its client for are run by `helper`.
+
+mod choices;
+mod encode;
+mod helper;
+mod memory;
+mod names;
+mod rpc;
+mod settings;
+mod translate;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
+use runtime::provider::{
+    Availability, Capabilities, Codec, Decoded, Errand, Helper, LaunchPlan, LaunchRequest, ProcessLaunch,
+    Provider,
+};
+use runtime::toolbox::Toolbox;
+use serde_json::Value;
+
+use crate::config::invalid;
+use crate::limits::MODEL_NAME_MAX_CHARS;
+use crate::program::{find, is_executable, untrusted_dir, variable};
+use helper::Errands;
+use memory::Memory;
+pub use settings::Named;
+use settings::Settings;
+
+/// The version of the protocol this code was tested with.
+const PROTOCOL: u64 = 1;
+
+/// The provider `acp`.
+pub struct Acp {
+    named: Named,
+    toolbox: Option<Arc<dyn Toolbox>>,
+}
+
+impl Acp {
+    /// Makes the provider; agents are known by these names, and their errands are run with the toolbox.
+    pub fn new(named: Named, toolbox: Option<Arc<dyn Toolbox>>) -> Self {
+        Self { named, toolbox }
+    }
+
+    fn settings(&self, spec: &SessionSpec) -> Result<Settings, Error> {
+        let mut settings = Settings::read(&spec.provider_config, &self.named)?;
+        settings.client_tools &= self.toolbox.is_some();
+        Ok(settings)
+    }
+}
+
+impl Provider for Acp {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Acp
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            process: true,
+            resume: true,
+            steer: false,
+            questions: false,
+            attachments: true,
+            compaction: false,
+        }
+    }
+
+    fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
+        let plain = |letter: char| !letter.is_control() && !letter.is_whitespace();
+        if spec.model.len() > MODEL_NAME_MAX_CHARS || !spec.model.chars().all(plain) {
+            let shown: String = spec.model.chars().filter(|letter| !letter.is_control()).take(64).collect();
+            let message = format!("model: {shown:?} cannot be the name of a model");
+            return Err(Error::new(ErrorCode::ModelUnsupported, message));
+        }
+        self.settings(spec).map(drop)
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
+        let settings = self.settings(request.spec)?;
+        let (name, args) = settings.command.split_first().ok_or_else(|| invalid("command", "is empty"))?;
+        let untrusted = untrusted_dir(request.spec, &request.environment);
+        let path = variable(&request.environment, "PATH");
+        let program = locate(name, path, untrusted).ok_or_else(|| {
+            let message = format!("{name} cannot be found or run; {}", remedy(&settings.name));
+            Error::new(ErrorCode::CreateFailed, message)
+        })?;
+        let args = args.iter().map(Into::into).collect();
+        let codec = Box::new(AcpCodec { memory: first_memory(request), settings, begun: Vec::new() });
+        Ok(LaunchPlan::Process(ProcessLaunch {
+            program,
+            args,
+            environment: request.environment.clone(),
+            codec,
+        }))
+    }
+
+    fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {
+        let memory: Memory = serde_json::from_str(saved).map_err(|error| {
+            Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
+                .with_detail(error.to_string())
+        })?;
+        Ok(Box::new(AcpCodec { memory, settings: self.settings(spec)?, begun: Vec::new() }))
+    }
+
+    fn helper(&self, spec: &SessionSpec) -> Option<Arc<dyn Helper>> {
+        let toolbox = self.toolbox.as_ref()?;
+        Some(Arc::new(Errands::new(toolbox.open(spec))))
+    }
+
+    fn availability(&self) -> Availability {
+        let path = std::env::var_os("PATH");
+        let found =
+            self.named.iter().find_map(|(_, command)| locate(command.first()?, path.as_deref(), None));
+        match found {
+            Some(program) => Availability::Installed { program, version: None },
+            None => Availability::Missing {
+                remedy: "no ACP agent is on the PATH; install one, such as goose".to_owned(),
+            },
+        }
+    }
+}
+
+/// Says of every named agent whether it can be run here.
+pub fn availability(named: &Named) -> Vec<(String, Availability)> {
+    let path = std::env::var_os("PATH");
+    let of = |name: &str, command: &[String]| match command
+        .first()
+        .and_then(|program| locate(program, path.as_deref(), None))
+    {
+        Some(program) => Availability::Installed { version: installed_version(&program), program },
+        None => Availability::Missing { remedy: remedy(name) },
+    };
+    named.iter().map(|(name, command)| (name.to_owned(), of(name, command))).collect()
+}
+
+/// Reads the version from the npm package that holds the program; asking it would start it.
+fn installed_version(program: &Path) -> Option<String> {
+    let real = program.canonicalize().ok()?;
+    real.ancestors().skip(1).take(4).find_map(|folder| {
+        let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
+        let package: Value = serde_json::from_str(&text).ok()?;
+        package["version"].as_str().map(str::to_owned)
+    })
+}
+
+/// Finds an agent's program: an absolute path, or a name on the agent's `PATH` outside the repository.
+fn locate(name: &str, path: Option<&std::ffi::OsStr>, untrusted: Option<&Path>) -> Option<PathBuf> {
+    let program = Path::new(name);
+    if program.is_absolute() {
+        return is_executable(program).then(|| program.to_owned());
+    }
+    path.and_then(|path| find(name, path, untrusted))
+}
+
+/// Says what to install.
+fn remedy(name: &str) -> String {
+    let package = match name {
+        "codex-acp" => "npm install -g @zed-industries/codex-acp",
+        "claude-agent-acp" => "npm install -g @agentclientprotocol/claude-agent-acp",
+        "gemini" => "npm install -g @google/gemini-cli",
+        "goose" => "npm install -g @aaif/goose",
+        "opencode" => "npm install -g opencode-ai",
+        _ => return "install it where the daemon's PATH finds it, or name it with its whole path".to_owned(),
+    };
+    format!("install it with `{package}` where the daemon's PATH finds it")
+}
+
+/// Returns what the codec of a new run knows.
+fn first_memory(request: &LaunchRequest<'_>) -> Memory {
+    let (spec, state) = (request.spec, request.state);
+    Memory {
+        cwd: spec.working_dir.to_string_lossy().into_owned(),
+        resume: if request.resume { state.native_session.clone() } else { String::new() },
+        had_turns: state.turns > 0,
+        model_is_wanted: state.model == spec.model,
+        asked_model: state.model.clone(),
+        mode: state.mode,
+        ..Memory::default()
+    }
+}
+
+struct AcpCodec {
+    memory: Memory,
+    settings: Settings,
+    /// Errands that were handed out; not saved, so that they are handed out again by the next daemon.
+    begun: Vec<String>,
+}
+
+impl Codec for AcpCodec {
+    fn open(&mut self, wire: &mut Vec<u8>) {
+        encode::open(&mut self.memory, &self.settings, wire);
+    }
+
+    fn decode(&mut self, line: &[u8], out: &mut Decoded) {
+        translate::line(&mut self.memory, &self.settings, line, out);
+    }
+
+    fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
+        encode::input(&mut self.memory, input, wire)
+    }
+
+    fn take_errands(&mut self) -> Vec<Errand> {
+        let fresh = self.memory.errands.iter().filter(|(id, _)| !self.begun.contains(id));
+        let fresh: Vec<Errand> =
+            fresh.map(|(id, wanted)| Errand { id: id.clone(), what: wanted.what.clone() }).collect();
+        self.begun.extend(fresh.iter().map(|errand| errand.id.clone()));
+        fresh
+    }
+
+    fn returned(&mut self, id: &str, result: Result<Value, Error>, out: &mut Decoded) {
+        self.begun.retain(|begun| begun != id);
+        translate::returned(&mut self.memory, id, result, out);
+    }
+
+    fn save(&self) -> String {
+        // Plain data with text keys; writing it cannot fail.
+        serde_json::to_string(&self.memory).unwrap_or_default()
+    }
+}

@@ -1,0 +1,166 @@
+//! Everything the codec remembers between two lines. One plain struct: what is not in here does not survive the
+//! daemon, so translating and encoding keep nothing anywhere else. Its size is bounded.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use domain::{CallId, Mode};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::rpc::{self, Purpose};
+use crate::limits;
+
+/// What is known about the agent and the turn it is in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Memory {
+    /// Requests of ours numbered so far.
+    pub(super) sent: u64,
+    pub(super) cwd: String,
+    /// The conversation to take up; empty: a new one.
+    pub(super) resume: String,
+    /// The session had turns before this run, so a conversation that is gone is a loss.
+    pub(super) had_turns: bool,
+    /// The model as it was asked for; empty: the agent's own.
+    pub(super) asked_model: String,
+    /// Somebody asked for that model; it is not just what the agent said it used last time.
+    pub(super) model_is_wanted: bool,
+    pub(super) mode: Mode,
+    pub(super) version: String,
+    /// The agent has answered the first request.
+    pub(super) is_met: bool,
+    /// Lines nobody understood before that.
+    pub(super) garbage: u32,
+    pub(super) can: Abilities,
+    /// How the agent calls the conversation; empty until it is ready.
+    pub(super) session: String,
+    pub(super) is_ready: bool,
+    pub(super) models: Choice,
+    pub(super) modes: Choice,
+    pub(super) turn: Option<Turn>,
+    /// Messages that came during a turn and wait for its end.
+    pub(super) queued: VecDeque<String>,
+    /// Calls that started and have not finished.
+    pub(super) calls: BTreeMap<CallId, Call>,
+    /// Permissions that wait for an answer, by their native name.
+    pub(super) asks: BTreeMap<String, Asking>,
+    /// What the agent wants done and has no answer to yet, by its name.
+    pub(super) errands: BTreeMap<String, Wanted>,
+    /// Money the conversation has cost, as the agent said last, in millionths of a dollar.
+    pub(super) cost: u64,
+}
+
+/// What an agent says it can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Abilities {
+    pub(super) load: bool,
+    pub(super) resume: bool,
+    pub(super) image: bool,
+    pub(super) http_servers: bool,
+    pub(super) sse_servers: bool,
+}
+
+/// Something to choose from: the names, the current one, and how another is chosen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Choice {
+    pub(super) names: Vec<String>,
+    pub(super) current: String,
+    /// The configuration option that holds it; empty: it has a call of its own.
+    pub(super) option: String,
+}
+
+/// The turn that is open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Turn {
+    /// The number of the prompt that waits for its answer.
+    pub(super) prompt: u64,
+    pub(super) interrupted: bool,
+    pub(super) has_thought: bool,
+    /// The last message of the agent.
+    pub(super) text: String,
+    /// Tokens of every reply of the model, where the agent says nothing more precise.
+    pub(super) used: u64,
+    /// What was said to a denial and the agent does not pass on.
+    pub(super) denial: String,
+    /// Commands and files that were allowed: doing them through us needs no second word.
+    pub(super) allowed: BTreeSet<String>,
+}
+
+/// An open call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Call {
+    pub(super) tool: String,
+    /// What it has shown so far.
+    pub(super) output: String,
+    /// Why it was denied.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) denied: String,
+}
+
+/// A permission that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Asking {
+    /// The agent's name for its request.
+    pub(super) id: Value,
+    pub(super) call: Option<CallId>,
+    pub(super) what: Asked,
+}
+
+/// What a permission is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Asked {
+    /// The agent chooses among these: kind and name of each option.
+    Options {
+        options: Vec<(String, String)>,
+        /// What it wants to do, for errands that follow.
+        about: Vec<String>,
+    },
+    /// We do it ourselves.
+    Errand(Value),
+}
+
+/// What the agent wants done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Wanted {
+    /// The agent's name for its request.
+    pub(super) id: Value,
+    pub(super) what: Value,
+}
+
+impl Memory {
+    /// Asks the agent something.
+    pub(super) fn ask(&mut self, purpose: Purpose, params: Value, wire: &mut Vec<u8>) {
+        self.sent += 1;
+        rpc::ask(purpose, self.sent, params, wire);
+    }
+
+    /// Remembers a permission until it is answered.
+    pub(super) fn remember_ask(&mut self, native: &str, asking: Asking) {
+        if self.asks.len() < limits::ASKS_MAX {
+            self.asks.insert(native.to_owned(), asking);
+        }
+    }
+
+    /// Remembers an errand until it is done. Returns its name.
+    pub(super) fn remember_errand(&mut self, id: &Value, what: Value) -> Option<String> {
+        if self.errands.len() >= limits::ERRANDS_MAX {
+            return None;
+        }
+        self.sent += 1;
+        let name = format!("errand-{}", self.sent);
+        self.errands.insert(name.clone(), Wanted { id: id.clone(), what });
+        Some(name)
+    }
+
+    /// Forgets what ended with the turn.
+    pub(super) fn end_turn(&mut self) {
+        self.turn = None;
+        self.calls.clear();
+        self.asks.clear();
+    }
+}

@@ -1,0 +1,175 @@
+//! What an agent's call is called, and what it is about. Agents of this protocol name kinds of tools and show titles;
+//! sessions want the names that permission rules are written for. Pure.
+
+use serde_json::{Map, Value, json};
+
+use crate::limits::{CHANGES_MAX, TITLE_MAX_CHARS};
+use crate::look::Look;
+use crate::text::one_line;
+
+/// A call, in a session's words.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Named {
+    pub(super) tool: String,
+    pub(super) input: Value,
+    pub(super) title: String,
+}
+
+/// Names a call.
+pub(super) fn call(call: &Value) -> Named {
+    let raw = call.under("rawInput");
+    let command = command(raw);
+    let tool = tool(call, command.is_some());
+    let title = one_line(call.text("title"), TITLE_MAX_CHARS);
+    let input = match &command {
+        Some(command) => with(raw, "command", json!(command)),
+        None => match paths(call).first() {
+            Some(path) if tool != "Think" => with(raw, "file_path", json!(path)),
+            _ => object(raw),
+        },
+    };
+    let title = if title.is_empty() { one_line(&tool, TITLE_MAX_CHARS) } else { title };
+    Named { tool, input, title }
+}
+
+fn tool(call: &Value, runs_command: bool) -> String {
+    let own = [
+        call.text("name"),
+        call.under("_meta").under("goose").under("toolCall").text("toolName"),
+        call.under("_meta").under("claudeCode").text("toolName"),
+        call.under("_meta").text("toolName"),
+    ];
+    match call.text("kind") {
+        "execute" => "Bash",
+        "edit" | "delete" | "move" => "Edit",
+        "read" => "Read",
+        "search" => "Grep",
+        "fetch" => "WebFetch",
+        "think" => "Think",
+        "switch_mode" => "ExitPlanMode",
+        _ if runs_command => "Bash",
+        _ => {
+            let named = own.into_iter().find(|name| !name.is_empty());
+            let word = call.text("title").split([' ', ':', '(']).next().unwrap_or_default();
+            return match named.unwrap_or(word) {
+                "" => "Tool".to_owned(),
+                name => one_line(name, 64),
+            };
+        }
+    }
+    .to_owned()
+}
+
+/// Returns the command of a call: a line, or what a shell is given.
+pub(super) fn command(raw: &Value) -> Option<String> {
+    match raw.under("command") {
+        Value::String(line) => Some(line.clone()),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            match words.as_slice() {
+                [shell, flag, line] if shell.ends_with("sh") && flag.starts_with('-') => {
+                    Some((*line).to_owned())
+                }
+                [] => None,
+                words => Some(words.join(" ")),
+            }
+        }
+        _ => Some(raw.text("cmd").to_owned()).filter(|line| !line.is_empty()),
+    }
+}
+
+/// Returns the files a call is about.
+pub(super) fn paths(call: &Value) -> Vec<String> {
+    let raw = call.under("rawInput");
+    let named = ["file_path", "path", "filePath", "abs_path"].map(|key| raw.text(key));
+    let diffs =
+        call.list("content").iter().filter(|part| part.text("type") == "diff").map(|part| part.text("path"));
+    let places = call.list("locations").iter().map(|place| place.text("path"));
+    let mut paths: Vec<String> = Vec::new();
+    for path in diffs.chain(named).chain(places).filter(|path| !path.is_empty()).take(CHANGES_MAX) {
+        if !paths.iter().any(|known| known == path) {
+            paths.push(path.to_owned());
+        }
+    }
+    paths
+}
+
+fn object(raw: &Value) -> Value {
+    match raw {
+        Value::Object(_) => raw.clone(),
+        Value::Null => json!({}),
+        other => json!({"input": other}),
+    }
+}
+
+fn with(raw: &Value, key: &str, value: Value) -> Value {
+    let mut map = match raw {
+        Value::Object(map) => map.clone(),
+        _ => Map::new(),
+    };
+    map.insert(key.to_owned(), value);
+    Value::Object(map)
+}
+
+/// Returns what a call has shown: its texts, the new state of files, its raw output.
+pub(super) fn output(update: &Value) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for part in update.list("content") {
+        match part.text("type") {
+            "content" => parts.push(unfenced(part.under("content").text("text"))),
+            "diff" => parts.push(format!("{}\n", part.text("path"))),
+            _ => {}
+        }
+    }
+    let said: String = parts.concat();
+    let raw = update.under("rawOutput");
+    let shown = ["aggregated_output", "formatted_output", "output", "stdout"].map(|key| raw.text(key));
+    let raw_text = raw.as_str().or_else(|| shown.into_iter().find(|text| !text.is_empty()));
+    match raw_text {
+        // What a program printed is more than what is shown of it.
+        Some(text) if !text.is_empty() => text.to_owned(),
+        _ => said,
+    }
+}
+
+/// Takes a text out of the code fence some agents put around output.
+fn unfenced(text: &str) -> String {
+    let inside = text.trim_end().strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    match inside.and_then(|rest| rest.split_once('\n')) {
+        Some((_, inside)) => inside.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_get_the_names_rules_are_written_for() {
+        let named = |value: Value| {
+            let named = call(&value);
+            (named.tool, named.input["command"].clone(), named.input["file_path"].clone())
+        };
+        let codex =
+            json!({"kind": "execute", "title": "ls", "rawInput": {"command": ["/bin/bash", "-lc", "ls -a"]}});
+        assert_eq!(named(codex), ("Bash".to_owned(), json!("ls -a"), Value::Null));
+        let goose = json!({"kind": "other", "title": "shell", "rawInput": {"command": "ls"}});
+        assert_eq!(named(goose), ("Bash".to_owned(), json!("ls"), Value::Null));
+        let edit = json!({"kind": "edit", "title": "Edit a", "content": [{"type": "diff", "path": "/p/a", "newText": "x"}]});
+        assert_eq!(named(edit), ("Edit".to_owned(), Value::Null, json!("/p/a")));
+        let other = json!({"title": "weather: today", "rawInput": "x"});
+        assert_eq!(named(other), ("weather".to_owned(), Value::Null, Value::Null));
+        assert_eq!(call(&json!({})).tool, "Tool");
+    }
+
+    #[test]
+    fn output_is_what_was_printed() {
+        let fenced = json!({"content": [{"type": "content", "content": {"type": "text", "text": "```sh\nhi\n```\n"}}]});
+        assert_eq!(output(&fenced), "hi\n");
+        assert_eq!(output(&json!({"rawOutput": {"aggregated_output": "out\n"}})), "out\n");
+        assert_eq!(output(&json!({"rawOutput": "plain"})), "plain");
+        assert_eq!(output(&json!({"content": [{"type": "diff", "path": "/a"}]})), "/a\n");
+        assert_eq!(output(&json!({})), "");
+    }
+}

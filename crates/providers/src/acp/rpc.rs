@@ -1,0 +1,195 @@
+//! JSON-RPC 2.0 as ACP agents speak it: one object a line. Reads lines and writes them; gives no meaning. Why we asked
+//! something is part of the request's name, so that its answer needs no memory.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Codes of answers.
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+pub(super) const INTERNAL_ERROR: i64 = -32603;
+pub(super) const NOT_FOUND: i64 = -32002;
+pub(super) const AUTH_REQUIRED: i64 = -32000;
+
+/// One line of the agent's.
+#[derive(Debug, PartialEq)]
+pub(super) enum Message {
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// It waits for an answer.
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    /// What it answered to a request of ours, or why it refused.
+    Answer {
+        id: Value,
+        result: Result<Value, Refusal>,
+    },
+}
+
+/// Why an agent refused.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Refusal {
+    pub(super) code: i64,
+    pub(super) message: String,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    id: Option<Value>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+/// Reads a line; nothing where it is not JSON-RPC.
+pub(super) fn read(line: &[u8]) -> Option<Message> {
+    let Line { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
+    match (method, id.filter(|id| !id.is_null())) {
+        (Some(method), Some(id)) => Some(Message::Request { id, method, params }),
+        (Some(method), None) => Some(Message::Notification { method, params }),
+        (None, Some(id)) => {
+            let result = match error.filter(|error| !error.is_null()) {
+                Some(error) => Err(refusal(&error)),
+                // An answer that is null is an answer, too.
+                None => Ok(result.unwrap_or_default()),
+            };
+            Some(Message::Answer { id, result })
+        }
+        (None, None) => None,
+    }
+}
+
+/// Reads a refusal; agents put what matters into its data, in several ways.
+fn refusal(error: &Value) -> Refusal {
+    let data = &error["data"];
+    let more = [&data["message"], &data["details"], &data["error"], data].into_iter().find_map(Value::as_str);
+    let message = error["message"].as_str().unwrap_or_default();
+    let message = match more {
+        Some(more) if message.is_empty() || message == "Internal error" => more.to_owned(),
+        Some(more) if !message.contains(more) => format!("{message}: {more}"),
+        _ if message.is_empty() => "it gave no reason".to_owned(),
+        _ => message.to_owned(),
+    };
+    Refusal { code: error["code"].as_i64().unwrap_or(INTERNAL_ERROR), message }
+}
+
+/// Why we asked the agent something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Initialize,
+    New,
+    Load,
+    Resume,
+    Prompt,
+    SetMode,
+    SetModel,
+    SetOption,
+}
+
+impl Purpose {
+    const ALL: [(Purpose, &'static str); 8] = [
+        (Self::Initialize, "initialize"),
+        (Self::New, "session/new"),
+        (Self::Load, "session/load"),
+        (Self::Resume, "session/resume"),
+        (Self::Prompt, "session/prompt"),
+        (Self::SetMode, "session/set_mode"),
+        (Self::SetModel, "session/set_model"),
+        (Self::SetOption, "session/set_config_option"),
+    ];
+
+    fn method(self) -> &'static str {
+        Self::ALL.iter().find(|(purpose, _)| *purpose == self).map_or("", |(_, method)| method)
+    }
+}
+
+/// Returns why a request was made and its number, if it was ours.
+pub(super) fn purpose(id: &Value) -> Option<(Purpose, u64)> {
+    let (method, number) = id.as_str()?.strip_prefix("obey:")?.rsplit_once(':')?;
+    let (purpose, _) = Purpose::ALL.into_iter().find(|(_, own)| *own == method)?;
+    Some((purpose, number.parse().ok()?))
+}
+
+/// Asks the agent something; `number` makes the request's name its own.
+pub(super) fn ask(purpose: Purpose, number: u64, params: Value, wire: &mut Vec<u8>) {
+    let method = purpose.method();
+    let id = format!("obey:{method}:{number}");
+    line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), wire);
+}
+
+/// Tells the agent something it does not answer.
+pub(super) fn notify(method: &str, params: Value, wire: &mut Vec<u8>) {
+    line(&json!({"jsonrpc": "2.0", "method": method, "params": params}), wire);
+}
+
+/// Answers a request of the agent's.
+pub(super) fn reply(id: &Value, result: Value, wire: &mut Vec<u8>) {
+    line(&json!({"jsonrpc": "2.0", "id": id, "result": result}), wire);
+}
+
+/// Answers a request of the agent's that cannot be met.
+pub(super) fn refuse(id: &Value, code: i64, message: &str, wire: &mut Vec<u8>) {
+    line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}), wire);
+}
+
+/// Writes one line. Two separators that JSON allows within a text end a line for some readers.
+fn line(value: &Value, wire: &mut Vec<u8>) {
+    let text = value.to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    wire.extend_from_slice(text.as_bytes());
+    wire.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_line_is_told_apart() {
+        let read = |value: Value| read(value.to_string().as_bytes());
+        assert!(matches!(read(json!({"method": "m"})), Some(Message::Notification { .. })));
+        assert!(matches!(read(json!({"method": "m", "id": null})), Some(Message::Notification { .. })));
+        assert!(matches!(read(json!({"method": "m", "id": "uuid"})), Some(Message::Request { .. })));
+        assert!(matches!(
+            read(json!({"id": 0, "result": null})),
+            Some(Message::Answer { result: Ok(_), .. })
+        ));
+        for garbage in ["", "x", "[]", "{}", "1"] {
+            assert_eq!(super::read(garbage.as_bytes()), None, "{garbage}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_read_however_they_are_written() {
+        let message = |error: Value| refusal(&error).message;
+        assert_eq!(
+            message(json!({"code": 1, "message": "Internal error", "data": {"message": "busy"}})),
+            "busy"
+        );
+        assert_eq!(message(json!({"message": "Method not found", "data": "x/y"})), "Method not found: x/y");
+        assert_eq!(message(json!({"message": "no", "data": {"details": "why"}})), "no: why");
+        assert_eq!(message(json!({})), "it gave no reason");
+        assert_eq!(refusal(&json!({"code": -32000})).code, AUTH_REQUIRED);
+    }
+
+    #[test]
+    fn a_purpose_is_found_in_the_name_of_its_request() {
+        for (at, (purpose, _)) in Purpose::ALL.into_iter().enumerate() {
+            let mut wire = Vec::new();
+            ask(purpose, at as u64, json!({}), &mut wire);
+            let written: Value = serde_json::from_slice(&wire).unwrap();
+            assert_eq!(super::purpose(&written["id"]), Some((purpose, at as u64)));
+        }
+        assert_eq!(super::purpose(&json!(3)), None);
+        assert_eq!(super::purpose(&json!("obey:unheard:3")), None);
+    }
+}

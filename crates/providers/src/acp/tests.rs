@@ -1,0 +1,341 @@
+//! One conversation line by line: the handshake, a turn, what is asked, what is refused.
+
+use domain::event::TodoStatus;
+use domain::request::Ask;
+use domain::turn::EndReason;
+use domain::{AgentEvent, AgentInput, Decision, ErrorCode, Mode};
+use serde_json::{Value, json};
+
+use super::memory::Memory;
+use super::*;
+
+struct Talk {
+    codec: AcpCodec,
+    /// Lines of ours that were not looked at yet.
+    written: Vec<Value>,
+}
+
+impl Talk {
+    fn new(memory: Memory) -> Self {
+        let settings = Settings { name: "goose".to_owned(), client_tools: true, ..Settings::default() };
+        let mut codec = AcpCodec { memory, settings, begun: Vec::new() };
+        let mut wire = Vec::new();
+        codec.open(&mut wire);
+        let mut talk = Self { codec, written: Vec::new() };
+        talk.wrote(&wire);
+        talk
+    }
+
+    /// A conversation that has begun, with a prompt under way.
+    fn at_work() -> Self {
+        let mut talk = Self::new(Memory { cwd: "/repo".to_owned(), ..Memory::default() });
+        talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}}));
+        talk.answer("session/new", json!({"sessionId": "s1"}));
+        talk.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() });
+        talk
+    }
+
+    fn wrote(&mut self, wire: &[u8]) {
+        for line in wire.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.written.push(serde_json::from_slice(line).unwrap());
+        }
+    }
+
+    fn tell(&mut self, input: AgentInput) {
+        let mut wire = Vec::new();
+        self.codec.encode(&input, &mut wire).unwrap();
+        self.wrote(&wire);
+    }
+
+    /// Takes our next line with this method.
+    fn sent(&mut self, method: &str) -> Value {
+        let at = self.written.iter().position(|line| line["method"] == method);
+        let at = at.unwrap_or_else(|| panic!("no {method} in {:?}", self.written));
+        self.written.remove(at)
+    }
+
+    /// Answers our request.
+    fn answer(&mut self, method: &str, result: Value) -> Vec<AgentEvent> {
+        let id = self.sent(method)["id"].clone();
+        self.line(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    }
+
+    fn refuse(&mut self, method: &str, code: i64, message: &str) -> Vec<AgentEvent> {
+        let id = self.sent(method)["id"].clone();
+        self.line(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+    }
+
+    fn line(&mut self, line: Value) -> Vec<AgentEvent> {
+        let mut out = Decoded::default();
+        self.codec.decode(line.to_string().as_bytes(), &mut out);
+        self.wrote(&out.replies);
+        out.events
+    }
+
+    fn update(&mut self, update: Value) -> Vec<AgentEvent> {
+        self.line(json!({"method": "session/update", "params": {"sessionId": "s1", "update": update}}))
+    }
+
+    fn request(&mut self, id: Value, method: &str, params: Value) -> Vec<AgentEvent> {
+        self.line(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    }
+
+    /// Our answer to the agent's request.
+    fn answered(&mut self, id: &Value) -> Value {
+        let at = self.written.iter().position(|line| line["id"] == *id && line.get("method").is_none());
+        self.written.remove(at.unwrap_or_else(|| panic!("{id} was not answered: {:?}", self.written)))
+    }
+
+    fn decide(&mut self, event: &AgentEvent, decision: Decision, message: &str) {
+        let AgentEvent::Asked { native, ask } = event else { panic!("{event:?}") };
+        self.tell(AgentInput::Decide {
+            native: native.clone(),
+            decision,
+            message: message.to_owned(),
+            updated_input: None,
+            ask: ask.clone(),
+        });
+    }
+}
+
+#[test]
+fn the_handshake_leads_to_a_conversation() {
+    let mut talk = Talk::new(Memory { cwd: "/repo".to_owned(), mode: Mode::Plan, ..Memory::default() });
+    let info = json!({"name": "goose", "version": "1.34.0"});
+    let result = json!({"protocolVersion": 1, "agentInfo": info, "agentCapabilities": {}});
+    assert!(talk.answer("initialize", result).is_empty());
+    let modes = json!({"currentModeId": "auto", "availableModes": [{"id": "auto"}, {"id": "plan"}]});
+    let events = talk.answer("session/new", json!({"sessionId": "s1", "modes": modes}));
+    let ready = AgentEvent::Ready {
+        native_session: "s1".to_owned(),
+        model: String::new(),
+        version: "goose 1.34.0".to_owned(),
+    };
+    assert_eq!(events, [ready]);
+    assert_eq!(talk.sent("session/set_mode")["params"]["modeId"], "plan");
+}
+
+#[test]
+fn another_protocol_a_missing_login_and_an_unknown_model_are_named() {
+    let mut talk = Talk::new(Memory::default());
+    let events = talk.answer("initialize", json!({"protocolVersion": 2}));
+    assert!(
+        matches!(&events[0], AgentEvent::Notice { message, .. } if message.contains("protocol 2") && message.contains("version 1"))
+    );
+    let events = talk.refuse("session/new", rpc::AUTH_REQUIRED, "Authentication required");
+    let [AgentEvent::Broken { code: Some(ErrorCode::ProviderNotReady), message }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert!(message.contains("signed in"), "{message}");
+
+    let memory = Memory { asked_model: "gpt-55".to_owned(), model_is_wanted: true, ..Memory::default() };
+    let mut talk = Talk::new(memory);
+    talk.answer("initialize", json!({"protocolVersion": 1}));
+    let models = json!({"currentModelId": "gpt-5.5", "availableModels": [{"modelId": "gpt-5.5"}]});
+    let events = talk.answer("session/new", json!({"sessionId": "s", "models": models}));
+    assert!(
+        matches!(&events[0], AgentEvent::Broken { code: Some(ErrorCode::ModelUnsupported), message } if message.contains("did you mean gpt-5.5?"))
+    );
+}
+
+#[test]
+fn a_conversation_is_taken_up_in_the_best_way_there_is() {
+    let memory = || Memory { resume: "old".to_owned(), had_turns: true, ..Memory::default() };
+    let with = |can: Value| {
+        let mut talk = Talk::new(memory());
+        let events = talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": can}));
+        (talk, events)
+    };
+    let (mut talk, _) = with(json!({"loadSession": true, "sessionCapabilities": {"resume": {}}}));
+    assert_eq!(talk.sent("session/resume")["params"]["sessionId"], "old");
+    let (mut talk, _) = with(json!({"loadSession": true}));
+    // What is told again while it is loaded is known.
+    let chunk =
+        json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "old news"}});
+    assert!(talk.update(chunk.clone()).is_empty());
+    let events = talk.answer("session/load", json!({}));
+    assert!(matches!(&events[0], AgentEvent::Ready { native_session, .. } if native_session == "old"));
+    assert_eq!(talk.update(chunk).len(), 1);
+    let (mut talk, events) = with(json!({}));
+    assert!(matches!(&events[0], AgentEvent::Notice { .. }), "{events:?}");
+    talk.sent("session/new");
+    let (mut talk, _) = with(json!({"loadSession": true}));
+    let events = talk.refuse("session/load", -32002, "Resource not found");
+    assert!(matches!(&events[0], AgentEvent::Notice { .. }), "{events:?}");
+    talk.sent("session/new");
+}
+
+#[test]
+fn a_turn_streams_and_ends() {
+    let mut talk = Talk::at_work();
+    let text = |text: &str| json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}});
+    assert_eq!(talk.update(text("hi")), [AgentEvent::Text { text: "hi".to_owned(), parent: None }]);
+    let plan = json!({"sessionUpdate": "plan", "entries": [{"content": "look", "status": "in_progress"}]});
+    let events = talk.update(plan);
+    assert!(matches!(&events[0], AgentEvent::Todos(todos) if todos[0].status == TodoStatus::InProgress));
+    let usage = json!({"inputTokens": 90, "cachedReadTokens": 10, "outputTokens": 20});
+    let events = talk.answer("session/prompt", json!({"stopReason": "end_turn", "usage": usage}));
+    assert!(
+        matches!(&events[0], AgentEvent::Usage { usage, .. } if usage.input_tokens == 90 && usage.output_tokens == 20)
+    );
+    let ended =
+        AgentEvent::TurnEnded { reason: EndReason::Completed, text: "hi".to_owned(), error: String::new() };
+    assert_eq!(events[1], ended);
+}
+
+#[test]
+fn a_permission_may_come_before_its_call_and_a_denial_is_told() {
+    let mut talk = Talk::at_work();
+    let id = json!("9287b4fa");
+    let call = json!({"toolCallId": "c1", "kind": "execute", "title": "touch x", "rawInput": {"command": ["bash", "-lc", "touch x"]}});
+    let options = json!([{"kind": "allow_always", "optionId": "always"}, {"kind": "allow_once", "optionId": "yes"},
+        {"kind": "reject_once", "optionId": "abort"}]);
+    let ask = json!({"sessionId": "s1", "toolCall": call, "options": options});
+    let events = talk.request(id.clone(), "session/request_permission", ask.clone());
+    let [
+        AgentEvent::ToolStarted { tool, input, .. },
+        asked @ AgentEvent::Asked { ask: Ask::Permission(permission), .. },
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!((tool.as_str(), &input["command"]), ("Bash", &json!("touch x")));
+    assert_eq!(permission.call.as_ref().map(|call| call.as_str()), Some("c1"));
+    talk.decide(asked, Decision::Deny, "not on a Sunday");
+    assert_eq!(talk.answered(&id)["result"]["outcome"], json!({"outcome": "selected", "optionId": "abort"}));
+    // The agent ends its turn with that; the reason is told in the same turn of ours.
+    let events = talk.answer("session/prompt", json!({"stopReason": "cancelled"}));
+    assert!(
+        matches!(&events[0], AgentEvent::ToolFinished { ok: false, output, .. } if output.contains("not on a Sunday"))
+    );
+    assert_eq!(events.len(), 1, "{events:?}");
+    let next = talk.sent("session/prompt");
+    assert!(next["params"]["prompt"][0]["text"].as_str().unwrap().contains("not on a Sunday"));
+
+    let mut talk = Talk::at_work();
+    let events = talk.request(id.clone(), "session/request_permission", ask);
+    talk.decide(&events[1], Decision::AllowSession, "");
+    // What is remembered is ours to remember.
+    assert_eq!(talk.answered(&id)["result"]["outcome"]["optionId"], "yes");
+}
+
+#[test]
+fn an_interrupt_answers_what_was_asked() {
+    let mut talk = Talk::at_work();
+    let call = json!({"toolCallId": "c1", "kind": "execute", "rawInput": {"command": "ls"}});
+    talk.request(json!(7), "session/request_permission", json!({"toolCall": call, "options": []}));
+    talk.tell(AgentInput::Interrupt);
+    talk.sent("session/cancel");
+    assert_eq!(talk.answered(&json!(7))["result"]["outcome"], json!({"outcome": "cancelled"}));
+    // Some agents say that all went well.
+    let events = talk.answer("session/prompt", json!({"stopReason": "end_turn"}));
+    let ended = events.last().unwrap();
+    assert!(matches!(ended, AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }), "{ended:?}");
+}
+
+#[test]
+fn what_is_said_during_a_turn_is_said_at_its_end() {
+    let mut talk = Talk::at_work();
+    talk.tell(AgentInput::Steer { text: "and hurry".to_owned() });
+    assert!(talk.answer("session/prompt", json!({"stopReason": "end_turn"})).is_empty());
+    assert_eq!(talk.sent("session/prompt")["params"]["prompt"][0]["text"], "and hurry");
+}
+
+#[test]
+fn files_and_commands_are_errands_that_need_permission_once() {
+    let mut talk = Talk::at_work();
+    assert!(talk.request(json!(1), "fs/read_text_file", json!({"path": "/repo/a"})).is_empty());
+    let errands = talk.codec.take_errands();
+    assert_eq!((errands.len(), &errands[0].what["do"]), (1, &json!("read")));
+    assert!(talk.codec.take_errands().is_empty());
+    let mut out = Decoded::default();
+    talk.codec.returned(&errands[0].id, Ok(json!({"content": "x"})), &mut out);
+    talk.wrote(&out.replies);
+    assert_eq!(talk.answered(&json!(1))["result"], json!({"content": "x"}));
+
+    let write = json!({"path": "/repo/a", "content": "new"});
+    let events = talk.request(json!(2), "fs/write_text_file", write.clone());
+    assert!(talk.codec.take_errands().is_empty());
+    talk.decide(&events[0], Decision::AllowOnce, "");
+    let errands = talk.codec.take_errands();
+    assert_eq!(errands[0].what["content"], "new");
+    // A daemon that comes back runs it again.
+    let saved = talk.codec.save();
+    let mut twin = AcpCodec {
+        memory: serde_json::from_str(&saved).unwrap(),
+        settings: Settings::default(),
+        begun: Vec::new(),
+    };
+    assert_eq!(twin.take_errands(), errands);
+
+    // What was allowed in the turn is not asked about a second time.
+    let call =
+        json!({"toolCallId": "c1", "kind": "other", "title": "shell", "rawInput": {"command": "make"}});
+    let options = json!([{"kind": "allow_once", "optionId": "yes"}]);
+    let events =
+        talk.request(json!(3), "session/request_permission", json!({"toolCall": call, "options": options}));
+    talk.decide(&events[1], Decision::AllowOnce, "");
+    assert!(talk.request(json!(4), "terminal/create", json!({"command": "make"})).is_empty());
+    assert!(talk.codec.take_errands().iter().any(|errand| errand.what["command"] == "make"));
+    let events = talk.request(json!(5), "terminal/create", json!({"command": "make", "args": ["install"]}));
+    talk.decide(&events[0], Decision::Deny, "no");
+    assert_eq!(talk.answered(&json!(5))["error"]["message"], "no");
+}
+
+#[test]
+fn nothing_is_changed_in_plan_mode() {
+    let mut talk = Talk::at_work();
+    talk.tell(AgentInput::SetMode(Mode::Plan));
+    assert!(
+        talk.request(json!(1), "fs/write_text_file", json!({"path": "/repo/a", "content": "x"})).is_empty()
+    );
+    assert!(talk.answered(&json!(1))["error"]["message"].as_str().unwrap().contains("plan mode"));
+    talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
+    talk.request(json!(2), "fs/write_text_file", json!({"path": "/repo/a", "content": "x"}));
+    assert_eq!(talk.codec.take_errands().len(), 1);
+}
+
+#[test]
+fn nonsense_is_kept_and_a_stranger_is_found_out() {
+    let mut talk = Talk::new(Memory::default());
+    for at in 1..=crate::limits::GARBAGE_MAX_LINES {
+        let mut out = Decoded::default();
+        talk.codec.decode(b"hello there", &mut out);
+        let broken = out.events.iter().any(|event| matches!(event, AgentEvent::Broken { .. }));
+        assert_eq!(broken, at == crate::limits::GARBAGE_MAX_LINES);
+    }
+    let mut talk = Talk::at_work();
+    assert!(matches!(talk.line(json!({"what": 1}))[0], AgentEvent::Unparsed { .. }));
+    assert!(talk.line(json!({"method": "_auth/status_update", "params": {}})).is_empty());
+    assert!(talk.request(json!(1), "bogus/x", json!({})).is_empty());
+    assert_eq!(talk.answered(&json!(1))["error"]["code"], rpc::METHOD_NOT_FOUND);
+    for update in [
+        json!({}),
+        json!(null),
+        json!([]),
+        json!({"sessionUpdate": "tool_call"}),
+        json!({"sessionUpdate": 1}),
+    ] {
+        talk.update(update);
+    }
+}
+
+#[test]
+fn servers_are_passed_on_as_far_as_the_agent_reaches_them() {
+    let servers = json!({"a": {"command": "x", "args": ["y"], "env": {"K": "v"}},
+        "b": {"type": "http", "url": "http://127.0.0.1/mcp", "headers": {"authorization": "Bearer x"}}});
+    let Value::Object(servers) = servers else { panic!() };
+    let begin = |http: bool| {
+        let settings = Settings { mcp_servers: servers.clone(), ..Settings::default() };
+        let mut talk = Talk::new(Memory::default());
+        talk.codec.settings = settings;
+        let can = json!({"mcpCapabilities": {"http": http}});
+        let events = talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": can}));
+        (talk.sent("session/new")["params"]["mcpServers"].clone(), events.len())
+    };
+    let own = json!({"name": "a", "command": "x", "args": ["y"], "env": [{"name": "K", "value": "v"}]});
+    let remote = json!({"type": "http", "name": "b", "url": "http://127.0.0.1/mcp",
+        "headers": [{"name": "authorization", "value": "Bearer x"}]});
+    assert_eq!(begin(true), (json!([own, remote]), 0));
+    assert_eq!(begin(false), (json!([own]), 1));
+}

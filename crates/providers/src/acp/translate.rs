@@ -1,0 +1,74 @@
+//! Turns a line of an ACP agent into what happened. Pure: a line and the memory give events and, where the agent asked
+//! something only a program can answer, replies. No line is an error; one nobody understands becomes `Unparsed`.
+//! Agents differ in much that the protocol leaves open; what is taken here is what they were seen to do.
+
+mod asks;
+mod handshake;
+mod turn;
+mod updates;
+
+use domain::AgentEvent;
+use domain::event::Level;
+use runtime::provider::Decoded;
+
+use super::memory::Memory;
+use super::rpc::{self, Message};
+use super::settings::Settings;
+use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
+use crate::look::Look;
+use crate::text::{cut, one_line, unparsed};
+
+pub(super) use asks::returned;
+
+/// Takes one line of output.
+pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &mut Decoded) {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return;
+    }
+    let understood = match rpc::read(line) {
+        Some(Message::Notification { method, params }) if method == "session/update" => {
+            updates::update(memory, &params, out)
+        }
+        // Agents have notifications of their own, told apart by an underscore; nothing depends on them.
+        Some(Message::Notification { method, params }) => {
+            method.starts_with('_') || method.starts_with("$/") || !params.text("sessionId").is_empty()
+        }
+        Some(Message::Request { id, method, params }) => {
+            asks::request(memory, &id, &method, &params, out);
+            true
+        }
+        Some(Message::Answer { id, result }) => match rpc::purpose(&id) {
+            Some((purpose, number)) => {
+                handshake::answer(memory, settings, (purpose, number), result, out);
+                true
+            }
+            None => false,
+        },
+        None => false,
+    };
+    if !understood {
+        out.events.push(unparsed(line));
+        give_up(memory, settings, line, out);
+    }
+}
+
+/// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
+fn give_up(memory: &mut Memory, settings: &Settings, line: &[u8], out: &mut Decoded) {
+    if memory.is_met {
+        return;
+    }
+    memory.garbage += 1;
+    if memory.garbage == GARBAGE_MAX_LINES {
+        let said = one_line(&String::from_utf8_lossy(line), TITLE_MAX_CHARS);
+        let message = format!("{} does not speak the Agent Client Protocol; it says {said:?}", settings.name);
+        out.events.push(AgentEvent::Broken { code: None, message });
+    }
+}
+
+/// Tells a person something.
+fn notice(out: &mut Decoded, level: Level, message: &str) {
+    if !message.trim().is_empty() {
+        out.events.push(AgentEvent::Notice { level, message: cut(message.trim(), MESSAGE_MAX_CHARS) });
+    }
+}

@@ -1,0 +1,149 @@
+//! What an ACP agent asks of its client: permissions, files, commands.
+
+use domain::request::{Ask, PermissionAsk};
+use domain::{AgentEvent, Error, ErrorCode, Mode};
+use runtime::provider::Decoded;
+use serde_json::{Value, json};
+
+use super::super::memory::{Asked, Asking, Memory};
+use super::super::{names, rpc};
+use super::updates;
+use crate::limits::TITLE_MAX_CHARS;
+use crate::look::Look;
+use crate::text::one_line;
+
+/// Takes a request of the agent's.
+pub(super) fn request(memory: &mut Memory, id: &Value, method: &str, params: &Value, out: &mut Decoded) {
+    match method {
+        "session/request_permission" => permission(memory, id, params, out),
+        "fs/read_text_file" => {
+            let what = json!({"do": "read", "path": params["path"], "line": params["line"], "limit": params["limit"]});
+            errand(memory, id, what, out);
+        }
+        "fs/write_text_file" => {
+            let path = params.text("path").to_owned();
+            let what = json!({"do": "write", "path": path, "content": params["content"]});
+            let input = json!({"file_path": path, "content": params["content"]});
+            with_permission(memory, id, ("Write", input, path), what, out);
+        }
+        "terminal/create" => {
+            let command = command_line(params);
+            let what = json!({"do": "run", "command": command, "cwd": params["cwd"], "env": params["env"],
+                "limit": params["outputByteLimit"]});
+            with_permission(memory, id, ("Bash", json!({"command": command}), command), what, out);
+        }
+        "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
+            let verb = method.trim_start_matches("terminal/");
+            errand(memory, id, json!({"do": verb, "terminal": params["terminalId"]}), out);
+        }
+        _ => rpc::refuse(id, rpc::METHOD_NOT_FOUND, &format!("obey does not do {method}"), &mut out.replies),
+    }
+}
+
+/// Returns a command as a shell takes it. Some agents put the whole line into the command.
+fn command_line(params: &Value) -> String {
+    let command = params.text("command");
+    let args = params.list("args").iter().filter_map(Value::as_str);
+    let mut line = command.to_owned();
+    for arg in args {
+        line.push(' ');
+        line.push_str(&quoted(arg));
+    }
+    line
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded) {
+    let call = params.under("toolCall");
+    let named = names::call(call);
+    let options = params.list("options");
+    let options: Vec<(String, String)> = options
+        .iter()
+        .map(|option| (option.text("kind").to_owned(), option.text("optionId").to_owned()))
+        .collect();
+    let started = updates::start_call(memory, call, out);
+    let mut about = names::paths(call);
+    about.extend(names::command(call.under("rawInput")));
+    let native = id.to_string();
+    memory.remember_ask(
+        &native,
+        Asking { id: id.clone(), call: started.clone(), what: Asked::Options { options, about } },
+    );
+    let ask = PermissionAsk {
+        call: started,
+        tool: named.tool,
+        input: named.input,
+        title: named.title,
+        parent: None,
+    };
+    out.events.push(AgentEvent::Asked { native, ask: Ask::Permission(ask) });
+}
+
+/// Does something that changes the folder, once it is allowed: by what was allowed in this turn already, by the mode, or
+/// by a permission of its own.
+fn with_permission(
+    memory: &mut Memory,
+    id: &Value,
+    (tool, input, about): (&str, Value, String),
+    what: Value,
+    out: &mut Decoded,
+) {
+    let allowed = memory.turn.as_ref().is_some_and(|turn| turn.allowed.contains(&about));
+    let by_mode = memory.mode == Mode::AcceptEdits && tool == "Write";
+    if allowed || by_mode {
+        errand(memory, id, what, out);
+        return;
+    }
+    if memory.mode == Mode::Plan {
+        rpc::refuse(id, rpc::INTERNAL_ERROR, "nothing may be changed in plan mode", &mut out.replies);
+        return;
+    }
+    let native = id.to_string();
+    memory.remember_ask(&native, Asking { id: id.clone(), call: None, what: Asked::Errand(what) });
+    let title = one_line(&format!("{tool}: {about}"), TITLE_MAX_CHARS);
+    let ask = PermissionAsk { call: None, tool: tool.to_owned(), input, title, parent: None };
+    out.events.push(AgentEvent::Asked { native, ask: Ask::Permission(ask) });
+}
+
+fn errand(memory: &mut Memory, id: &Value, what: Value, out: &mut Decoded) {
+    if memory.remember_errand(id, what).is_none() {
+        rpc::refuse(id, rpc::INTERNAL_ERROR, "too much is under way", &mut out.replies);
+    }
+}
+
+/// Answers the agent with what became of an errand.
+pub(in crate::acp) fn returned(
+    memory: &mut Memory,
+    name: &str,
+    result: Result<Value, Error>,
+    out: &mut Decoded,
+) {
+    let Some(wanted) = memory.errands.remove(name) else { return };
+    match result {
+        Ok(value) => rpc::reply(&wanted.id, value, &mut out.replies),
+        Err(error) => {
+            let gone = error.code == ErrorCode::InvalidArgument && error.message.contains("does not exist");
+            let code = if gone { rpc::NOT_FOUND } else { rpc::INTERNAL_ERROR };
+            rpc::refuse(&wanted.id, code, &error.message, &mut out.replies);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_a_line_that_means_the_same() {
+        assert_eq!(command_line(&json!({"command": "echo a b"})), "echo a b");
+        let params = json!({"command": "printf", "args": ["%s\n", "it's", "", "a-b"]});
+        assert_eq!(command_line(&params), "printf '%s\n' 'it'\\''s' '' a-b");
+    }
+}

@@ -1,0 +1,139 @@
+//! What an ACP agent answers to us: first the steps that lead to a conversation, one after the other, then the rest.
+
+use domain::event::Level;
+use domain::{AgentEvent, ErrorCode};
+use runtime::provider::Decoded;
+use serde_json::Value;
+
+use super::super::memory::Memory;
+use super::super::rpc::{AUTH_REQUIRED, Purpose, Refusal};
+use super::super::settings::Settings;
+use super::super::{PROTOCOL, choices, encode};
+use super::{notice, turn};
+use crate::look::Look;
+
+/// Takes the answer to a request of ours.
+pub(super) fn answer(
+    memory: &mut Memory,
+    settings: &Settings,
+    (purpose, number): (Purpose, u64),
+    result: Result<Value, Refusal>,
+    out: &mut Decoded,
+) {
+    match (purpose, result) {
+        (Purpose::Initialize, Ok(result)) => initialized(memory, settings, &result, out),
+        (Purpose::Initialize, Err(refusal)) => {
+            let message = format!("{} refuses to speak with obey: {}", settings.name, refusal.message);
+            broken(out, None, message);
+        }
+        (Purpose::New | Purpose::Load | Purpose::Resume, Ok(result)) => begun(memory, &result, out),
+        (Purpose::Load | Purpose::Resume, Err(refusal)) if refusal.code != AUTH_REQUIRED => {
+            begin_anew(memory, settings, &refusal, out);
+        }
+        (Purpose::New | Purpose::Load | Purpose::Resume, Err(refusal)) => {
+            broken(out, Some(ErrorCode::ProviderNotReady), unbegun(settings, &refusal));
+        }
+        (Purpose::Prompt, result) => turn::answered(memory, number, result, out),
+        (Purpose::SetMode, Err(refusal)) => {
+            notice(out, Level::Error, &format!("the agent did not change its mode: {}", refusal.message));
+        }
+        (Purpose::SetModel | Purpose::SetOption, Err(refusal)) => {
+            notice(out, Level::Error, &format!("the agent did not change its settings: {}", refusal.message));
+        }
+        (Purpose::SetMode | Purpose::SetModel | Purpose::SetOption, Ok(_)) => {}
+    }
+}
+
+fn broken(out: &mut Decoded, code: Option<ErrorCode>, message: String) {
+    out.events.push(AgentEvent::Broken { code, message });
+}
+
+fn unbegun(settings: &Settings, refusal: &Refusal) -> String {
+    let remedy = if refusal.code == AUTH_REQUIRED {
+        "; it wants to be signed in: run it once by itself, or set its key in the session's environment"
+    } else {
+        ""
+    };
+    format!("{} cannot begin a conversation: {}{remedy}", settings.name, refusal.message)
+}
+
+fn initialized(memory: &mut Memory, settings: &Settings, result: &Value, out: &mut Decoded) {
+    memory.is_met = true;
+    let (info, version) = (result.under("agentInfo"), result.count("protocolVersion"));
+    let name = match info.text("name") {
+        "" => settings.name.as_str(),
+        name => name,
+    };
+    memory.version = format!("{name} {}", info.text("version")).trim_end().to_owned();
+    if version != Some(PROTOCOL) {
+        let version = version.map_or_else(|| "no version".to_owned(), |version| version.to_string());
+        let message =
+            format!("the agent speaks protocol {version}; obey is tested with version {PROTOCOL} only");
+        notice(out, Level::Warning, &message);
+    }
+    memory.can = encode::abilities(result);
+    for server in encode::unreachable(memory, settings) {
+        let message =
+            format!("MCP server {server}: this agent reaches only servers that are started by a command");
+        notice(out, Level::Warning, &message);
+    }
+    if !memory.resume.is_empty() && !memory.can.resume && !memory.can.load {
+        forgotten(memory, "the agent keeps no conversations", out);
+    }
+    encode::begin_session(memory, settings, &mut out.replies);
+}
+
+/// Says that the past is lost, if there was any.
+fn forgotten(memory: &mut Memory, why: &str, out: &mut Decoded) {
+    if memory.had_turns {
+        notice(out, Level::Warning, &format!("{why}; a new one is begun"));
+    }
+    memory.resume.clear();
+}
+
+/// Begins a conversation in place of one that the agent does not have: some keep none without a turn.
+fn begin_anew(memory: &mut Memory, settings: &Settings, refusal: &Refusal, out: &mut Decoded) {
+    forgotten(memory, &format!("the agent no longer has this conversation ({})", refusal.message), out);
+    encode::begin_session(memory, settings, &mut out.replies);
+}
+
+fn begun(memory: &mut Memory, result: &Value, out: &mut Decoded) {
+    let session = match result.text("sessionId") {
+        "" => memory.resume.clone(),
+        session => session.to_owned(),
+    };
+    if session.is_empty() {
+        broken(out, None, "the agent began a conversation without a name".to_owned());
+        return;
+    }
+    memory.session = session;
+    memory.is_ready = true;
+    memory.modes = choices::modes(result);
+    memory.models = choices::models(result);
+    if let Err(error) = choices::check_model(&memory.asked_model, &memory.models) {
+        if memory.model_is_wanted {
+            broken(out, Some(error.code), error.message);
+            return;
+        }
+        notice(out, Level::Warning, &format!("{}; the session goes on with the agent's own", error.message));
+        memory.asked_model.clear();
+    }
+    encode::set_mode(memory, &mut out.replies);
+    encode::set_model(memory, &mut out.replies);
+    if !encode::has_mode(memory) {
+        notice(
+            out,
+            Level::Warning,
+            "this agent has no plan mode of its own; it is asked to plan by nobody but you",
+        );
+    }
+    let model = match memory.models.current.as_str() {
+        "" => memory.asked_model.clone(),
+        current => current.to_owned(),
+    };
+    out.events.push(AgentEvent::Ready {
+        native_session: memory.session.clone(),
+        model,
+        version: memory.version.clone(),
+    });
+}

@@ -1,0 +1,98 @@
+//! Turns: how one ends, what it used, and what is said next in the same turn.
+
+use domain::turn::EndReason;
+use domain::{AgentEvent, Usage};
+use runtime::provider::Decoded;
+use serde_json::{Value, json};
+
+use super::super::encode;
+use super::super::memory::Memory;
+use super::super::rpc::Refusal;
+use crate::limits::MESSAGE_MAX_CHARS;
+use crate::look::Look;
+use crate::text::cut;
+
+/// Takes the answer to a prompt, which is the end of the agent's turn.
+pub(super) fn answered(memory: &mut Memory, number: u64, result: Result<Value, Refusal>, out: &mut Decoded) {
+    // An older prompt is answered late by agents that were cancelled.
+    if memory.turn.as_ref().is_none_or(|turn| turn.prompt != number) {
+        return;
+    }
+    let (reason, error) = match &result {
+        Ok(result) => {
+            count(memory, result, out);
+            (reason(result.text("stopReason")), String::new())
+        }
+        Err(refusal) => (EndReason::Failed, cut(&refusal.message, MESSAGE_MAX_CHARS)),
+    };
+    close_calls(memory, out);
+    if go_on(memory, reason, out) {
+        return;
+    }
+    let (interrupted, text) = match &memory.turn {
+        Some(turn) => (turn.interrupted, turn.text.clone()),
+        None => (false, String::new()),
+    };
+    // Some agents end a turn that was cancelled as if nothing had happened, others with an error.
+    let reason = if interrupted { EndReason::Cancelled } else { reason };
+    memory.end_turn();
+    out.events.push(AgentEvent::TurnEnded { reason, text, error });
+}
+
+fn reason(stop: &str) -> EndReason {
+    match stop {
+        "max_tokens" | "max_turn_requests" => EndReason::LimitReached,
+        "refusal" => EndReason::Refused,
+        "cancelled" => EndReason::Cancelled,
+        _ => EndReason::Completed,
+    }
+}
+
+/// Says what waits to be said, in the same turn: a message that came during it, or what a person said to a denial that
+/// ended it. Returns whether there was something.
+fn go_on(memory: &mut Memory, reason: EndReason, out: &mut Decoded) -> bool {
+    let Some(turn) = memory.turn.as_mut().filter(|turn| !turn.interrupted) else { return false };
+    let denial = std::mem::take(&mut turn.denial);
+    let ended_by_denial = reason == EndReason::Cancelled && !denial.is_empty();
+    let said = match memory.queued.pop_front() {
+        Some(said) => said,
+        None if ended_by_denial => format!("I denied that: {denial}"),
+        None => return false,
+    };
+    encode::prompt(memory, json!([encode::text_part(&said)]), &mut out.replies);
+    true
+}
+
+/// Ends what the agent left open.
+fn close_calls(memory: &mut Memory, out: &mut Decoded) {
+    for (call, open) in std::mem::take(&mut memory.calls) {
+        let output = match (open.denied.is_empty(), open.output.is_empty()) {
+            (false, _) => open.denied,
+            (true, false) => open.output,
+            (true, true) => "the agent did not say what became of it".to_owned(),
+        };
+        out.events.push(AgentEvent::ToolFinished { call, ok: false, output });
+    }
+}
+
+/// Reports what the turn used.
+fn count(memory: &mut Memory, result: &Value, out: &mut Decoded) {
+    let said = result.under("usage");
+    let usage = if said.is_object() {
+        let cached = said.count("cachedReadTokens").unwrap_or(0);
+        Usage {
+            input_tokens: said.count("inputTokens").unwrap_or(0),
+            output_tokens: said.count("outputTokens").unwrap_or(0),
+            cache_read_tokens: cached,
+            cache_write_tokens: said.count("cachedWriteTokens").unwrap_or(0),
+            cost_micro_usd: 0,
+        }
+    } else {
+        // Some agents only say how full the window was after each reply: all of that was sent or received.
+        let used = memory.turn.as_mut().map(|turn| std::mem::take(&mut turn.used)).unwrap_or(0);
+        Usage { input_tokens: used, ..Usage::default() }
+    };
+    if !usage.is_empty() {
+        out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+    }
+}

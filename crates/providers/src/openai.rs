@@ -1,0 +1,145 @@
+//! Models behind the OpenAI API, or any endpoint that speaks it, as an agent inside the daemon: no process of its own,
+//! its memory is the journal. Talks to the endpoint (`http`), keeps the conversation (`history`), runs turns (`turn`)
+//! and carries out calls through the session's tools (`calls`). Everything that can be pure is.
+
+mod agent;
+mod calls;
+mod chat;
+mod compact;
+mod content;
+mod history;
+mod http;
+mod instructions;
+mod models;
+mod reply;
+mod request;
+mod responses;
+mod retry;
+mod safe;
+mod settings;
+mod sse;
+mod tools;
+mod turn;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
+use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
+use runtime::toolbox::Toolbox;
+
+use crate::config::{invalid, is_address};
+use crate::program::variable;
+use agent::{Agent, Beginning};
+use http::{Connections, Endpoint};
+use settings::Settings;
+
+/// Where OpenAI's own API is.
+const BASE_URL: &str = "https://api.openai.com/v1";
+const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
+const KEY_VARIABLE: &str = "OPENAI_API_KEY";
+
+/// Returns the variable that holds the key.
+fn key_variable(settings: &Settings) -> &str {
+    if settings.api_key_env.is_empty() { KEY_VARIABLE } else { &settings.api_key_env }
+}
+
+/// The provider `openai-api`.
+pub struct OpenaiApi {
+    toolbox: Option<Arc<dyn Toolbox>>,
+    connections: Connections,
+}
+
+impl OpenaiApi {
+    /// Makes the provider; sessions work with the tools of this toolbox.
+    pub fn new(toolbox: Option<Arc<dyn Toolbox>>) -> Self {
+        Self { toolbox, connections: Connections::default() }
+    }
+
+    fn endpoint(&self, settings: &Settings, environment: &[(OsString, OsString)]) -> Result<Endpoint, Error> {
+        let set = |name: &str| {
+            let value = variable(environment, name)?.to_str()?.trim();
+            (!value.is_empty()).then(|| value.to_owned())
+        };
+        let named = Some(settings.base_url.clone()).filter(|url| !url.is_empty());
+        let base_url = match named.or_else(|| set(BASE_URL_VARIABLE)) {
+            Some(url) if is_address(&url) => url.trim_end_matches('/').to_owned(),
+            Some(_) => {
+                let message = format!("{BASE_URL_VARIABLE} is not an address such as https://example.com/v1");
+                return Err(Error::new(ErrorCode::ProviderNotReady, message));
+            }
+            None => BASE_URL.to_owned(),
+        };
+        let key = match set(key_variable(settings)) {
+            Some(key) => key,
+            None if !settings.api_key_env.is_empty() => {
+                return Err(invalid("api_key_env", format_args!("{} is not set", settings.api_key_env)));
+            }
+            None if base_url == BASE_URL => {
+                let message = format!(
+                    "{KEY_VARIABLE} is not set; set it in the daemon's or the session's environment, or name \
+                     another variable with provider_config.api_key_env"
+                );
+                return Err(Error::new(ErrorCode::ProviderNotReady, message));
+            }
+            // An endpoint of one's own may want none.
+            None => String::new(),
+        };
+        Endpoint::new(self.connections.client()?, base_url, settings.wire_api, &key)
+    }
+}
+
+impl Provider for OpenaiApi {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::OpenaiApi
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            process: false,
+            resume: true,
+            steer: true,
+            questions: true,
+            attachments: true,
+            compaction: true,
+        }
+    }
+
+    fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
+        models::check_form(&spec.model)?;
+        Settings::read(&spec.provider_config).map(drop)
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
+        let (spec, state) = (request.spec, request.state);
+        let settings = Settings::read(&spec.provider_config)?;
+        let toolbox = self.toolbox.as_ref().ok_or_else(|| {
+            Error::new(ErrorCode::ProviderNotReady, "this daemon has no tools for agents that live in it")
+        })?;
+        let endpoint = self.endpoint(&settings, &request.environment)?;
+        let past = request.past.as_ref().map(runtime::provider::Past::again);
+        Ok(LaunchPlan::InProcess(Box::new(Agent::new(Beginning {
+            session: spec.id.as_str().to_owned(),
+            working_dir: spec.working_dir.to_string_lossy().into_owned(),
+            endpoint,
+            settings,
+            model: state.model.clone(),
+            mode: state.mode,
+            clients: state.tools.values().flatten().cloned().collect(),
+            tools: toolbox.open(spec),
+            past,
+            resume: request.resume,
+        }))))
+    }
+
+    fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {
+        Err(Error::new(ErrorCode::SessionError, "an agent inside the daemon has no lines to read"))
+    }
+
+    fn availability(&self) -> Availability {
+        Availability::BuiltIn
+    }
+}
+
+#[cfg(test)]
+mod tests;

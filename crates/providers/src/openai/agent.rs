@@ -1,0 +1,279 @@
+//! The agent inside the daemon: a task of its own per session, told through an inbox, reporting through a channel. This
+//! file owns its beginning and its idle time; turns are in `turn`.
+
+use std::sync::{Arc, OnceLock};
+
+use domain::event::{ClientTool, Level};
+use domain::{AgentEvent, AgentInput, Error, ErrorCode, Mode};
+use runtime::provider::{InProcessAgent, Past};
+use runtime::toolbox::Tools;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::history::History;
+use super::http::Endpoint;
+use super::reply::Kind;
+use super::settings::Settings;
+use super::{content, models};
+use crate::limits::INBOX_MAX;
+
+/// What a worker is made of.
+pub(super) struct Beginning {
+    pub(super) session: String,
+    pub(super) working_dir: String,
+    pub(super) endpoint: Endpoint,
+    pub(super) settings: Settings,
+    /// Empty: the usual one.
+    pub(super) model: String,
+    pub(super) mode: Mode,
+    pub(super) clients: Vec<ClientTool>,
+    pub(super) tools: Arc<dyn Tools>,
+    pub(super) past: Option<Past>,
+    /// The session had an agent before; an endpoint that is down must not end it.
+    pub(super) resume: bool,
+}
+
+/// The agent as its session holds it.
+pub(super) struct Agent {
+    beginning: Option<Beginning>,
+    inbox: mpsc::Sender<AgentInput>,
+    waiting: Option<mpsc::Receiver<AgentInput>>,
+    task: Option<JoinHandle<()>>,
+    /// The endpoint's models, once it has listed them.
+    models: Arc<OnceLock<Vec<String>>>,
+}
+
+impl Agent {
+    pub(super) fn new(beginning: Beginning) -> Self {
+        let (inbox, waiting) = mpsc::channel(INBOX_MAX);
+        Self {
+            beginning: Some(beginning),
+            inbox,
+            waiting: Some(waiting),
+            task: None,
+            models: Arc::new(OnceLock::new()),
+        }
+    }
+}
+
+impl InProcessAgent for Agent {
+    fn start(&mut self, events: mpsc::Sender<AgentEvent>) {
+        if let (Some(beginning), Some(inbox)) = (self.beginning.take(), self.waiting.take()) {
+            let worker = Worker::new(beginning, inbox, events, Arc::clone(&self.models));
+            self.task = Some(tokio::spawn(worker.live()));
+        }
+    }
+
+    fn check(&self, input: &AgentInput) -> Result<(), Error> {
+        match input {
+            AgentInput::Prompt { text, attachments } => content::parts(text, attachments).map(drop),
+            AgentInput::SetModel(model) => {
+                models::check_form(model)?;
+                let known = self.models.get().map(Vec::as_slice).unwrap_or_default();
+                models::choose(model, known).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, input: AgentInput) -> Result<(), Error> {
+        self.inbox.try_send(input).map_err(|_| {
+            Error::new(ErrorCode::DeliveryFailed, "the agent inside the daemon does not take anything in")
+        })
+    }
+
+    fn stop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The session is gone; nobody is left to tell.
+pub(super) struct Gone;
+
+/// The agent at work.
+pub(super) struct Worker {
+    pub(super) session: String,
+    pub(super) working_dir: String,
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) settings: Settings,
+    pub(super) model: String,
+    pub(super) mode: Mode,
+    pub(super) clients: Vec<ClientTool>,
+    pub(super) tools: Arc<dyn Tools>,
+    pub(super) history: History,
+    /// Tokens of the conversation as the endpoint counted them last, and how many entries it had then.
+    pub(super) counted: (u64, usize),
+    /// Something was said that the model has not been sent.
+    pub(super) is_steered: bool,
+    pub(super) inbox: mpsc::Receiver<AgentInput>,
+    events: mpsc::Sender<AgentEvent>,
+    models: Arc<OnceLock<Vec<String>>>,
+    past: Option<Past>,
+    resume: bool,
+}
+
+impl Worker {
+    fn new(
+        beginning: Beginning,
+        inbox: mpsc::Receiver<AgentInput>,
+        events: mpsc::Sender<AgentEvent>,
+        models: Arc<OnceLock<Vec<String>>>,
+    ) -> Self {
+        let Beginning { session, working_dir, endpoint, settings, model, mode, clients, tools, past, resume } =
+            beginning;
+        Self {
+            session,
+            working_dir,
+            endpoint: Arc::new(endpoint),
+            settings,
+            model,
+            mode,
+            clients,
+            tools,
+            history: History::default(),
+            counted: (0, 0),
+            is_steered: false,
+            inbox,
+            events,
+            models,
+            past,
+            resume,
+        }
+    }
+
+    /// Lives until the session is gone or wants it gone.
+    async fn live(mut self) {
+        // Gone means that nobody listens; there is nobody to tell why.
+        let _ = self.work().await;
+    }
+
+    async fn work(&mut self) -> Result<(), Gone> {
+        self.rebuild().await?;
+        if let Err(error) = self.find_model().await? {
+            self.emit(AgentEvent::Broken { code: Some(error.code), message: error.message }).await?;
+            // What ends a broken agent is its session.
+            return std::future::pending().await;
+        }
+        self.emit(AgentEvent::Ready {
+            native_session: self.session.clone(),
+            model: self.model.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        })
+        .await?;
+        while let Some(input) = self.inbox.recv().await {
+            match input {
+                AgentInput::Prompt { text, attachments } => {
+                    self.history.begin_turn();
+                    self.history.user(&text, &attachments);
+                    self.turn().await?;
+                }
+                // The turn it was meant for has ended just now; it begins another.
+                AgentInput::Steer { text } => {
+                    self.history.begin_turn();
+                    self.history.user(&text, &[]);
+                    self.turn().await?;
+                }
+                AgentInput::Compact => self.compaction_turn().await?,
+                // Its turn has ended; that was reported.
+                AgentInput::Interrupt => {}
+                AgentInput::Leave => return Ok(()),
+                other => self.adopt(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over what holds from now on; answers to what nobody waits for any more are forgotten.
+    pub(super) fn adopt(&mut self, input: AgentInput) {
+        match input {
+            AgentInput::SetMode(mode) => self.mode = mode,
+            AgentInput::SetModel(model) => self.model = model,
+            AgentInput::Tools(tools) => self.clients = tools,
+            _ => {}
+        }
+    }
+
+    /// Reports something. Waits where the session has not taken in what came before.
+    pub(super) async fn emit(&self, event: AgentEvent) -> Result<(), Gone> {
+        self.events.send(event).await.map_err(|_| Gone)
+    }
+
+    pub(super) async fn notice(&self, level: Level, message: String) -> Result<(), Gone> {
+        self.emit(AgentEvent::Notice { level, message }).await
+    }
+
+    /// Takes up the conversation that the journal holds.
+    async fn rebuild(&mut self) -> Result<(), Gone> {
+        let Some(mut past) = self.past.take() else { return Ok(()) };
+        while past.events.seq() < past.last_seq {
+            match past.events.available().await {
+                Ok(events) if events.is_empty() => break,
+                Ok(events) => {
+                    for event in events.iter().filter(|event| event.seq <= past.last_seq) {
+                        self.history.replay(&event.kind);
+                    }
+                }
+                Err(error) if error.code == ErrorCode::EventsExpired => {
+                    let message = "the beginning of the conversation is no longer kept".to_owned();
+                    self.notice(Level::Warning, message).await?;
+                    if past.events.skip_removed().await.is_err() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    let message = format!("the conversation so far cannot be read: {}", error.message);
+                    self.notice(Level::Error, message).await?;
+                    break;
+                }
+            }
+        }
+        self.history.end_replay();
+        Ok(())
+    }
+
+    /// Finds out which model to use, and says at once what the first turn would fail with.
+    async fn find_model(&mut self) -> Result<Result<(), Error>, Gone> {
+        let known = match self.endpoint.models().await {
+            Ok(known) => known,
+            // Not every endpoint lists its models.
+            Err(failure) if failure.kind == Kind::NotFound => Vec::new(),
+            Err(failure) if self.resume && !self.model.is_empty() => {
+                self.notice(Level::Warning, format!("{}; the session goes on", failure.message)).await?;
+                return Ok(Ok(()));
+            }
+            Err(failure) => {
+                let remedy = match failure.kind {
+                    Kind::Key => self.key_remedy(),
+                    Kind::Unreachable => {
+                        "; is provider_config.base_url right, and the endpoint up?".to_owned()
+                    }
+                    _ => String::new(),
+                };
+                return Ok(Err(Error::new(failure.code(), format!("{}{remedy}", failure.message))));
+            }
+        };
+        // More than one worker never fills it; an earlier list is as good.
+        let _ = self.models.set(known.clone());
+        match models::choose(&self.model, &known) {
+            Ok(model) => self.model = model,
+            Err(error) if self.resume && !self.model.is_empty() => {
+                self.notice(Level::Warning, error.message).await?;
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+        Ok(Ok(()))
+    }
+
+    pub(super) fn key_remedy(&self) -> String {
+        let variable = super::key_variable(&self.settings);
+        format!("; check the key in {variable}, or name its variable with provider_config.api_key_env")
+    }
+}

@@ -1,0 +1,319 @@
+//! Carrying out what a model calls for: side by side where nothing speaks against it, with permission where the mode
+//! wants one, each call reported once when it starts and once when it ends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::event::ClientTool;
+use domain::request::{Ask, PermissionAsk, Question};
+use domain::{AgentEvent, AgentInput, CallId, Mode};
+use runtime::toolbox::{Done, Task, Tools};
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::agent::Worker;
+use super::history::Call;
+use super::tools::{self, Act, Need};
+use super::turn::Stop;
+use crate::limits::TOOL_OUTPUT_MAX_BYTES;
+
+/// A call that has not ended.
+struct Open {
+    call: Call,
+    input: Value,
+    act: Act,
+}
+
+/// Calls under way.
+struct Desk {
+    open: BTreeMap<usize, Open>,
+    /// Calls that wait for an answer, by the name of their request.
+    waiting: BTreeMap<String, usize>,
+    /// Tools of clients that run alone, and wait for the one before them.
+    queued: VecDeque<usize>,
+    /// When clients must have answered.
+    deadlines: BTreeMap<usize, Instant>,
+    running: JoinSet<(usize, Result<Done, String>)>,
+    /// Files are changed one after the other.
+    pen: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Worker {
+    /// Carries out the calls of one reply and remembers their results.
+    pub(super) async fn carry_out(&mut self, calls: Vec<Call>) -> Result<(), Stop> {
+        let mut desk = Desk {
+            open: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            queued: VecDeque::new(),
+            deadlines: BTreeMap::new(),
+            running: JoinSet::new(),
+            pen: Arc::default(),
+        };
+        let mut wrong = Vec::new();
+        for (at, call) in calls.into_iter().enumerate() {
+            let read: Result<Value, String> = match call.arguments.trim() {
+                "" => Ok(Value::Object(serde_json::Map::new())),
+                text => {
+                    serde_json::from_str(text).map_err(|error| format!("the arguments are no JSON: {error}"))
+                }
+            };
+            let input = read.clone().unwrap_or_else(|_| Value::String(call.arguments.clone()));
+            self.history.call(call.clone());
+            self.emit(AgentEvent::ToolStarted {
+                call: CallId::new(call.id.as_str()),
+                tool: call.name.clone(),
+                title: tools::title(&call.name, &input),
+                input: input.clone(),
+                parent: None,
+            })
+            .await?;
+            match read.and_then(|input| tools::read(&call.name, &input, self.mode, &self.clients)) {
+                Ok(act) => {
+                    desk.open.insert(at, Open { call, input, act });
+                }
+                Err(message) => wrong.push((call.id, message)),
+            }
+        }
+        for (id, message) in wrong {
+            self.finish_call(&id, false, message).await?;
+        }
+        let all: Vec<usize> = desk.open.keys().copied().collect();
+        for at in all {
+            self.begin(&mut desk, at).await?;
+        }
+        self.attend(&mut desk).await
+    }
+
+    /// Begins one call: at once, or by asking for what it needs.
+    async fn begin(&mut self, desk: &mut Desk, at: usize) -> Result<(), Stop> {
+        let Some(open) = desk.open.get(&at) else { return Ok(()) };
+        let (id, act) = (open.call.id.clone(), open.act.clone());
+        match (tools::need(&act, self.mode), act) {
+            (Need::Refused, _) => {
+                let message = "not in plan mode: put your plan before the user first".to_owned();
+                self.settle(desk, at, false, message).await
+            }
+            (Need::Permission, _) => {
+                let ask = PermissionAsk {
+                    call: Some(CallId::new(id.as_str())),
+                    tool: open.call.name.clone(),
+                    input: open.input.clone(),
+                    title: tools::title(&open.call.name, &open.input),
+                    parent: None,
+                };
+                self.ask(desk, at, Ask::Permission(ask)).await
+            }
+            (Need::Nothing, Act::Task(task)) => {
+                desk.start(at, task, &self.tools);
+                Ok(())
+            }
+            (Need::Nothing, Act::Ask(questions)) => {
+                self.ask(desk, at, Ask::Question { questions, call: Some(CallId::new(id.as_str())) }).await
+            }
+            (Need::Nothing, Act::Todos(todos)) => {
+                self.emit(AgentEvent::Todos(todos)).await?;
+                self.settle(desk, at, true, "the list was shown to the user".to_owned()).await
+            }
+            (Need::Nothing, Act::Client(tool)) => self.call_client(desk, at, &tool).await,
+            (Need::Nothing, Act::LeavePlan) => Ok(()),
+        }
+    }
+
+    /// Has a client run its tool, unless another that runs alone is under way.
+    async fn call_client(&mut self, desk: &mut Desk, at: usize, tool: &ClientTool) -> Result<(), Stop> {
+        let is_exclusive = |other: &usize| matches!(desk.open.get(other), Some(Open { act: Act::Client(tool), .. }) if tool.exclusive);
+        if tool.exclusive && desk.waiting.values().any(|other| *other != at && is_exclusive(other)) {
+            desk.queued.push_back(at);
+            return Ok(());
+        }
+        let Some(open) = desk.open.get(&at) else { return Ok(()) };
+        let ask = Ask::ClientTool {
+            call: CallId::new(open.call.id.as_str()),
+            tool: open.call.name.clone(),
+            input: open.input.clone(),
+        };
+        if let Some(wait) = tool.timeout_ms {
+            desk.deadlines.insert(at, Instant::now() + Duration::from_millis(wait));
+        }
+        self.ask(desk, at, ask).await
+    }
+
+    async fn ask(&mut self, desk: &mut Desk, at: usize, ask: Ask) -> Result<(), Stop> {
+        let Some(open) = desk.open.get(&at) else { return Ok(()) };
+        let native = open.call.id.clone();
+        desk.waiting.insert(native.clone(), at);
+        Ok(self.emit(AgentEvent::Asked { native, ask }).await?)
+    }
+
+    /// Waits until every call has ended.
+    async fn attend(&mut self, desk: &mut Desk) -> Result<(), Stop> {
+        while !desk.open.is_empty() {
+            let deadline = desk.deadlines.iter().min_by_key(|(_, at)| **at).map(|(at, when)| (*at, *when));
+            tokio::select! {
+                biased;
+                input = self.inbox.recv() => self.answered(desk, input).await?,
+                Some(ended) = desk.running.join_next(), if !desk.running.is_empty() => {
+                    match ended {
+                        Ok((at, Ok(done))) => self.settle(desk, at, done.ok, done.output).await?,
+                        Ok((at, Err(message))) => self.settle(desk, at, false, message).await?,
+                        Err(error) => return Err(Stop::failed(format!("a tool broke down: {error}"))),
+                    }
+                }
+                () = until(deadline.map(|(_, when)| when)) => {
+                    if let Some((at, _)) = deadline {
+                        self.give_up(desk, at).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The client that should have run a tool did not answer in time.
+    async fn give_up(&mut self, desk: &mut Desk, at: usize) -> Result<(), Stop> {
+        let native = desk.open.get(&at).map(|open| open.call.id.clone()).unwrap_or_default();
+        desk.waiting.remove(&native);
+        self.emit(AgentEvent::Withdrew { native }).await?;
+        self.settle(desk, at, false, "the client did not answer in time".to_owned()).await
+    }
+
+    /// Takes in what came while calls are under way.
+    async fn answered(&mut self, desk: &mut Desk, input: Option<AgentInput>) -> Result<(), Stop> {
+        match input {
+            Some(AgentInput::Decide { native, decision, message, updated_input, .. }) => {
+                let Some(at) = desk.waiting.remove(&native) else { return Ok(()) };
+                if decision.allows() {
+                    return self.allowed(desk, at, updated_input).await;
+                }
+                let reason = if message.is_empty() { String::new() } else { format!(": {message}") };
+                self.settle(desk, at, false, format!("the user denied this{reason}")).await
+            }
+            Some(AgentInput::Answer { native, answers, ask }) => {
+                let Some(at) = desk.waiting.remove(&native) else { return Ok(()) };
+                let questions = match ask {
+                    Ask::Question { questions, .. } => questions,
+                    _ => Vec::new(),
+                };
+                self.settle(desk, at, true, told(&questions, &answers)).await
+            }
+            Some(AgentInput::ToolResult { native, ok, output }) => {
+                let Some(at) = desk.waiting.remove(&native) else { return Ok(()) };
+                self.settle(desk, at, ok, output).await
+            }
+            other => self.heed(other),
+        }
+    }
+
+    /// Goes on with a call that was allowed, perhaps with another input.
+    async fn allowed(&mut self, desk: &mut Desk, at: usize, updated: Option<Value>) -> Result<(), Stop> {
+        let Some(open) = desk.open.get_mut(&at) else { return Ok(()) };
+        if let Some(input) = updated {
+            match tools::read(&open.call.name, &input, self.mode, &self.clients) {
+                Ok(act) => (open.input, open.act) = (input, act),
+                Err(message) => return self.settle(desk, at, false, message).await,
+            }
+        }
+        match open.act.clone() {
+            Act::Task(task) => {
+                desk.start(at, task, &self.tools);
+                Ok(())
+            }
+            Act::LeavePlan => {
+                self.mode = Mode::Supervised;
+                self.emit(AgentEvent::Mode(self.mode)).await?;
+                self.settle(desk, at, true, "the user approved the plan; carry it out".to_owned()).await
+            }
+            Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Ok(()),
+        }
+    }
+
+    /// Ends a call.
+    async fn settle(&mut self, desk: &mut Desk, at: usize, ok: bool, output: String) -> Result<(), Stop> {
+        let Some(open) = desk.open.remove(&at) else { return Ok(()) };
+        desk.waiting.retain(|_, other| *other != at);
+        desk.deadlines.remove(&at);
+        self.finish_call(&open.call.id, ok, output).await?;
+        if matches!(&open.act, Act::Client(tool) if tool.exclusive)
+            && let Some(next) = desk.queued.pop_front()
+            && let Some(Open { act: Act::Client(tool), .. }) = desk.open.get(&next)
+        {
+            let tool = tool.clone();
+            self.call_client(desk, next, &tool).await?;
+        }
+        Ok(())
+    }
+
+    async fn finish_call(&mut self, id: &str, ok: bool, output: String) -> Result<(), Stop> {
+        let output = shortened(&output);
+        self.history.result(id, &output);
+        Ok(self.emit(AgentEvent::ToolFinished { call: CallId::new(id), ok, output }).await?)
+    }
+}
+
+impl Desk {
+    fn start(&mut self, at: usize, task: Task, tools: &Arc<dyn Tools>) {
+        let pen = task.changes_files().then(|| Arc::clone(&self.pen));
+        let work = tools.perform(task);
+        self.running.spawn(async move {
+            let _held = match &pen {
+                Some(pen) => Some(pen.lock().await),
+                None => None,
+            };
+            (at, work.await.map_err(|error| error.message))
+        });
+    }
+}
+
+/// Says to the model what the user answered.
+fn told(questions: &[Question], answers: &BTreeMap<String, String>) -> String {
+    let lines = questions.iter().filter_map(|question| {
+        let answer = answers.get(&question.id).or_else(|| answers.get(&question.text))?;
+        Some(format!("{}: {answer}", question.text))
+    });
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { "the user gave no answer".to_owned() } else { lines.join("\n") }
+}
+
+/// Leaves out the middle of a long output: what matters stands at its ends.
+fn shortened(output: &str) -> String {
+    if output.len() <= TOOL_OUTPUT_MAX_BYTES {
+        return output.to_owned();
+    }
+    let half = TOOL_OUTPUT_MAX_BYTES / 2;
+    let (head, tail) = (output.floor_char_boundary(half), output.ceil_char_boundary(output.len() - half));
+    format!("{}\n… {} bytes left out …\n{}", &output[..head], tail - head, &output[tail..])
+}
+
+/// Waits until a time; without one, for ever.
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_a_long_output_is_left_out() {
+        assert_eq!(shortened("short"), "short");
+        let long = format!("head{}tail", "é".repeat(TOOL_OUTPUT_MAX_BYTES));
+        let cut = shortened(&long);
+        assert!(cut.starts_with("headé") && cut.ends_with("étail") && cut.contains("bytes left out"));
+        assert!(cut.len() < TOOL_OUTPUT_MAX_BYTES + 100);
+    }
+
+    #[test]
+    fn answers_are_told_with_their_questions() {
+        let question =
+            Question { id: "question_1".to_owned(), text: "Color?".to_owned(), ..Question::default() };
+        let by = |key: &str| BTreeMap::from([(key.to_owned(), "Blue".to_owned())]);
+        assert_eq!(told(std::slice::from_ref(&question), &by("question_1")), "Color?: Blue");
+        assert_eq!(told(std::slice::from_ref(&question), &by("Color?")), "Color?: Blue");
+        assert_eq!(told(&[question], &BTreeMap::new()), "the user gave no answer");
+    }
+}

@@ -1,0 +1,133 @@
+//! Making room: when a conversation comes near the model's window, the model sums it up, and the summary takes the
+//! conversation's place.
+
+use domain::AgentEvent;
+use domain::event::Level;
+use domain::turn::EndReason;
+
+use super::agent::{Gone, Worker};
+use super::history::{self, Item};
+use super::instructions::{SUMMARISE, instructions};
+use super::reply::{Failure, Kind, Piece};
+use super::request::Request;
+use super::turn::Stop;
+
+/// The part of the window that may be filled before room is made; the rest is for the reply.
+const FULL_PERCENT: u64 = 80;
+
+impl Worker {
+    /// Compacts because somebody asked for it: a turn of its own.
+    pub(super) async fn compaction_turn(&mut self) -> Result<(), Gone> {
+        self.history.begin_turn();
+        self.emit(AgentEvent::TurnStarted).await?;
+        let outcome = if self.history.answered().is_empty() {
+            self.notice(Level::Info, "there is nothing to compact yet".to_owned()).await?;
+            Ok(())
+        } else {
+            self.compact().await
+        };
+        self.conclude(outcome.map(|()| (EndReason::Completed, String::new()))).await
+    }
+
+    /// Compacts where the conversation has come near the window.
+    pub(super) async fn make_room(&mut self) -> Result<(), Stop> {
+        let full = self.window() / 100 * FULL_PERCENT;
+        // One entry is a summary already, or the first prompt.
+        if self.tokens() > full && self.history.answered().len() > 1 {
+            self.compact().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns roughly how many tokens the conversation has: what the endpoint counted, and what came since.
+    fn tokens(&self) -> u64 {
+        let (counted, entries) = self.counted;
+        let since = self.history.items().get(entries..).unwrap_or_default();
+        if counted == 0 {
+            self.history.tokens()
+        } else {
+            counted + since.iter().map(history::tokens).sum::<u64>()
+        }
+    }
+
+    /// Puts a summary in the place of what was said.
+    pub(super) async fn compact(&mut self) -> Result<(), Stop> {
+        let before = self.tokens();
+        let mut retries = 0;
+        let summary = loop {
+            match self.summary().await? {
+                Ok(summary) => break summary,
+                Err(failure) if failure.is_passing() => {
+                    self.wait_out(&failure, retries).await?;
+                    retries += 1;
+                }
+                Err(failure) => return Err(self.given_up(&failure)),
+            }
+        };
+        self.history.compacted(&summary);
+        self.counted = (0, 0);
+        let after = self.history.tokens();
+        self.emit(AgentEvent::Compacted { tokens_before: Some(before), tokens_after: Some(after), summary })
+            .await?;
+        Ok(())
+    }
+
+    /// Asks the model to sum up what was answered so far.
+    async fn summary(&mut self) -> Result<Result<String, Failure>, Stop> {
+        let mut items = self.history.answered().to_vec();
+        items.push(Item::User { text: SUMMARISE.to_owned(), attachments: Vec::new() });
+        let instructions = instructions(&self.working_dir, self.mode, "");
+        let request = Request {
+            model: &self.model,
+            instructions: &instructions,
+            items: &items,
+            tools: &[],
+            effort: "",
+            max_output_tokens: self.settings.max_output_tokens,
+            session: &self.session,
+        };
+        let body = self.endpoint.wire().body(&request).to_string();
+        let endpoint = std::sync::Arc::clone(&self.endpoint);
+        let collected = collect(&endpoint, body);
+        tokio::pin!(collected);
+        loop {
+            tokio::select! {
+                biased;
+                input = self.inbox.recv() => self.heed(input)?,
+                outcome = &mut collected => {
+                    let (text, used) = match outcome {
+                        Ok(whole) => whole,
+                        Err(failure) => return Ok(Err(failure)),
+                    };
+                    if let Some(used) = used {
+                        let (context_tokens, context_window) = (None, Some(self.window()));
+                        self.emit(AgentEvent::Usage { usage: used.usage, context_tokens, context_window }).await?;
+                    }
+                    return Ok(Ok(text));
+                }
+            }
+        }
+    }
+}
+
+/// Returns a whole reply.
+async fn collect(
+    endpoint: &super::http::Endpoint,
+    body: String,
+) -> Result<(String, Option<super::reply::Used>), Failure> {
+    let mut stream = endpoint.ask(body).await?;
+    let (mut text, mut used) = (String::new(), None);
+    loop {
+        match stream.next().await? {
+            Some(Piece::Text(more)) => text.push_str(&more),
+            Some(Piece::Used(counted)) => used = Some(counted),
+            Some(Piece::Failed(failure)) => return Err(failure),
+            Some(Piece::Ended(_)) if text.trim().is_empty() => {
+                return Err(Failure::new(Kind::Lasting, "the model gave no summary"));
+            }
+            Some(Piece::Ended(_)) => return Ok((text, used)),
+            Some(_) => {}
+            None => return Err(Failure::new(Kind::Passing, "the endpoint ended its reply in the middle")),
+        }
+    }
+}

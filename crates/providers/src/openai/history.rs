@@ -1,0 +1,295 @@
+//! The conversation as a model is sent it. Grows with what happens and can be rebuilt from the journal: both go through
+//! the same few methods, so that a daemon that comes back goes on with the conversation it left. Pure; knows neither
+//! of the two APIs.
+
+use std::collections::BTreeSet;
+
+use domain::EventKind;
+use domain::event::Attachment;
+use domain::turn::COMPACT;
+use serde_json::Value;
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Item {
+    User {
+        text: String,
+        attachments: Vec<Attachment>,
+    },
+    Assistant(String),
+    Call(Call),
+    Result {
+        id: String,
+        output: String,
+    },
+    /// What the model thought, in a form only its endpoint reads; not in the journal.
+    Reasoning(Value),
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// JSON, as the model wrote it.
+    pub(super) arguments: String,
+}
+
+/// A conversation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct History {
+    items: Vec<Item>,
+    /// Calls without a result.
+    open: BTreeSet<String>,
+    /// What was said while calls were open: an answer must come before anything else.
+    held: Vec<Item>,
+    /// A turn has begun and not ended.
+    in_turn: bool,
+}
+
+/// What a summary is introduced with when it takes the place of what was said.
+const SUMMARY: &str = "The conversation so far was summarised to save space. The summary:\n\n";
+
+impl History {
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    pub(super) fn begin_turn(&mut self) {
+        self.in_turn = true;
+    }
+
+    pub(super) fn user(&mut self, text: &str, attachments: &[Attachment]) {
+        let item = Item::User { text: text.to_owned(), attachments: attachments.to_vec() };
+        if self.open.is_empty() { self.items.push(item) } else { self.held.push(item) }
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        match self.items.last_mut() {
+            Some(Item::Assistant(said)) => said.push_str(text),
+            _ => self.items.push(Item::Assistant(text.to_owned())),
+        }
+    }
+
+    pub(super) fn call(&mut self, call: Call) {
+        self.open.insert(call.id.clone());
+        self.items.push(Item::Call(call));
+    }
+
+    pub(super) fn result(&mut self, id: &str, output: &str) {
+        if self.open.remove(id) {
+            self.items.push(Item::Result { id: id.to_owned(), output: output.to_owned() });
+        }
+        if self.open.is_empty() {
+            self.items.append(&mut self.held);
+        }
+    }
+
+    pub(super) fn reasoning(&mut self, item: Value) {
+        self.items.push(Item::Reasoning(item));
+    }
+
+    /// Closes what is open. What was thought belongs to the turn.
+    pub(super) fn end_turn(&mut self) {
+        for id in std::mem::take(&mut self.open) {
+            self.items.push(Item::Result { id, output: "not finished when the turn ended".to_owned() });
+        }
+        self.items.append(&mut self.held);
+        self.items.retain(|item| !matches!(item, Item::Reasoning(_)));
+        self.in_turn = false;
+    }
+
+    /// Puts a summary in the place of everything that was answered.
+    pub(super) fn compacted(&mut self, summary: &str) {
+        let unanswered = self.unanswered();
+        let kept = self.items.split_off(self.items.len() - unanswered);
+        self.items = vec![Item::User { text: format!("{SUMMARY}{summary}"), attachments: Vec::new() }];
+        self.items.extend(kept);
+    }
+
+    /// Returns the conversation without what was not answered yet.
+    pub(super) fn answered(&self) -> &[Item] {
+        &self.items[..self.items.len() - self.unanswered()]
+    }
+
+    fn unanswered(&self) -> usize {
+        self.items.iter().rev().take_while(|item| matches!(item, Item::User { .. })).count()
+    }
+
+    /// Takes in an event of the journal.
+    pub(super) fn replay(&mut self, event: &EventKind) {
+        match event {
+            EventKind::TurnStarted { prompt, attachments, .. } => {
+                self.begin_turn();
+                if prompt != COMPACT && (!prompt.is_empty() || !attachments.is_empty()) {
+                    self.user(prompt, attachments);
+                }
+            }
+            EventKind::MessageAdded { text, .. } => self.user(text, &[]),
+            EventKind::TextDelta { text, parent: None } => self.text(text),
+            EventKind::ToolStarted { call, tool, input, parent: None, .. } => {
+                let arguments = match input {
+                    // Arguments that were no JSON are kept as they came.
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                self.call(Call { id: call.as_str().to_owned(), name: tool.clone(), arguments });
+            }
+            EventKind::ToolFinished { call, output, .. } => self.result(call.as_str(), output),
+            EventKind::Compacted { summary, .. } if !summary.is_empty() => self.compacted(summary),
+            EventKind::TurnEnded { .. } => self.end_turn(),
+            _ => {}
+        }
+    }
+
+    /// Ends the replay: the prompt of a turn that is open is told to the agent again.
+    pub(super) fn end_replay(&mut self) {
+        if std::mem::take(&mut self.in_turn) && matches!(self.items.last(), Some(Item::User { .. })) {
+            self.items.pop();
+        }
+    }
+
+    /// Returns roughly how many tokens it has: about four bytes each.
+    pub(super) fn tokens(&self) -> u64 {
+        self.items.iter().map(tokens).sum()
+    }
+}
+
+/// Returns roughly how many tokens an entry has.
+pub(super) fn tokens(item: &Item) -> u64 {
+    let bytes = match item {
+        Item::User { text, attachments } => {
+            text.len() + attachments.iter().map(|file| file.content.len()).sum::<usize>()
+        }
+        Item::Assistant(text) => text.len(),
+        Item::Call(call) => call.name.len() + call.arguments.len(),
+        Item::Result { output, .. } => output.len(),
+        Item::Reasoning(_) => 0,
+    };
+    bytes as u64 / 4 + 4
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::turn::{EndReason, Origin};
+    use domain::{CallId, TurnId};
+    use serde_json::json;
+
+    use super::*;
+
+    fn began(prompt: &str) -> EventKind {
+        EventKind::TurnStarted {
+            turn: TurnId(1),
+            origin: Origin::Client,
+            prompt: prompt.to_owned(),
+            attachments: Vec::new(),
+            by: String::new(),
+        }
+    }
+
+    fn ended() -> EventKind {
+        EventKind::TurnEnded {
+            turn: TurnId(1),
+            reason: EndReason::Completed,
+            text: String::new(),
+            error: String::new(),
+        }
+    }
+
+    fn said(text: &str) -> EventKind {
+        EventKind::TextDelta { text: text.to_owned(), parent: None }
+    }
+
+    fn called(id: &str) -> EventKind {
+        let (call, tool) = (CallId::new(id), "Bash".to_owned());
+        EventKind::ToolStarted {
+            call,
+            tool,
+            input: json!({"command": "ls"}),
+            title: String::new(),
+            parent: None,
+        }
+    }
+
+    fn finished(id: &str) -> EventKind {
+        let (call, tool) = (CallId::new(id), "Bash".to_owned());
+        EventKind::ToolFinished { call, tool, ok: true, output: format!("{id} done") }
+    }
+
+    fn added(text: &str) -> EventKind {
+        EventKind::MessageAdded { turn: TurnId(1), text: text.to_owned(), by: String::new() }
+    }
+
+    fn replayed(events: &[EventKind]) -> History {
+        let mut history = History::default();
+        for event in events {
+            history.replay(event);
+        }
+        history.end_replay();
+        history
+    }
+
+    fn user(text: &str) -> Item {
+        Item::User { text: text.to_owned(), attachments: Vec::new() }
+    }
+
+    #[test]
+    fn a_conversation_is_rebuilt_from_its_journal() {
+        let history = replayed(&[
+            began("look"),
+            said("I "),
+            said("look"),
+            called("c1"),
+            called("c2"),
+            added("hurry"),
+            finished("c2"),
+            finished("c1"),
+            said("done"),
+            ended(),
+            began("/compact"),
+            ended(),
+        ]);
+        let call = |id: &str| {
+            Item::Call(Call {
+                id: id.to_owned(),
+                name: "Bash".to_owned(),
+                arguments: r#"{"command":"ls"}"#.to_owned(),
+            })
+        };
+        let result = |id: &str| Item::Result { id: id.to_owned(), output: format!("{id} done") };
+        let expected = [
+            user("look"),
+            Item::Assistant("I look".to_owned()),
+            call("c1"),
+            call("c2"),
+            result("c2"),
+            result("c1"),
+            // What was said while calls were open comes behind their results.
+            user("hurry"),
+            Item::Assistant("done".to_owned()),
+        ];
+        assert_eq!(history.items(), expected);
+    }
+
+    #[test]
+    fn a_prompt_that_waits_for_its_agent_is_not_part_of_the_past() {
+        assert_eq!(replayed(&[began("a"), said("b"), ended(), began("c")]).items().len(), 2);
+        assert!(replayed(&[began("a")]).items().is_empty());
+    }
+
+    #[test]
+    fn a_summary_takes_the_place_of_what_was_answered() {
+        let mut history = replayed(&[began("a"), said("b"), ended()]);
+        history.user("next", &[]);
+        assert_eq!(history.answered().len(), 2);
+        history.compacted("we said a and b");
+        assert_eq!(history.items(), [user(&format!("{SUMMARY}we said a and b")), user("next")]);
+    }
+
+    #[test]
+    fn no_call_stays_without_a_result() {
+        let history = replayed(&[began("a"), called("c1"), added("x"), ended()]);
+        assert!(matches!(&history.items()[2], Item::Result { id, .. } if id == "c1"));
+        assert_eq!(history.items()[3], user("x"));
+    }
+}

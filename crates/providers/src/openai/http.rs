@@ -1,0 +1,218 @@
+//! Speaks to an endpoint: one request, one stream of pieces, every way it can fail in words for a person. Retries are
+//! not its business. The key is sent and never shown.
+
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::sync::{Once, OnceLock};
+use std::time::Duration;
+
+use domain::{Error, ErrorCode};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Client, Response};
+use serde_json::Value;
+
+use super::reply::{Failure, Kind, Piece};
+use super::request::Reader;
+use super::retry;
+use super::settings::WireApi;
+use super::sse::Sse;
+use crate::limits::{ANSWER_MAX_BYTES, CONNECT_WAIT, MODELS_WAIT, REPLY_SILENCE_WAIT};
+use crate::look::Look;
+
+/// Connections, shared by all sessions of the daemon.
+#[derive(Default)]
+pub(super) struct Connections {
+    client: OnceLock<Result<Client, String>>,
+}
+
+impl Connections {
+    /// Returns the client, made at its first use: reading the machine's certificates takes a while.
+    pub(super) fn client(&self) -> Result<Client, Error> {
+        let made = self.client.get_or_init(|| make_client().map_err(|error| chain(&error)));
+        made.clone().map_err(|message| {
+            Error::new(ErrorCode::ProviderNotReady, format!("no connection can be made: {message}"))
+        })
+    }
+}
+
+fn make_client() -> Result<Client, reqwest::Error> {
+    static CRYPTO: Once = Once::new();
+    CRYPTO.call_once(|| {
+        // Somebody else may have chosen the same before; there is no other.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    Client::builder()
+        .connect_timeout(CONNECT_WAIT)
+        .read_timeout(REPLY_SILENCE_WAIT)
+        .redirect(reqwest::redirect::Policy::limited(3))
+        .user_agent(concat!("obey/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// An endpoint of one session.
+pub(super) struct Endpoint {
+    client: Client,
+    base_url: String,
+    wire: WireApi,
+    headers: HeaderMap,
+}
+
+impl Endpoint {
+    /// Makes it; `key` may be empty for an endpoint that wants none.
+    pub(super) fn new(client: Client, base_url: String, wire: WireApi, key: &str) -> Result<Self, Error> {
+        let mut headers = HeaderMap::new();
+        if !key.is_empty() {
+            let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
+                Error::new(ErrorCode::ProviderNotReady, "the key has characters that no key has; set it anew")
+            })?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(Self { client, base_url, wire, headers })
+    }
+
+    pub(super) fn wire(&self) -> WireApi {
+        self.wire
+    }
+
+    /// Returns the names of the endpoint's models, in its own order.
+    pub(super) async fn models(&self) -> Result<Vec<String>, Failure> {
+        let url = format!("{}/models", self.base_url);
+        let request = self.client.get(url).headers(self.headers.clone()).timeout(MODELS_WAIT);
+        let response = request.send().await.map_err(|error| self.unsent(&error))?;
+        let (status, body) = self.whole(response).await?;
+        if !(200..300).contains(&status) {
+            return Err(Failure::of_answer(status, &body));
+        }
+        let list: Value = serde_json::from_str(&body).unwrap_or_default();
+        let name = |model: &Value| match model {
+            Value::String(name) => name.clone(),
+            other => other.text("id").to_owned(),
+        };
+        let entries =
+            if list.is_array() { list.as_array().cloned() } else { list.under("data").as_array().cloned() };
+        Ok(entries.unwrap_or_default().iter().map(name).filter(|name| !name.is_empty()).collect())
+    }
+
+    /// Sends a request and returns its reply as it comes.
+    pub(super) async fn ask(&self, body: String) -> Result<Stream, Failure> {
+        let url = format!("{}{}", self.base_url, self.wire.path());
+        let request = self
+            .client
+            .post(url)
+            .headers(self.headers.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream")
+            .body(body);
+        let response = request.send().await.map_err(|error| self.unsent(&error))?;
+        if response.status().is_success() {
+            return Ok(Stream {
+                response,
+                sse: Sse::default(),
+                reader: self.wire.reader(),
+                pieces: VecDeque::new(),
+                at_end: false,
+            });
+        }
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let retry_after = retry::said(header("retry-after"), header("retry-after-ms"));
+        let (status, body) = self.whole(response).await?;
+        Err(Failure { retry_after, ..Failure::of_answer(status, &body) })
+    }
+
+    async fn whole(&self, mut response: Response) -> Result<(u16, String), Failure> {
+        let status = response.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unsent(&error))? {
+            if body.len() + chunk.len() > ANSWER_MAX_BYTES {
+                return Err(Failure::new(Kind::Lasting, "the endpoint's answer is too long"));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    /// Says why nothing came back.
+    fn unsent(&self, error: &reqwest::Error) -> Failure {
+        let (reason, at) = (chain(error), &self.base_url);
+        if error.is_timeout() {
+            return Failure::new(Kind::Unreachable, format!("{at} does not answer in time"));
+        }
+        let lower = reason.to_lowercase();
+        if ["certificate", "tls", "handshake", "received corrupt message"]
+            .iter()
+            .any(|word| lower.contains(word))
+        {
+            return Failure::new(Kind::Lasting, format!("no TLS connection to {at}: {reason}"));
+        }
+        if error.is_connect() {
+            return Failure::new(Kind::Unreachable, format!("{at} cannot be reached: {reason}"));
+        }
+        Failure::new(Kind::Passing, format!("the connection to {at} was lost: {reason}"))
+    }
+}
+
+/// Returns an error's causes, the last first: it says most.
+fn chain(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    let mut last = error.to_string();
+    while let Some(found) = cause {
+        last = found.to_string();
+        cause = found.source();
+    }
+    last
+}
+
+/// A reply under way. Dropping it hangs up.
+pub(super) struct Stream {
+    response: Response,
+    sse: Sse,
+    reader: Reader,
+    pieces: VecDeque<Piece>,
+    at_end: bool,
+}
+
+impl Stream {
+    /// Returns the next piece; nothing after the last, which is an end or a failure unless the reply was cut off.
+    /// Cancel-safe.
+    pub(super) async fn next(&mut self) -> Result<Option<Piece>, Failure> {
+        loop {
+            if let Some(piece) = self.pieces.pop_front() {
+                return Ok(Some(piece));
+            }
+            if self.at_end || self.reader.is_over() {
+                return Ok(None);
+            }
+            let chunk = self.response.chunk().await;
+            let read = match &chunk {
+                Ok(Some(bytes)) => self.sse.push(bytes),
+                Ok(None) => {
+                    self.at_end = true;
+                    self.sse.finish()
+                }
+                Err(error) if error.is_timeout() => {
+                    return Err(Failure::new(Kind::Passing, silence(REPLY_SILENCE_WAIT)));
+                }
+                Err(error) => {
+                    let message =
+                        format!("the connection was lost in the middle of a reply: {}", chain(error));
+                    return Err(Failure::new(Kind::Passing, message));
+                }
+            };
+            let events =
+                read.map_err(|_| Failure::new(Kind::Lasting, "the endpoint sent an endless event"))?;
+            let mut pieces = Vec::new();
+            for event in events {
+                self.reader.take(&event, &mut pieces);
+            }
+            if self.at_end {
+                self.reader.finish(&mut pieces);
+            }
+            self.pieces.extend(pieces);
+        }
+    }
+}
+
+fn silence(wait: Duration) -> String {
+    format!("the endpoint said nothing for {} s", wait.as_secs())
+}

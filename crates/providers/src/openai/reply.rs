@@ -1,0 +1,195 @@
+//! What a model's reply is made of, in words both APIs share, and why a request failed. Pure.
+
+use domain::turn::EndReason;
+use domain::{ErrorCode, Usage};
+use serde_json::Value;
+
+use super::history::Call;
+use crate::limits::MESSAGE_MAX_CHARS;
+use crate::look::Look;
+use crate::text::cut;
+
+/// A piece of a reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Piece {
+    Text(String),
+    Thinking(String),
+    Call(Call),
+    /// To be sent back as it is while the turn lasts.
+    Reasoning(Value),
+    Used(Used),
+    Ended(Ended),
+    Failed(Failure),
+}
+
+/// Tokens of one reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Used {
+    pub(super) usage: Usage,
+    /// All of the window that is in use now.
+    pub(super) context_tokens: u64,
+}
+
+impl Used {
+    /// Makes it of what the APIs count: what was read from a cache is part of the input there.
+    pub(super) fn new(input: u64, cached: u64, output: u64) -> Self {
+        let usage = Usage {
+            input_tokens: input.saturating_sub(cached),
+            output_tokens: output,
+            cache_read_tokens: cached,
+            ..Usage::default()
+        };
+        Self { usage, context_tokens: input.saturating_add(output) }
+    }
+}
+
+/// How a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Whole,
+    /// It ran into a limit of its length.
+    Cut,
+    Refused,
+}
+
+impl Ended {
+    /// Returns how the turn ends with it.
+    pub(super) fn reason(self) -> EndReason {
+        match self {
+            Self::Whole => EndReason::Completed,
+            Self::Cut => EndReason::LimitReached,
+            Self::Refused => EndReason::Refused,
+        }
+    }
+}
+
+/// Why there is no reply, or no end of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Failure {
+    pub(super) message: String,
+    pub(super) kind: Kind,
+    /// How long the endpoint wants to be left alone.
+    pub(super) retry_after: Option<std::time::Duration>,
+}
+
+/// What to do about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It may pass.
+    Passing,
+    /// Nobody answers there.
+    Unreachable,
+    /// The key is missing or wrong.
+    Key,
+    /// The endpoint has no such model.
+    Model,
+    /// The conversation does not fit into the model's window.
+    TooLong,
+    /// The endpoint has no such call.
+    NotFound,
+    /// Nothing will change it.
+    Lasting,
+}
+
+impl Failure {
+    pub(super) fn new(kind: Kind, message: impl AsRef<str>) -> Self {
+        Self { message: cut(message.as_ref(), MESSAGE_MAX_CHARS), kind, retry_after: None }
+    }
+
+    /// Returns whether another attempt may help.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.kind, Kind::Passing | Kind::Unreachable)
+    }
+
+    /// Returns the code a session fails with where this happens at its start.
+    pub(super) fn code(&self) -> ErrorCode {
+        match self.kind {
+            Kind::Model => ErrorCode::ModelUnsupported,
+            _ => ErrorCode::ProviderNotReady,
+        }
+    }
+
+    /// Reads an error object inside a stream or an answer.
+    pub(super) fn of_error(error: &Value) -> Self {
+        let code = [error.text("code"), error.text("type")];
+        let has = |words: &[&str]| code.iter().any(|code| words.contains(code));
+        let kind = if has(&["context_length_exceeded", "string_above_max_length"]) {
+            Kind::TooLong
+        } else if has(&["model_not_found"]) {
+            Kind::Model
+        } else if has(&["invalid_api_key", "authentication_error"]) {
+            Kind::Key
+        } else if has(&["server_error", "rate_limit_exceeded", "overloaded_error", "timeout", "slow_down"]) {
+            Kind::Passing
+        } else {
+            Kind::Lasting
+        };
+        let message = match (error.text("message"), error.as_str()) {
+            ("", Some(text)) => text.to_owned(),
+            ("", None) if code[0].is_empty() => "the endpoint gave no reason".to_owned(),
+            ("", None) => code[0].to_owned(),
+            (message, _) => message.to_owned(),
+        };
+        Self::new(kind, message)
+    }
+
+    /// Reads an answer that is an error.
+    pub(super) fn of_answer(status: u16, body: &str) -> Self {
+        let value: Value = serde_json::from_str(body).unwrap_or_default();
+        let said = match value.under("error") {
+            Value::Null => Self::new(Kind::Lasting, one_reason(&value, body)),
+            error => Self::of_error(error),
+        };
+        let kind = match (status, said.kind) {
+            (_, kind @ (Kind::TooLong | Kind::Model)) => kind,
+            (401 | 403, _) => Kind::Key,
+            (404, _) if said.message.contains("model") => Kind::Model,
+            (404 | 405 | 501, _) => Kind::NotFound,
+            (status, _) if super::retry::is_passing(status) => Kind::Passing,
+            (_, Kind::Passing) => Kind::Lasting,
+            (_, kind) => kind,
+        };
+        Self::new(kind, format!("{} (HTTP {status})", said.message.trim_end_matches('.')))
+    }
+}
+
+fn one_reason(value: &Value, body: &str) -> String {
+    match ["message", "detail"].map(|key| value.text(key)).into_iter().find(|text| !text.is_empty()) {
+        Some(text) => text.to_owned(),
+        None if body.trim().is_empty() => "the endpoint gave no reason".to_owned(),
+        None => crate::text::one_line(body, 200),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_apart() {
+        let of = |status, body: &str| {
+            let failure = Failure::of_answer(status, body);
+            (failure.kind, failure.message)
+        };
+        let error = |code: &str| format!(r#"{{"error":{{"message":"No.","code":"{code}"}}}}"#);
+        assert_eq!(of(429, &error("rate_limit_exceeded")), (Kind::Passing, "No (HTTP 429)".to_owned()));
+        assert_eq!(of(401, &error("invalid_api_key")).0, Kind::Key);
+        assert_eq!(of(400, &error("context_length_exceeded")).0, Kind::TooLong);
+        assert_eq!(of(404, &error("model_not_found")).0, Kind::Model);
+        assert_eq!(of(404, "").0, Kind::NotFound);
+        assert_eq!(of(400, &error("server_error")).0, Kind::Lasting);
+        assert_eq!(
+            of(502, "<html>bad gateway</html>"),
+            (Kind::Passing, "<html>bad gateway</html> (HTTP 502)".to_owned())
+        );
+        assert_eq!(of(422, r#"{"detail":"field missing"}"#).1, "field missing (HTTP 422)");
+        assert_eq!(of(500, "").1, "the endpoint gave no reason (HTTP 500)");
+    }
+
+    #[test]
+    fn what_came_from_a_cache_is_not_input() {
+        let used = Used::new(1000, 400, 20);
+        assert_eq!((used.usage.input_tokens, used.usage.cache_read_tokens), (600, 400));
+        assert_eq!(used.context_tokens, 1020);
+    }
+}

@@ -1,0 +1,336 @@
+//! The tools a model is offered, and what a call of one means. Named and shaped as in other agents, so that one
+//! permission rule covers all of them. Pure: says what to do, does nothing.
+
+use std::time::Duration;
+
+use domain::Mode;
+use domain::event::{ClientTool, Todo, TodoStatus};
+use domain::request::{Question, QuestionOption};
+use runtime::toolbox::Task;
+use serde_json::{Value, json};
+
+use super::safe::only_looks;
+use crate::limits::{TITLE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
+use crate::look::Look;
+use crate::text::{cut, one_line};
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Offer {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) schema: Value,
+}
+
+/// What a call wants.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Act {
+    Task(Task),
+    Ask(Vec<Question>),
+    Todos(Vec<Todo>),
+    /// The plan is ready and wants to be carried out.
+    LeavePlan,
+    /// A client runs it.
+    Client(ClientTool),
+}
+
+/// Whether a call may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    Nothing,
+    Permission,
+    /// Not in this mode.
+    Refused,
+}
+
+/// Returns the tools of a session: its own, then those of clients. A client's tool never hides one of ours.
+pub(super) fn offers(mode: Mode, clients: &[ClientTool]) -> Vec<Offer> {
+    let mut offers = working();
+    offers.extend(asking());
+    if mode == Mode::Plan {
+        offers.retain(|offer| !matches!(offer.name.as_str(), "Write" | "Edit"));
+        offers.push(offer(
+            "ExitPlanMode",
+            "Put your finished plan before the user. Call it once you know what to do; nothing can be changed before.",
+            json!({"plan": {"type": "string", "description": "The plan, in Markdown."}}),
+            &["plan"],
+        ));
+    }
+    for tool in clients {
+        if !offers.iter().any(|offer| offer.name == tool.name) {
+            offers.push(Offer {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                schema: tool.input_schema.clone(),
+            });
+        }
+    }
+    offers
+}
+
+fn offer(name: &str, description: &str, properties: Value, required: &[&str]) -> Offer {
+    Offer {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        schema: json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false}),
+    }
+}
+
+/// Tools that work on the project.
+fn working() -> Vec<Offer> {
+    let path = json!({"type": "string", "description": "Relative to the working folder, or absolute inside the project."});
+    vec![
+        offer(
+            "Read",
+            "Read a text file of the project.",
+            json!({
+                "file_path": path,
+                "offset": {"type": "integer", "description": "First line, from 1."},
+                "limit": {"type": "integer", "description": "How many lines."},
+            }),
+            &["file_path"],
+        ),
+        offer(
+            "Write",
+            "Write a file of the project, in place of what is there. Folders are made as needed.",
+            json!({"file_path": path, "content": {"type": "string"}}),
+            &["file_path", "content"],
+        ),
+        offer(
+            "Edit",
+            "Replace a text in a file of the project. The old text must occur exactly once, unless replace_all is set.",
+            json!({
+                "file_path": path,
+                "old_string": {"type": "string"},
+                "new_string": {"type": "string"},
+                "replace_all": {"type": "boolean"},
+            }),
+            &["file_path", "old_string", "new_string"],
+        ),
+        offer("LS", "List a folder of the project.", json!({"path": path}), &[]),
+        offer(
+            "Grep",
+            "Search the project's files for a regular expression. Returns file, line number and line.",
+            json!({
+                "pattern": {"type": "string"},
+                "path": path,
+                "glob": {"type": "string", "description": "Only files whose names fit, such as *.rs."},
+            }),
+            &["pattern"],
+        ),
+        offer(
+            "Bash",
+            "Run a shell command in the working folder, inside a sandbox: only the project can be written and there \
+             is no network.",
+            json!({
+                "command": {"type": "string"},
+                "timeout": {"type": "integer", "description": "Milliseconds; 30000 unless said, 300000 at most."},
+            }),
+            &["command"],
+        ),
+    ]
+}
+
+/// Tools that speak to the user.
+fn asking() -> Vec<Offer> {
+    vec![
+        offer(
+            "AskUserQuestion",
+            "Ask the user when you cannot go on without a decision of theirs.",
+            json!({"questions": {"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "question": {"type": "string"},
+                    "header": {"type": "string"},
+                    "options": {"type": "array", "items": {
+                        "type": "object",
+                        "properties": {"label": {"type": "string"}, "description": {"type": "string"}},
+                        "required": ["label"],
+                    }},
+                    "multiSelect": {"type": "boolean"},
+                },
+                "required": ["question", "options"],
+            }}}),
+            &["questions"],
+        ),
+        offer(
+            "TodoWrite",
+            "Show the user what you are going to do, as a whole list, and again whenever a step is done.",
+            json!({"todos": {"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "content": {"type": "string"},
+                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]},
+                },
+                "required": ["content", "status"],
+            }}}),
+            &["todos"],
+        ),
+    ]
+}
+
+/// Reads a call; an error says to the model what is wrong with it.
+pub(super) fn read(name: &str, input: &Value, mode: Mode, clients: &[ClientTool]) -> Result<Act, String> {
+    let text = |key: &str| input.text(key).to_owned();
+    let needed = |key: &str| match input.under(key) {
+        Value::String(text) => Ok(text.clone()),
+        _ => Err(format!("{key} is required and must be a text")),
+    };
+    let task = match name {
+        "Read" => Task::Read {
+            path: needed("file_path")?,
+            first_line: input.count("offset").unwrap_or(0),
+            lines: input.count("limit").unwrap_or(0),
+            raw: false,
+        },
+        "Write" => Task::Write { path: needed("file_path")?, content: needed("content")? },
+        "Edit" => Task::Edit {
+            path: needed("file_path")?,
+            old: needed("old_string")?,
+            new: needed("new_string")?,
+            all: input.is("replace_all"),
+        },
+        "LS" => Task::List { path: text("path") },
+        "Grep" => Task::Search { pattern: needed("pattern")?, path: text("path"), files: text("glob") },
+        "Bash" => Task::Run {
+            command: needed("command")?,
+            environment: Vec::new(),
+            folder: String::new(),
+            timeout: input.count("timeout").filter(|wait| *wait > 0).map(Duration::from_millis),
+        },
+        "AskUserQuestion" => return questions(input),
+        "TodoWrite" => return Ok(Act::Todos(todos(input))),
+        "ExitPlanMode" if mode == Mode::Plan => return Ok(Act::LeavePlan),
+        other => {
+            let found = clients.iter().find(|tool| tool.name == other);
+            return found.cloned().map(Act::Client).ok_or_else(|| format!("there is no tool {other:?}"));
+        }
+    };
+    Ok(Act::Task(task))
+}
+
+fn questions(input: &Value) -> Result<Act, String> {
+    let question = |(at, asked): (usize, &Value)| Question {
+        id: format!("question_{}", at + 1),
+        header: asked.text("header").to_owned(),
+        text: asked.text("question").to_owned(),
+        options: asked
+            .list("options")
+            .iter()
+            .map(|option| QuestionOption {
+                label: option.text("label").to_owned(),
+                description: option.text("description").to_owned(),
+            })
+            .collect(),
+        multi_select: asked.is("multiSelect"),
+    };
+    let questions: Vec<Question> = input.list("questions").iter().enumerate().map(question).collect();
+    if questions.is_empty() || questions.iter().any(|question| question.text.is_empty()) {
+        return Err("questions must be a list of questions, each with a text".to_owned());
+    }
+    Ok(Act::Ask(questions))
+}
+
+fn todos(input: &Value) -> Vec<Todo> {
+    let entry = |(at, todo): (usize, &Value)| Todo {
+        id: (at + 1).to_string(),
+        text: cut(todo.text("content"), TODO_MAX_CHARS),
+        status: match todo.text("status") {
+            "in_progress" => TodoStatus::InProgress,
+            "completed" => TodoStatus::Completed,
+            _ => TodoStatus::Pending,
+        },
+    };
+    input.list("todos").iter().take(TODOS_MAX).enumerate().map(entry).collect()
+}
+
+/// Says what a call needs before it is carried out.
+pub(super) fn need(act: &Act, mode: Mode) -> Need {
+    match act {
+        Act::Task(Task::Read { .. } | Task::List { .. } | Task::Search { .. }) => Need::Nothing,
+        Act::Task(Task::Run { command, .. }) if only_looks(command) => Need::Nothing,
+        Act::Task(_) if mode == Mode::Plan => Need::Refused,
+        Act::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => Need::Nothing,
+        Act::Task(_) | Act::LeavePlan => Need::Permission,
+        Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Need::Nothing,
+    }
+}
+
+/// Returns one line for a person.
+pub(super) fn title(name: &str, input: &Value) -> String {
+    let about = ["command", "file_path", "pattern", "path"].map(|key| input.text(key));
+    let about = about.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+    let line = if about.is_empty() { name.to_owned() } else { format!("{name}: {about}") };
+    one_line(&line, TITLE_MAX_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str) -> ClientTool {
+        ClientTool {
+            name: name.to_owned(),
+            description: "a client's".to_owned(),
+            input_schema: json!({"type": "object"}),
+            exclusive: false,
+            timeout_ms: None,
+            asks: false,
+        }
+    }
+
+    fn names(mode: Mode, clients: &[ClientTool]) -> Vec<String> {
+        offers(mode, clients).into_iter().map(|offer| offer.name).collect()
+    }
+
+    #[test]
+    fn clients_add_tools_and_replace_none() {
+        let all = names(Mode::Supervised, &[client("lamp"), client("Bash")]);
+        assert_eq!(all.iter().filter(|name| *name == "Bash").count(), 1);
+        assert!(all.contains(&"lamp".to_owned()));
+        let lamp = read("lamp", &json!({}), Mode::Supervised, &[client("lamp")]);
+        assert_eq!(lamp, Ok(Act::Client(client("lamp"))));
+        let bash = read("Bash", &json!({"command": "ls"}), Mode::Supervised, &[client("Bash")]).unwrap();
+        assert!(matches!(bash, Act::Task(Task::Run { .. })));
+    }
+
+    #[test]
+    fn modes_decide_what_is_asked() {
+        let needs = |name: &str, input: Value| {
+            let act = read(name, &input, Mode::Plan, &[]).unwrap();
+            [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
+        };
+        use Need::{Nothing, Permission, Refused};
+        assert_eq!(needs("Read", json!({"file_path": "a"})), [Nothing; 4]);
+        assert_eq!(needs("LS", json!({})), [Nothing; 4]);
+        assert_eq!(needs("Grep", json!({"pattern": "a"})), [Nothing; 4]);
+        assert_eq!(needs("Bash", json!({"command": "git status"})), [Nothing; 4]);
+        assert_eq!(
+            needs("Bash", json!({"command": "touch a"})),
+            [Permission, Permission, Permission, Refused]
+        );
+        let written = json!({"file_path": "a", "content": ""});
+        // An autonomous session asks, too; our rules answer.
+        assert_eq!(needs("Write", written), [Permission, Nothing, Permission, Refused]);
+        assert_eq!(needs("ExitPlanMode", json!({"plan": "x"})), [Permission; 4]);
+    }
+
+    #[test]
+    fn a_plan_is_left_only_where_there_is_one() {
+        assert!(names(Mode::Plan, &[]).contains(&"ExitPlanMode".to_owned()));
+        assert!(!names(Mode::Plan, &[]).contains(&"Write".to_owned()));
+        assert!(!names(Mode::Supervised, &[]).contains(&"ExitPlanMode".to_owned()));
+        assert!(read("ExitPlanMode", &json!({}), Mode::Supervised, &[]).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_call_is_said() {
+        let wrong = |name: &str, input: Value| read(name, &input, Mode::Supervised, &[]).unwrap_err();
+        assert_eq!(wrong("Read", json!({})), "file_path is required and must be a text");
+        assert_eq!(wrong("Write", json!({"file_path": "a"})), "content is required and must be a text");
+        assert_eq!(wrong("Fly", json!({})), "there is no tool \"Fly\"");
+        assert!(wrong("AskUserQuestion", json!({"questions": []})).contains("a list of questions"));
+        assert_eq!(title("Bash", &json!({"command": "ls\n-la"})), "Bash: ls -la");
+        assert_eq!(title("LS", &json!({})), "LS");
+    }
+}

@@ -1,0 +1,214 @@
+//! Recorded conversations with real ACP agents, replayed against our side of the protocol: what the agent said then is
+//! understood, every turn and every call ends once, and a daemon that comes back at any line goes on alike. Those in
+//! the repository always, the project's whole collection where it is at hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use domain::request::Ask;
+use domain::{AgentEvent, AgentInput, Decision, ProviderKind, SessionSpec};
+use providers::acp::{Acp, Named};
+use runtime::provider::{Codec, Decoded, Provider};
+use serde_json::{Value, json};
+
+use crate::support::{launch, some_program, spec, starting};
+
+fn provider() -> Acp {
+    Acp::new(Named::default(), None)
+}
+
+/// Our side of a recorded conversation.
+struct Replay {
+    whence: String,
+    spec: SessionSpec,
+    codec: Box<dyn Codec>,
+    /// Our names for the requests of the recording.
+    names: BTreeMap<String, Value>,
+    /// What we have written and the recording has not come to yet.
+    written: Vec<Value>,
+    asks: BTreeMap<String, Ask>,
+    open: BTreeSet<String>,
+    turns: (usize, usize),
+    /// Prompts that the recording's client no longer waited for.
+    abandoned: usize,
+    is_ready: bool,
+}
+
+impl Replay {
+    fn new(whence: String) -> Self {
+        let mut spec = spec(ProviderKind::Acp, Path::new("/lab"));
+        spec.provider_config.insert("command".to_owned(), some_program().display().to_string());
+        let state = starting(&spec);
+        let codec = launch(&provider(), &spec, &state, Vec::new()).codec;
+        let mut replay = Self {
+            whence,
+            spec,
+            codec,
+            names: BTreeMap::new(),
+            written: Vec::new(),
+            asks: BTreeMap::new(),
+            open: BTreeSet::new(),
+            turns: (0, 0),
+            abandoned: 0,
+            is_ready: false,
+        };
+        let mut wire = Vec::new();
+        replay.codec.open(&mut wire);
+        replay.wrote(&wire);
+        replay
+    }
+
+    fn wrote(&mut self, wire: &[u8]) {
+        for line in wire.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.written.push(serde_json::from_slice(line).unwrap());
+        }
+    }
+
+    fn tell(&mut self, input: &AgentInput) {
+        let mut wire = Vec::new();
+        self.codec.encode(input, &mut wire).unwrap();
+        self.wrote(&wire);
+    }
+
+    /// Takes what the client of the recording said, and says the like.
+    fn said_then(&mut self, message: &Value) {
+        let method = message["method"].as_str().unwrap_or_default();
+        match method {
+            "session/prompt" if message["params"]["sessionId"] != "nope" => {
+                let text = message["params"]["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
+                if self.turns.0 > self.turns.1 + self.abandoned {
+                    self.abandoned += 1;
+                    self.open.clear();
+                }
+                self.turns.0 += 1;
+                self.tell(&AgentInput::Prompt { text, attachments: Vec::new() });
+            }
+            "session/cancel" => self.tell(&AgentInput::Interrupt),
+            "" => return self.answered_then(message),
+            _ => {}
+        }
+        let own = self.written.iter().position(|written| written["method"] == method);
+        if let (Some(at), Some(id)) = (own, message.get("id")) {
+            let own = self.written.remove(at);
+            self.names.insert(id.to_string(), own["id"].clone());
+        }
+    }
+
+    /// Takes the answer of the recording's client to a request of the agent's.
+    fn answered_then(&mut self, message: &Value) {
+        let (message_id, native) = (message["id"].clone(), message["id"].to_string());
+        let Some(ask) = self.asks.remove(&native) else { return };
+        let outcome = &message["result"]["outcome"];
+        let chosen = outcome["optionId"].as_str().unwrap_or_default();
+        let refuses =
+            ["reject", "deny", "abort", "decline", "cancel"].iter().any(|word| chosen.contains(word));
+        let allowed = outcome["outcome"] == "selected" && !refuses;
+        let decision = if allowed { Decision::AllowOnce } else { Decision::Deny };
+        let message = String::new();
+        self.tell(&AgentInput::Decide {
+            native: native.clone(),
+            decision,
+            message,
+            updated_input: None,
+            ask,
+        });
+        let own = self.written.iter().rposition(|written| written["id"] == message_id);
+        assert!(own.is_some(), "{}: {native} was not answered", self.whence);
+    }
+
+    /// Takes a line of the agent's.
+    fn line(&mut self, message: &Value) {
+        let mut message = message.clone();
+        if message.get("method").is_none() {
+            let Some(own) = self.names.get(&message["id"].to_string()) else { return };
+            message["id"] = own.clone();
+        }
+        let line = message.to_string();
+        // As if the daemon had come back just now.
+        let mut twin = provider().codec(&self.spec, &self.codec.save()).unwrap();
+        let (mut out, mut again) = (Decoded::default(), Decoded::default());
+        self.codec.decode(line.as_bytes(), &mut out);
+        twin.decode(line.as_bytes(), &mut again);
+        assert_eq!((&out.events, &out.replies), (&again.events, &again.replies), "{}: {line}", self.whence);
+        assert_eq!(twin.save(), self.codec.save(), "{}", self.whence);
+        self.wrote(&out.replies);
+        for event in out.events {
+            self.event(event);
+        }
+        for errand in self.codec.take_errands() {
+            let mut out = Decoded::default();
+            self.codec.returned(&errand.id, Ok(json!({"terminalId": "t"})), &mut out);
+            self.wrote(&out.replies);
+        }
+    }
+
+    fn event(&mut self, event: AgentEvent) {
+        let whence = &self.whence;
+        match event {
+            AgentEvent::Unparsed { raw, .. } => panic!("{whence}: {raw}"),
+            AgentEvent::Broken { message, .. } => panic!("{whence}: {message}"),
+            AgentEvent::Ready { .. } => self.is_ready = true,
+            AgentEvent::Asked { native, ask } => drop(self.asks.insert(native, ask)),
+            AgentEvent::ToolStarted { call, .. } => {
+                assert!(self.open.insert(call.to_string()), "{whence}: {call}")
+            }
+            AgentEvent::ToolFinished { call, .. } => {
+                assert!(self.open.remove(call.as_str()), "{whence}: {call}")
+            }
+            AgentEvent::TurnEnded { .. } => {
+                self.turns.1 += 1;
+                assert!(self.open.is_empty(), "{whence}: {:?}", self.open);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn replay(file: &Path) {
+    let whence = file.file_name().unwrap().to_string_lossy().into_owned();
+    let mut replay = Replay::new(whence.clone());
+    for line in std::fs::read_to_string(file).unwrap().lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let message = &entry["msg"];
+        match entry["dir"].as_str() {
+            Some(">") => replay.said_then(message),
+            Some("<") => replay.line(message),
+            _ => {}
+        }
+    }
+    assert!(replay.is_ready, "{whence} never began");
+    // Goose never answers a prompt that was cancelled while its model hung.
+    let left = replay.turns.0 - replay.turns.1 - replay.abandoned;
+    assert!(left <= usize::from(whence.contains("goose")), "{whence}: {:?}", replay.turns);
+    assert!(replay.turns.1 > 0, "{whence}");
+}
+
+fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let is_recording = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (name.starts_with("acp_") || name == "acpx_goose_terminal_wire.jsonl") && name.ends_with(".jsonl")
+    };
+    let mut files: Vec<PathBuf> = files.filter(is_recording).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn recordings_of_real_agents_are_understood() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/acp");
+    let files = recordings(&folder);
+    assert!(files.len() >= 4, "{files:?}");
+    files.iter().for_each(|file| replay(file));
+}
+
+#[test]
+fn the_whole_collection_is_understood() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let found = here.ancestors().map(|folder| folder.join("shared/reference/codex")).find(|dir| dir.is_dir());
+    let Some(folder) = found else {
+        eprintln!("skipped: no folder shared/reference/codex beside the repository");
+        return;
+    };
+    recordings(&folder).iter().for_each(|file| replay(file));
+}

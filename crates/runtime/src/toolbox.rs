@@ -1,0 +1,83 @@
+//! The port through which agents reach a session's folder when the daemon works for them: agents that live in it, and
+//! programs that ask their client for files and commands. Says what can be asked; how it is done, and behind which
+//! walls, is the business of whoever puts the daemon together.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Error, SessionSpec};
+
+/// Work under way. Dropping it ends it, commands included.
+pub type Work<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// Hands out the tools of sessions.
+pub trait Toolbox: Send + Sync {
+    /// Returns the tools of one session; they never touch anything outside its root.
+    fn open(&self, spec: &SessionSpec) -> Arc<dyn Tools>;
+}
+
+/// The tools of one session.
+pub trait Tools: Send + Sync {
+    /// Does something. An error says, in words for the agent, why it could not be done.
+    fn perform(&self, task: Task) -> Work<Done>;
+}
+
+/// What can be done in a session's folder. Paths are relative to the working folder, or absolute inside the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    Read {
+        path: String,
+        /// From 1; 0: from the start.
+        first_line: u64,
+        /// 0: all.
+        lines: u64,
+        /// As it is, secrets included: for programs that could read the file themselves and will write it back.
+        raw: bool,
+    },
+    Write {
+        path: String,
+        content: String,
+    },
+    /// Puts `new` in the place of `old`, which must be there, and only once unless `all` is wanted.
+    Edit {
+        path: String,
+        old: String,
+        new: String,
+        all: bool,
+    },
+    List {
+        path: String,
+    },
+    /// Finds lines by a regular expression, in files whose names fit a pattern such as `*.rs`; empty: in all.
+    Search {
+        pattern: String,
+        path: String,
+        files: String,
+    },
+    Run {
+        command: String,
+        /// Added to the few variables every command has.
+        environment: Vec<(String, String)>,
+        /// Empty: the working folder.
+        folder: String,
+        timeout: Option<Duration>,
+    },
+}
+
+impl Task {
+    /// Returns whether it changes files.
+    pub fn changes_files(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Edit { .. })
+    }
+}
+
+/// What became of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// A command that fails was done, but is not well.
+    pub ok: bool,
+    pub output: String,
+    /// Of a command.
+    pub exit_code: Option<i32>,
+}

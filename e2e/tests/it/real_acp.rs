@@ -1,0 +1,177 @@
+//! What only agents of the Agent Client Protocol do, through the daemon: how they are named, what can be wrong with
+//! them, and what they ask of their client. What they share with other agents is in `sessions`.
+
+use std::os::unix::fs::PermissionsExt;
+
+use anyhow::{Context, Result};
+use e2e::clients::mentions;
+use serde_json::json;
+use tonic::Status;
+use wire::obey::local::v1 as pb;
+use wire::obey::v1 as own;
+
+use crate::stage::{Agent, Stage, contents, of_type, script, stage};
+
+fn session(stage: &Stage, config: &[(&str, &str)]) -> pb::CreateSessionRequest {
+    let mut request = stage.new_session();
+    request.provider = pb::SessionProvider::Acp.into();
+    request.provider_config.remove("agent");
+    let config = config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    request.provider_config.extend(config);
+    request
+}
+
+async fn refusal(stage: &Stage, request: pb::CreateSessionRequest) -> Result<Status> {
+    let result = stage.clients.local.clone().create_session(request).await;
+    result.err().context("the session was created")
+}
+
+/// A stage whose agent is a shell script.
+async fn with_program(script: &str) -> Result<(Stage, String)> {
+    let mut path = String::new();
+    let stage = Stage::open_with(Agent::Scripted, |world| {
+        let program = world.path("agent.sh");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n"))?;
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+        path = program.display().to_string();
+        Ok(())
+    });
+    Ok((stage.await?.context("the scripted agent is part of the daemon")?, path))
+}
+
+#[tokio::test]
+async fn a_key_of_provider_config_that_is_wrong_is_named() -> Result<()> {
+    let stage = Stage::open(Agent::Scripted).await?.context("the scripted agent is part of the daemon")?;
+    for (key, config) in [
+        ("agent", &[][..]),
+        ("agent", &[("agent", "gose")]),
+        ("command", &[("command", "./agent")]),
+        ("mcp_servers", &[("agent", "goose"), ("mcp_servers", "[]")]),
+        ("client_tools", &[("agent", "goose"), ("client_tools", "maybe")]),
+    ] {
+        let status = refusal(&stage, session(&stage, config)).await?;
+        let named = format!("provider_config.{key}");
+        assert!(mentions(&status, "OBEY-1001") && mentions(&status, &named), "{key}: {status:?}");
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_missing_agent_is_answered_with_what_to_install() -> Result<()> {
+    let stage = Stage::open(Agent::Scripted).await?.context("the scripted agent is part of the daemon")?;
+    let status = refusal(&stage, session(&stage, &[("agent", "goose")])).await?;
+    assert!(mentions(&status, "OBEY-2004") && mentions(&status, "npm install -g @aaif/goose"), "{status:?}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_program_that_speaks_something_else_is_found_out() -> Result<()> {
+    let (stage, path) = with_program("while :; do echo garbage; done").await?;
+    let status = refusal(&stage, session(&stage, &[("command", &path)])).await?;
+    assert!(mentions(&status, "OBEY-2004"), "{status:?}");
+    assert!(mentions(&status, "does not speak the Agent Client Protocol"), "{status:?}");
+    stage.close().await?;
+    let (stage, path) = with_program("echo no such luck >&2; exit 3").await?;
+    let status = refusal(&stage, session(&stage, &[("command", &path)])).await?;
+    assert!(mentions(&status, "OBEY-2004") && mentions(&status, "no such luck"), "{status:?}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn an_agent_of_another_protocol_version_is_warned_about() -> Result<()> {
+    // Answers every request with the same words.
+    let (stage, path) = with_program(
+        r#"while read -r line; do
+             id=$(echo "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+             echo "{\"jsonrpc\":\"2.0\",\"id\":\"$id\",\"result\":{\"protocolVersion\":7,\"sessionId\":\"s1\",\"stopReason\":\"end_turn\"}}"
+           done"#,
+    )
+    .await?;
+    let id = stage.create_as(session(&stage, &[("command", &path)])).await?.id;
+    let notice = stage.wait_for(&id, "notice", |_| true).await?;
+    let message = notice["message"].as_str().unwrap_or_default();
+    assert!(message.contains("protocol 7") && message.contains("version 1"), "{message}");
+    stage.turn(&id, "anything").await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn an_agent_gets_files_and_commands_of_the_sessions_root_and_no_others() -> Result<()> {
+    // Asks for what its prompt names, and says what it was answered.
+    let (stage, path) = with_program(
+        r#"answer() { echo "{\"jsonrpc\":\"2.0\",\"id\":\"$1\",\"result\":$2}"; }
+           say() { echo "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$1\"}}}}"; }
+           while read -r line; do
+             id=$(echo "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+             case "$line" in
+               *'"method":"initialize"'*) answer "$id" '{"protocolVersion":1,"agentCapabilities":{}}' ;;
+               *'"method":"session/new"'*) answer "$id" '{"sessionId":"s1"}' ;;
+               *'"method":"session/prompt"'*)
+                 prompt=$id
+                 echo '{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"README.md"}}'
+                 read -r inside
+                 echo '{"jsonrpc":"2.0","id":2,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"../secret"}}'
+                 read -r outside
+                 echo '{"jsonrpc":"2.0","id":3,"method":"fs/write_text_file","params":{"sessionId":"s1","path":"made.txt","content":"by the agent"}}'
+                 read -r wrote
+                 echo '{"jsonrpc":"2.0","id":4,"method":"terminal/create","params":{"sessionId":"s1","command":"cat made.txt; exit 3"}}'
+                 read -r created
+                 echo '{"jsonrpc":"2.0","id":5,"method":"terminal/wait_for_exit","params":{"sessionId":"s1","terminalId":"term_1"}}'
+                 read -r exited
+                 echo '{"jsonrpc":"2.0","id":6,"method":"terminal/output","params":{"sessionId":"s1","terminalId":"term_1"}}'
+                 read -r output
+                 for said in "$inside" "$outside" "$wrote" "$created" "$exited" "$output"; do
+                   say "$(printf '%s' "$said" | sed 's/["\\]//g')|"
+                 done
+                 answer "$prompt" '{"stopReason":"end_turn"}' ;;
+             esac
+           done"#,
+    )
+    .await?;
+    std::fs::write(stage.world.path("secret"), "the family silver")?;
+    let config = [("command", path.as_str()), ("permission_mode", "autonomous")];
+    let id = stage.create_as(session(&stage, &config)).await?.id;
+    let turn = stage.turn(&id, "go").await?;
+    let said = contents(&turn, pb::ActivityType::Completion);
+    let answers: Vec<&str> = said.split('|').collect();
+    assert!(answers[0].contains("A project for tests."), "{said}");
+    assert!(answers[1].contains("outside the project") && !said.contains("silver"), "{said}");
+    assert!(answers[2].contains("result:{}"), "{said}");
+    assert!(answers[3].contains("terminalId:term_1"), "{said}");
+    assert!(answers[4].contains("exitCode:3"), "{said}");
+    assert!(answers[5].contains("by the agent"), "{said}");
+    assert_eq!(std::fs::read_to_string(stage.world.project().join("made.txt"))?, "by the agent");
+    // What was done with permission is on record.
+    let asked: Vec<own::Request> = stage.requests(&id, true).await?;
+    let tools: Vec<&str> = asked.iter().map(|request| request.tool_name.as_str()).collect();
+    assert_eq!(tools, ["Write", "Bash"]);
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_model_is_one_that_the_agent_lists() -> Result<()> {
+    let stage = stage!(Agent::Acp);
+    let with_model = |model: &str| pb::CreateSessionRequest {
+        model: model.into(),
+        ..session(&stage, &[("agent", "codex-acp")])
+    };
+    let status = refusal(&stage, with_model("no-such-model-at-all")).await?;
+    assert!(mentions(&status, "OBEY-2003") && mentions(&status, "the agent has no model"), "{status:?}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn an_agents_mode_follows_the_sessions() -> Result<()> {
+    let stage = stage!(Agent::Acp);
+    let id = stage.create().await?;
+    let try_to_write = json!([
+        {"tool": "Bash", "input": {"command": "touch made 2>/dev/null || echo kept out"}}, {"text": "done"}]);
+    let turn = stage.turn(&id, &script(Agent::Acp, "before", &try_to_write)).await?;
+    let results = of_type(&turn, pb::ActivityType::ToolResult);
+    assert!(results[0].content.contains("kept out"), "{results:#?}");
+    let mode = own::SetModeRequest { session_id: id.clone(), mode: "acceptEdits".into() };
+    stage.clients.turns.clone().set_mode(mode).await?;
+    stage.turn(&id, &script(Agent::Acp, "after", &try_to_write)).await?;
+    assert!(stage.world.project().join("made").exists());
+    stage.close().await
+}
