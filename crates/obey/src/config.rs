@@ -25,6 +25,7 @@ pub(crate) struct Config {
     pub(crate) log_level: String,
     pub(crate) claude_code: ClaudeCode,
     pub(crate) codex: Codex,
+    pub(crate) openclaw: Openclaw,
     pub(crate) execute: Execute,
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
@@ -61,6 +62,29 @@ pub(crate) struct ClaudeCode {
 pub(crate) struct Codex {
     /// A path, or a name to look up on `PATH`; unset: `codex`.
     pub(crate) binary: Option<PathBuf>,
+}
+
+/// The OpenClaw gateway sessions talk to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Openclaw {
+    /// A path, or a name to look up on `PATH`; unset: `openclaw`.
+    pub(crate) binary: Option<PathBuf>,
+    /// Unset: `ws://127.0.0.1:18789`.
+    pub(crate) url: Option<String>,
+    /// Unset: `OPENCLAW_GATEWAY_TOKEN`.
+    pub(crate) token: Option<String>,
+}
+
+impl Openclaw {
+    /// Returns what the provider is told.
+    pub(crate) fn options(&self) -> providers::openclaw::Options {
+        providers::openclaw::Options {
+            binary: self.binary.clone(),
+            url: self.url.clone(),
+            token: self.token.clone(),
+        }
+    }
 }
 
 /// One-shot commands in a campaign (`obey exec`).
@@ -123,6 +147,7 @@ impl Default for Config {
             log_level: "info".to_owned(),
             claude_code: ClaudeCode::default(),
             codex: Codex::default(),
+            openclaw: Openclaw::default(),
             execute: Execute::default(),
             retention: Retention::default(),
             sessions: Sessions::default(),

@@ -64,6 +64,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: options.config.codex.binary.clone(),
             codex_notify: Vec::new(),
+            openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
             toolbox: Some(Arc::new(toolbox)),

@@ -140,7 +140,7 @@ pub fn availability(named: &Named) -> Vec<(String, Availability)> {
 }
 
 /// Reads the version from the npm package that holds the program; asking it would start it.
-fn installed_version(program: &Path) -> Option<String> {
+pub(crate) fn installed_version(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
     real.ancestors().skip(1).take(4).find_map(|folder| {
         let text = std::fs::read_to_string(folder.join("package.json")).ok()?;

@@ -5,6 +5,7 @@ pub mod acp;
 pub mod claude_code;
 pub mod codex;
 pub mod openai;
+pub mod openclaw;
 pub mod scripted;
 
 mod base64;
@@ -14,6 +15,7 @@ mod look;
 mod near;
 mod program;
 mod text;
+mod tls;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ pub struct Options {
     pub codex_binary: Option<PathBuf>,
     /// What Codex runs when a turn is over; empty: nothing.
     pub codex_notify: Vec<String>,
+    pub openclaw: openclaw::Options,
     /// ACP agents by name.
     pub acp_agents: acp::Named,
     /// The tools of agents that live in the daemon; absent: such agents cannot be started.
@@ -47,6 +50,7 @@ pub fn all(options: &Options) -> Providers {
             codex::Codex::new(options.codex_binary.clone())
                 .with_notify(options.codex_notify.clone(), options.obey_exe.clone()),
         ),
+        Arc::new(openclaw::Openclaw::new(options.openclaw.clone())),
         Arc::new(openai::OpenaiApi::new(options.toolbox.clone())),
         Arc::new(acp::Acp::new(options.acp_agents.clone(), options.toolbox.clone())),
         Arc::new(scripted::Scripted::new(options.obey_exe.clone())),

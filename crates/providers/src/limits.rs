@@ -120,3 +120,9 @@ pub(crate) const TERMINALS_MAX: usize = 32;
 
 /// How long a command may run that an agent began through us; the most the workbench allows.
 pub(crate) const TERMINAL_WAIT: Duration = Duration::from_secs(300);
+
+/// How long an OpenClaw gateway may take to start: up to a minute on a loaded machine. Below the wait for an agent.
+pub(crate) const GATEWAY_START_WAIT: Duration = Duration::from_secs(55);
+
+/// How long a turn outlives the connection to its gateway.
+pub(crate) const GATEWAY_BACK_WAIT: Duration = Duration::from_secs(120);

@@ -16,6 +16,7 @@ mod real_acp;
 mod real_claude_direct;
 mod real_codex;
 mod real_codex_direct;
+mod real_openclaw;
 mod roz;
 mod service;
 mod sessions;

@@ -18,6 +18,10 @@ pub const STARTS_PROCESSES: &[Allowed] = &[
         "asks a program for its version and systemctl for a service, in the client",
     ),
     (
+        "crates/providers/src/openclaw/gateway.rs",
+        "a gateway serves every session and is nobody's agent; it ends with the daemon",
+    ),
+    (
         "crates/providers/src/scripted/agent.rs",
         "the scripted agent is a program of its own and leaves children behind on purpose",
     ),
@@ -139,8 +143,10 @@ pub fn unfinished(tree: &Tree) -> Vec<Breach> {
             );
         }
         if file.extension() == "rs" {
-            for (at, line) in file.code().lines().enumerate() {
-                if holes.iter().any(|hole| line.contains(hole)) {
+            for ((at, line), whole) in file.code().lines().enumerate().zip(file.text.lines()) {
+                // What is too large for every run says which one it is for.
+                let is_for_later = whole.contains("make test-all");
+                if !is_for_later && holes.iter().any(|hole| line.contains(hole)) {
                     breaches.push(Breach::new("unfinished", file.at(at), remedy));
                 }
             }

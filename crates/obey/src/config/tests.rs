@@ -29,6 +29,10 @@ fn every_key_can_be_written() {
         binary = "claude"
         [codex]
         binary = "codex"
+        [openclaw]
+        binary = "openclaw"
+        url = "ws://127.0.0.1:18789"
+        token = "secret"
         [execute]
         allow = ["make"]
         timeout_secs = 9

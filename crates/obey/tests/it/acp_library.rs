@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::{ErrorCode, ProviderKind};
 use runtime::Supervisor;
+use runtime::provider::Providers;
 use runtime::settings::{Settings, Sources};
 use runtime::store::Store;
 use runtime::supervisor::Options;
@@ -17,9 +18,13 @@ use tokio::io::{
 const OBEY: &str = env!("CARGO_BIN_EXE_obey");
 
 async fn supervisor(folder: &Path) -> Supervisor {
+    Supervisor::new(options(folder)).await.unwrap()
+}
+
+fn options(folder: &Path) -> Options {
     let agents_dir = folder.join("agents");
     std::fs::create_dir_all(&agents_dir).unwrap();
-    Supervisor::new(Options {
+    Options {
         store: Store::open(&folder.join("sessions.db")).unwrap(),
         providers: providers::all(&providers::Options { obey_exe: OBEY.into(), ..Default::default() }),
         agents_dir,
@@ -29,9 +34,7 @@ async fn supervisor(folder: &Path) -> Supervisor {
         spool_max_bytes: 1 << 30,
         active_sessions_max: 64,
         settings: Settings::new(Sources::default()),
-    })
-    .await
-    .unwrap()
+    }
 }
 
 struct Pipe {
@@ -101,9 +104,10 @@ async fn a_server_is_ready_when_it_is_started_and_stops_with_its_agents() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_its_provider_is_not_started() {
     let folder = tempfile::tempdir().unwrap();
-    let supervisor = supervisor(folder.path()).await;
+    let supervisor =
+        Supervisor::new(Options { providers: Providers::new(Vec::new()), ..options(folder.path()) });
     let config = RuntimeConfig {
-        supervisor,
+        supervisor: supervisor.await.unwrap(),
         habits: Habits { provider: ProviderKind::Openclaw, ..Habits::default() },
         input: Box::new(tokio::io::empty()),
         output: Box::new(tokio::io::sink()),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::error::Error as _;
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use domain::{Error, ErrorCode};
@@ -36,11 +36,7 @@ impl Connections {
 }
 
 fn make_client() -> Result<Client, reqwest::Error> {
-    static CRYPTO: Once = Once::new();
-    CRYPTO.call_once(|| {
-        // Somebody else may have chosen the same before; there is no other.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
+    crate::tls::use_ring();
     Client::builder()
         .connect_timeout(CONNECT_WAIT)
         .read_timeout(REPLY_SILENCE_WAIT)

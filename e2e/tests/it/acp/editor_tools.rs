@@ -5,9 +5,9 @@ use e2e::acp::Editor;
 use serde_json::{Value, json};
 
 use super::start;
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     an_agent_reads_through_the_editor,
     an_agent_writes_through_the_editor_once_it_may,
     an_agent_runs_a_command_in_a_terminal_of_the_editor,
@@ -59,7 +59,10 @@ async fn an_agent_reads_through_the_editor(agent: Agent) -> Result<()> {
     let asked = serve(&mut editor, id, &[("fs/read_text_file", json!({"content": "unsaved words"}))]).await?;
     let read = asked.iter().find(|message| message["method"] == "fs/read_text_file");
     let read = read.cloned().unwrap_or_default();
-    ensure!(read["params"]["path"] == json!(file) && read["params"]["sessionId"] == json!(session), "{asked:#?}");
+    ensure!(
+        read["params"]["path"] == json!(file) && read["params"]["sessionId"] == json!(session),
+        "{asked:#?}"
+    );
     let ends = editor.updates_of(&session, "tool_call_update");
     ensure!(ends.iter().any(|end| end["content"].to_string().contains("unsaved words")), "{ends:#?}");
     editor.close().await?;
@@ -97,7 +100,8 @@ async fn an_agent_runs_a_command_in_a_terminal_of_the_editor(agent: Agent) -> Re
         ("terminal/release", json!({})),
     ];
     let asked = serve(&mut editor, id, &answers).await?;
-    let order: Vec<&str> = methods(&asked).into_iter().filter(|method| method.starts_with("terminal/")).collect();
+    let order: Vec<&str> =
+        methods(&asked).into_iter().filter(|method| method.starts_with("terminal/")).collect();
     ensure!(
         order == ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"],
         "{order:?}"

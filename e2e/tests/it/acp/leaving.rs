@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{SCRIPTED, agents, assert_no_agent, editor, status};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios!(an_editor_that_is_killed_leaves_no_agent, standard_input_closed_in_a_turn_ends_the_agent);
+process_scenarios!(an_editor_that_is_killed_leaves_no_agent, standard_input_closed_in_a_turn_ends_the_agent);
 
 async fn an_editor_that_is_killed_leaves_no_agent(agent: Agent) -> Result<()> {
     let stage = stage!(agent);

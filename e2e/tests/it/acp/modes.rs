@@ -4,9 +4,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{SCRIPTED, agents, assert_no_agent, editor, refused};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios!(a_mode_is_shown_changed_and_told);
+process_scenarios!(a_mode_is_shown_changed_and_told);
 
 async fn a_mode_is_shown_changed_and_told(agent: Agent) -> Result<()> {
     let stage = stage!(agent);

@@ -14,9 +14,9 @@ use e2e::tools;
 use serde_json::{Value, json};
 
 use super::assert_no_agent;
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     published_typescript_library_drives_a_session,
     published_python_library_drives_a_session,
     published_acpx_drives_sessions_over_several_processes,

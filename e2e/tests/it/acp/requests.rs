@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use wire::obey::v1 as own;
 
 use super::{SCRIPTED, editor, start};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     a_permission_is_asked_and_allowed_once,
     a_permission_is_rejected,
     a_permission_for_the_session_is_asked_once,

@@ -8,9 +8,9 @@ use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
 use super::talk::{Talk, agents, text};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(a_compacted_session_goes_on_and_sends_less, a_resting_session_is_woken_to_be_compacted);
+process_scenarios!(a_compacted_session_goes_on_and_sends_less, a_resting_session_is_woken_to_be_compacted);
 
 async fn compact(stage: &Stage, session: &str) -> Result<pb::CompactSessionResponse> {
     let request = pb::CompactSessionRequest { session_id: session.into() };

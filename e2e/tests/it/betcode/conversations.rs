@@ -10,9 +10,9 @@ use super::talk::asked_model;
 use super::talk::{
     Talk, again, assert_increasing, new_start, numbered, prompts, results, stop_reason, stored, text,
 };
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     a_conversation_is_answered_at_once_and_takes_turns,
     a_client_that_says_no_more_hears_the_turn_to_its_end,
     a_cancelled_turn_says_so_and_the_session_goes_on,

@@ -10,9 +10,9 @@ use wire::betcode::v1::agent_event::Event as Body;
 use wire::betcode::v1::agent_request::Request as Said;
 
 use super::talk::{Talk, again, asked_model, new_start, results, stop_reason, text};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     a_permission_is_allowed_once,
     a_permission_for_the_session_is_remembered,
     a_denial_tells_the_agent_why,

@@ -13,9 +13,9 @@ use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
 use super::talk::{Talk, again, assert_increasing, new_start, numbered, stop_reason, stored, text};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(a_client_killed_two_hundred_times_has_seen_the_journal);
+process_scenarios!(a_client_killed_two_hundred_times_has_seen_the_journal);
 
 /// How often it is killed.
 const KILLS: usize = 200;

@@ -11,9 +11,9 @@ use wire::betcode::v1 as pb;
 use wire::betcode::v1::config_service_client::ConfigServiceClient;
 
 use super::talk::{Talk, again, results, text};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(rules_answer_for_every_agent, a_permission_nobody_answers_is_denied_in_time);
+process_scenarios!(rules_answer_for_every_agent, a_permission_nobody_answers_is_denied_in_time);
 
 fn config(clients: &Clients) -> ConfigServiceClient<Channel> {
     ConfigServiceClient::new(clients.channel.clone())

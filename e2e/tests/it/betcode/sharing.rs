@@ -9,9 +9,9 @@ use wire::betcode::v1::PermissionDecision as Decision;
 use wire::betcode::v1::agent_event::Event as Body;
 
 use super::talk::{Talk, again, agents, numbered, text};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios!(two_clients_hear_the_same_and_one_speaks);
+process_scenarios!(two_clients_hear_the_same_and_one_speaks);
 
 fn named(session: &str, client: &str) -> pb::StartConversation {
     let metadata = HashMap::from([("client_id".to_owned(), client.to_owned())]);

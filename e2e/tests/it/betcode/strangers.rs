@@ -9,9 +9,9 @@ use e2e::tools;
 use serde_json::{Value, json};
 
 use super::talk::new_start;
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(node_clients_share_a_session, python_clients_share_a_session);
+process_scenarios!(node_clients_share_a_session, python_clients_share_a_session);
 
 async fn node_clients_share_a_session(agent: Agent) -> Result<()> {
     let Some((node, packages)) = tools::node()? else { return Ok(()) };

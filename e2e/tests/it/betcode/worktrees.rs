@@ -12,9 +12,9 @@ use wire::betcode::v1::worktree_service_client::WorktreeServiceClient;
 use wire::obey::local::v1::SessionStatus;
 
 use super::talk::{Talk, agents, new_start, text};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(an_agent_works_in_a_worktree_of_its_own);
+process_scenarios!(an_agent_works_in_a_worktree_of_its_own);
 
 fn worktrees(clients: &Clients) -> WorktreeServiceClient<Channel> {
     WorktreeServiceClient::new(clients.channel.clone())

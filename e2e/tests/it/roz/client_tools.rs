@@ -8,9 +8,9 @@ use wire::roz::v1::session_request::Request as Said;
 use wire::roz::v1::session_response::Response as Body;
 
 use super::talk::{Talk, call, environment_with, finished, is_bridged, physical, pure, start, text};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     a_client_runs_a_tool_for_the_agent,
     a_tool_that_fails_fails_the_call_only,
     a_tool_that_takes_too_long_is_given_up,

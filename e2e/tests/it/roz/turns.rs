@@ -10,9 +10,9 @@ use wire::roz::v1::session_request::Request as Said;
 use wire::roz::v1::session_response::Response as Body;
 
 use super::talk::{Talk, activities, environment, start, text};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios!(
+process_scenarios!(
     a_session_starts_and_takes_turns,
     a_cancelled_turn_says_so_and_the_session_goes_on,
     a_cancelled_session_ends,

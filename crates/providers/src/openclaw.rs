@@ -1,0 +1,132 @@
+//! OpenClaw through its gateway: one WebSocket per session, no process of ours. The gateway keeps the conversation and
+//! runs its agent; we send, stop, answer its approvals and come back when the connection is lost. Why not `openclaw
+//! acp`: docs/decisions/0012.
+
+mod agent;
+mod frames;
+mod gateway;
+mod settings;
+
+use std::path::PathBuf;
+
+use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
+use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
+
+use crate::config::invalid;
+use crate::program::{Wanted, untrusted_dir, variable};
+use agent::Agent;
+use frames::Talk;
+use gateway::{Gateway, Started, USUAL_URL};
+use settings::Settings;
+
+/// The program, and what to tell somebody who has no OpenClaw.
+const PROGRAM: Wanted = Wanted {
+    name: "openclaw",
+    title: "OpenClaw",
+    remedy: "install OpenClaw with `npm install -g openclaw`, or name a running gateway with provider_config.gateway_url",
+};
+
+const TOKEN_VARIABLE: &str = "OPENCLAW_GATEWAY_TOKEN";
+
+/// What the daemon's configuration says about OpenClaw.
+#[derive(Clone, Default)]
+pub struct Options {
+    pub binary: Option<PathBuf>,
+    pub url: Option<String>,
+    pub token: Option<String>,
+}
+
+/// The provider `openclaw`.
+pub struct Openclaw {
+    options: Options,
+    started: Started,
+}
+
+impl Openclaw {
+    pub fn new(options: Options) -> Self {
+        Self { options, started: Started::default() }
+    }
+}
+
+impl Provider for Openclaw {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Openclaw
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            process: false,
+            resume: true,
+            steer: true,
+            questions: false,
+            attachments: true,
+            compaction: false,
+        }
+    }
+
+    fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
+        Settings::read(&spec.provider_config).map(drop)
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
+        let (spec, environment) = (request.spec, &request.environment);
+        let settings = Settings::read(&spec.provider_config)?;
+        let set = |name: &str| {
+            let value = variable(environment, name)?.to_str()?;
+            (!value.is_empty()).then(|| value.to_owned())
+        };
+        let token = match settings.token_env.as_str() {
+            "" => set(TOKEN_VARIABLE).or_else(|| self.options.token.clone()),
+            named => {
+                Some(set(named).ok_or_else(|| invalid("token_env", format_args!("{named} is not set")))?)
+            }
+        };
+        let named = Some(settings.gateway_url.clone()).filter(|url| !url.is_empty());
+        let url = named.or_else(|| self.options.url.clone()).unwrap_or_else(|| USUAL_URL.to_owned());
+        let path = variable(environment, "PATH");
+        let program = PROGRAM.locate(self.options.binary.as_deref(), path, untrusted_dir(spec, environment));
+        // A gateway that is named runs; only the usual one is started, and then the program must be there.
+        let (program, is_usual) = (program.ok(), url == USUAL_URL);
+        let token = match token {
+            Some(token) => token,
+            None if is_usual && program.is_none() => {
+                let message = format!("there is no {} here; {}", PROGRAM.name, PROGRAM.remedy);
+                return Err(Error::new(ErrorCode::CreateFailed, message));
+            }
+            None => {
+                let message = format!(
+                    "the gateway's token is not known; set {TOKEN_VARIABLE} in the daemon's or the session's \
+                     environment, or openclaw.token in config.toml"
+                );
+                return Err(Error::new(ErrorCode::ProviderNotReady, message));
+            }
+        };
+        let mut gateway_environment = environment.clone();
+        gateway_environment.push((TOKEN_VARIABLE.into(), token.clone().into()));
+        let talk = Talk::new(frames::Wanted {
+            key: format!("agent:{}:obey-{}", settings.agent_id, spec.id.as_str().to_lowercase()),
+            agent_id: settings.agent_id,
+            token,
+            model: spec.model.clone(),
+            working_dir: spec.working_dir.to_string_lossy().into_owned(),
+        });
+        let program = program.filter(|_| is_usual || self.options.url.as_ref() == Some(&url));
+        let gateway = Gateway::new(url, program, gateway_environment, Started::clone(&self.started));
+        Ok(LaunchPlan::InProcess(Box::new(Agent::new(talk, gateway))))
+    }
+
+    fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {
+        Err(Error::new(ErrorCode::SessionError, "an agent inside the daemon has no lines to read"))
+    }
+
+    fn availability(&self) -> Availability {
+        let path = std::env::var_os("PATH");
+        match PROGRAM.locate(self.options.binary.as_deref(), path.as_deref(), None) {
+            Ok(program) => {
+                let version = crate::acp::installed_version(&program);
+                Availability::Installed { program, version }
+            }
+            Err(error) => Availability::Missing { remedy: error.message },
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! One conversation at the gateway, as an agent inside the daemon: a task that keeps a connection, comes back when it is
+//! lost, and says so while it is (OBEY-2032). What frames mean is in `frames`.
+
+use std::time::Duration;
+
+use domain::event::{Attachment, Level};
+use domain::{AgentEvent, AgentInput, Error, ErrorCode};
+use futures_util::{SinkExt as _, StreamExt as _};
+use runtime::provider::InProcessAgent;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+use super::frames::{Out, Talk};
+use super::gateway::Gateway;
+use crate::limits::{GATEWAY_BACK_WAIT, GATEWAY_START_WAIT, INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT};
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// The agent as its session holds it.
+pub(super) struct Agent {
+    worker: Option<(Talk, Gateway)>,
+    inbox: mpsc::Sender<AgentInput>,
+    waiting: Option<mpsc::Receiver<AgentInput>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Agent {
+    pub(super) fn new(talk: Talk, gateway: Gateway) -> Self {
+        let (inbox, waiting) = mpsc::channel(INBOX_MAX);
+        Self { worker: Some((talk, gateway)), inbox, waiting: Some(waiting), task: None }
+    }
+}
+
+impl InProcessAgent for Agent {
+    fn start(&mut self, events: mpsc::Sender<AgentEvent>) {
+        if let (Some((talk, gateway)), Some(inbox)) = (self.worker.take(), self.waiting.take()) {
+            let worker = Worker { talk, gateway, inbox, events, runs: 0, lost_since: None };
+            self.task = Some(tokio::spawn(worker.live()));
+        }
+    }
+
+    fn check(&self, input: &AgentInput) -> Result<(), Error> {
+        match input {
+            AgentInput::Prompt { attachments, .. } => {
+                attachments.iter().try_for_each(|file| part(file).map(drop))
+            }
+            AgentInput::SetModel(_) => {
+                Err(Error::invalid("model", "the gateway's model is chosen when the session is created"))
+            }
+            AgentInput::Compact => {
+                Err(Error::new(ErrorCode::WrongState, "OpenClaw compacts its conversations by itself"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, input: AgentInput) -> Result<(), Error> {
+        self.inbox.try_send(input).map_err(|_| {
+            Error::new(ErrorCode::DeliveryFailed, "the agent inside the daemon does not take anything in")
+        })
+    }
+
+    fn stop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Returns a file as the gateway takes it.
+fn part(file: &Attachment) -> Result<serde_json::Value, Error> {
+    crate::base64::decode(&file.content).ok_or_else(|| {
+        Error::invalid("attachments", format_args!("the content of {:?} is not base64", file.name))
+    })?;
+    let content: String = file.content.split_ascii_whitespace().collect();
+    Ok(
+        serde_json::json!({"type": "file", "mimeType": file.media_type, "fileName": file.name, "content": content}),
+    )
+}
+
+/// The session is gone, or wants the agent gone.
+struct Gone;
+
+struct Worker {
+    talk: Talk,
+    gateway: Gateway,
+    inbox: mpsc::Receiver<AgentInput>,
+    events: mpsc::Sender<AgentEvent>,
+    runs: u64,
+    lost_since: Option<Instant>,
+}
+
+impl Worker {
+    async fn live(mut self) {
+        // Gone means that nobody listens; there is nobody to tell why.
+        let _ = self.work().await;
+    }
+
+    async fn work(&mut self) -> Result<(), Gone> {
+        let mut socket = self.first_connection().await?;
+        loop {
+            self.converse(&mut socket).await?;
+            socket = self.come_back().await?;
+        }
+    }
+
+    /// Connects, starting a gateway where there is none and one can be had.
+    async fn first_connection(&mut self) -> Result<Socket, Gone> {
+        match self.gateway.connect().await {
+            Ok(socket) => return Ok(socket),
+            Err(reason) => match self.gateway.start().await {
+                Ok(true) => {}
+                Ok(false) => return self.give_up(reason).await,
+                Err(reason) => return self.give_up(reason).await,
+            },
+        }
+        self.notice(Level::Info, "starting an OpenClaw gateway".to_owned()).await?;
+        let until = Instant::now() + GATEWAY_START_WAIT;
+        loop {
+            match self.gateway.connect().await {
+                Ok(socket) => return Ok(socket),
+                Err(reason) if Instant::now() >= until => return self.give_up(reason).await,
+                Err(_) => tokio::time::sleep(RETRY_BASE_WAIT).await,
+            }
+        }
+    }
+
+    async fn give_up<T>(&mut self, reason: String) -> Result<T, Gone> {
+        let message = format!(
+            "no OpenClaw gateway at {}: {reason}; start one with `openclaw gateway run`, or name another with \
+             provider_config.gateway_url",
+            self.gateway.url()
+        );
+        self.emit(AgentEvent::Broken { code: Some(ErrorCode::ProviderNotReady), message }).await?;
+        // What ends a broken agent is its session.
+        std::future::pending().await
+    }
+
+    /// Passes frames and inputs on until the connection is lost.
+    async fn converse(&mut self, socket: &mut Socket) -> Result<(), Gone> {
+        loop {
+            let mut out = Out::default();
+            tokio::select! {
+                biased;
+                input = self.inbox.recv(), if self.talk.is_connected => self.heed(input, &mut out)?,
+                message = socket.next() => match message {
+                    Some(Ok(Message::Text(text))) => self.talk.take(text.as_str(), &mut out),
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
+                    // Pings are answered by the library.
+                    Some(Ok(_)) => {}
+                },
+            }
+            if self.talk.is_connected {
+                self.lost_since = None;
+            }
+            if !self.carry_out(socket, out).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reports and sends. Returns whether the connection still is.
+    async fn carry_out(&mut self, socket: &mut Socket, out: Out) -> Result<bool, Gone> {
+        for event in out.events {
+            self.emit(event).await?;
+        }
+        for frame in out.frames {
+            if socket.send(Message::text(frame)).await.is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn heed(&mut self, input: Option<AgentInput>, out: &mut Out) -> Result<(), Gone> {
+        match input {
+            None | Some(AgentInput::Leave) => return Err(Gone),
+            Some(AgentInput::Prompt { text, attachments }) => {
+                let attachments = attachments.iter().filter_map(|file| part(file).ok()).collect();
+                let run = self.name();
+                out.events.push(AgentEvent::TurnStarted);
+                self.talk.prompt(&text, attachments, run, out);
+            }
+            Some(AgentInput::Steer { text }) => {
+                let name = self.name();
+                self.talk.steer(&text, &name, out);
+            }
+            Some(AgentInput::Interrupt) => self.talk.interrupt(out),
+            Some(AgentInput::Decide { native, decision, .. }) => {
+                self.talk.decide(&native, decision.allows(), out);
+            }
+            // Modes are ours: the gateway asks, and is answered. Tools of clients do not reach it.
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Names a run: the gateway takes a name once, across restarts of the daemon too.
+    fn name(&mut self) -> String {
+        use std::hash::{BuildHasher as _, RandomState};
+        self.runs += 1;
+        let random = RandomState::new().hash_one(self.runs);
+        format!("{}-{}-{random:016x}", self.talk.key, self.runs)
+    }
+
+    /// Connects again, and says so while that does not succeed.
+    async fn come_back(&mut self) -> Result<Socket, Gone> {
+        self.talk.lose();
+        let since = *self.lost_since.get_or_insert_with(Instant::now);
+        if self.talk.has_begun() {
+            let code = ErrorCode::ConnectionLost;
+            let message = format!("{code}: the connection to the OpenClaw gateway is lost; coming back");
+            self.notice(Level::Warning, message).await?;
+        }
+        let mut wait = RETRY_BASE_WAIT;
+        loop {
+            self.pause(wait).await?;
+            wait = (wait * 2).min(RETRY_MAX_WAIT);
+            match self.gateway.connect().await {
+                Ok(socket) => return Ok(socket),
+                Err(reason) if since.elapsed() >= GATEWAY_BACK_WAIT && self.talk.is_at_work() => {
+                    let mut out = Out::default();
+                    self.talk.fail(lost(&reason), &mut out);
+                    for event in out.events {
+                        self.emit(event).await?;
+                    }
+                }
+                // One that was started here is started again.
+                Err(_) if self.gateway.is_ours() => drop(self.gateway.start().await),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Waits, refusing what is asked meanwhile.
+    async fn pause(&mut self, wait: Duration) -> Result<(), Gone> {
+        let until = Instant::now() + wait;
+        loop {
+            let mut out = Out::default();
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return Ok(()),
+                input = self.inbox.recv() => match input {
+                    None | Some(AgentInput::Leave) => return Err(Gone),
+                    Some(AgentInput::Prompt { .. }) => {
+                        out.events.push(AgentEvent::TurnStarted);
+                        out.events.push(AgentEvent::TurnEnded {
+                            reason: domain::turn::EndReason::Failed,
+                            text: String::new(),
+                            error: lost("nobody answers there"),
+                        });
+                    }
+                    Some(AgentInput::Interrupt) => {
+                        self.talk.interrupt(&mut Out::default());
+                        self.talk.fail(String::new(), &mut out);
+                    }
+                    Some(_) => {}
+                },
+            }
+            for event in out.events {
+                self.emit(event).await?;
+            }
+        }
+    }
+
+    async fn emit(&self, event: AgentEvent) -> Result<(), Gone> {
+        self.events.send(event).await.map_err(|_| Gone)
+    }
+
+    async fn notice(&self, level: Level, message: String) -> Result<(), Gone> {
+        self.emit(AgentEvent::Notice { level, message }).await
+    }
+}
+
+fn lost(reason: &str) -> String {
+    format!("{}: the connection to the OpenClaw gateway is lost: {reason}", ErrorCode::ConnectionLost)
+}

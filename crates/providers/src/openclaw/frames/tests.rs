@@ -1,0 +1,220 @@
+//! A conversation with the gateway, frame by frame, as it was recorded.
+
+use super::*;
+
+fn talk() -> Talk {
+    Talk {
+        key: "agent:main:k".to_owned(),
+        agent_id: "main".to_owned(),
+        token: "secret".to_owned(),
+        working_dir: "/repo".to_owned(),
+        ..Talk::default()
+    }
+}
+
+/// Gives a frame and returns what came of it.
+fn take(talk: &mut Talk, frame: Value) -> (Vec<AgentEvent>, Vec<Value>) {
+    let mut out = Out::default();
+    talk.take(&frame.to_string(), &mut out);
+    let frames = out.frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
+    (out.events, frames)
+}
+
+fn answer(talk: &mut Talk, asked: &Value, payload: Value) -> (Vec<AgentEvent>, Vec<Value>) {
+    take(talk, json!({"type": "res", "id": asked["id"], "ok": true, "payload": payload}))
+}
+
+fn refuse(talk: &mut Talk, asked: &Value, message: &str) -> (Vec<AgentEvent>, Vec<Value>) {
+    take(
+        talk,
+        json!({"type": "res", "id": asked["id"], "ok": false, "error": {"code": "X", "message": message}}),
+    )
+}
+
+fn greet(talk: &mut Talk) -> (Vec<AgentEvent>, Vec<Value>) {
+    let (_, frames) =
+        take(talk, json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}}));
+    assert_eq!(frames[0]["params"]["auth"]["token"], "secret");
+    answer(talk, &frames[0], json!({"protocol": 4, "server": {"version": "2026.9.6"}}))
+}
+
+fn ready() -> Talk {
+    let mut talk = talk();
+    let (events, frames) = greet(&mut talk);
+    assert!(events.is_empty());
+    assert_eq!(frames[0]["params"]["cwd"], "/repo");
+    let (_, frames) = answer(&mut talk, &frames[0], json!({"key": "agent:main:k"}));
+    let (events, _) = answer(&mut talk, &frames[0], json!({}));
+    assert!(
+        matches!(&events[0], AgentEvent::Ready { native_session, .. } if native_session == "agent:main:k")
+    );
+    talk
+}
+
+fn prompt(talk: &mut Talk, run: &str) -> Value {
+    let mut out = Out::default();
+    talk.prompt("go", Vec::new(), run.to_owned(), &mut out);
+    serde_json::from_str(&out.frames[0]).unwrap()
+}
+
+fn chat(run: &str, more: Value) -> Value {
+    event("chat", run, more)
+}
+
+fn event(name: &str, run: &str, more: Value) -> Value {
+    let mut payload = json!({"runId": run, "sessionKey": "agent:main:k"});
+    for (key, value) in more.as_object().unwrap() {
+        payload[key] = value.clone();
+    }
+    json!({"type": "event", "event": name, "payload": payload})
+}
+
+fn stream(run: &str, name: &str, data: Value) -> Value {
+    event("agent", run, json!({"stream": name, "data": data}))
+}
+
+#[test]
+fn a_run_streams_its_text_its_calls_and_its_end() {
+    let mut talk = ready();
+    let sent = prompt(&mut talk, "r1");
+    assert_eq!(sent["params"]["message"], "go");
+    let said = |text: &str| json!({"text": text, "delta": text});
+    assert_eq!(take(&mut talk, stream("r1", "assistant", said("hel"))).0.len(), 1);
+    let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
+    let (events, _) = take(&mut talk, stream("r1", "tool", start));
+    assert!(
+        matches!(&events[0], AgentEvent::ToolStarted { tool, input, .. } if tool == "Bash" && input["command"] == "ls")
+    );
+    let result = json!({"content": [{"type": "text", "text": "a.txt"}], "details": {"status": "completed", "exitCode": 0}});
+    let result =
+        json!({"phase": "result", "name": "exec", "toolCallId": "c1", "isError": false, "result": result});
+    let (events, _) = take(&mut talk, stream("r1", "tool", result));
+    assert!(matches!(&events[0], AgentEvent::ToolFinished { ok: true, output, .. } if output == "a.txt"));
+    let (events, _) = take(&mut talk, stream("r1", "usage", json!({"inputTokens": 100, "outputTokens": 20})));
+    assert!(matches!(&events[0], AgentEvent::Usage { usage, .. } if usage.input_tokens == 100));
+    take(&mut talk, stream("r1", "assistant", said("done")));
+    // What was not streamed comes with the end.
+    let message = json!({"role": "assistant", "content": [{"type": "text", "text": "done."}]});
+    let (events, _) = take(&mut talk, chat("r1", json!({"state": "final", "message": message})));
+    assert_eq!(events[0], AgentEvent::Text { text: ".".to_owned(), parent: None });
+    assert!(
+        matches!(&events[1], AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. } if text == "done.")
+    );
+}
+
+#[test]
+fn an_approval_is_asked_and_answered() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "touch x"}});
+    take(&mut talk, stream("r1", "tool", start));
+    let request = json!({"command": "touch x", "cwd": "/w", "sessionKey": "agent:main:k"});
+    let asked = json!({"type": "event", "event": "exec.approval.requested", "payload": {"id": "a1", "request": request}});
+    let (events, _) = take(&mut talk, asked.clone());
+    assert!(
+        matches!(&events[0], AgentEvent::Asked { native, ask: Ask::Permission(ask) } if native == "a1" && ask.tool == "Bash")
+    );
+    let mut out = Out::default();
+    talk.decide("a1", false, &mut out);
+    assert!(out.frames[0].contains("\"decision\":\"deny\""));
+    // Somebody else at the gateway may be quicker.
+    take(&mut talk, asked);
+    let resolved = json!({"type": "event", "event": "exec.approval.resolved", "payload": {"id": "a1"}});
+    assert_eq!(take(&mut talk, resolved).0, [AgentEvent::Withdrew { native: "a1".to_owned() }]);
+    // Another session's is none of ours.
+    let other = json!({"id": "a2", "request": {"command": "x", "sessionKey": "agent:main:other"}});
+    let other = json!({"type": "event", "event": "exec.approval.requested", "payload": other});
+    assert!(take(&mut talk, other).0.is_empty());
+}
+
+#[test]
+fn an_interrupt_aborts_and_late_words_of_an_old_run_are_not_heard() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let mut out = Out::default();
+    talk.interrupt(&mut out);
+    assert!(out.frames[0].contains("chat.abort") && out.frames[0].contains("r1"));
+    let (events, _) = take(&mut talk, chat("r1", json!({"state": "aborted"})));
+    assert!(matches!(&events[0], AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }));
+    prompt(&mut talk, "r2");
+    assert!(take(&mut talk, chat("r1", json!({"state": "error", "errorMessage": "aborted"}))).0.is_empty());
+    let (events, _) = take(&mut talk, chat("r2", json!({"state": "error", "errorMessage": "HTTP 500"})));
+    assert!(
+        matches!(&events[0], AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. } if error == "HTTP 500")
+    );
+}
+
+#[test]
+fn a_run_that_ended_while_the_connection_was_lost_is_ended() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    take(&mut talk, stream("r1", "assistant", json!({"delta": "hel"})));
+    talk.lose();
+    assert!(!talk.is_connected && talk.is_at_work());
+    let (_, frames) = greet(&mut talk);
+    let (_, frames) = refuse(&mut talk, &frames[0], "session exists");
+    let (events, frames) = answer(&mut talk, &frames[0], json!({}));
+    assert!(matches!(&events[0], AgentEvent::Notice { .. }), "{events:?}");
+    assert_eq!(frames[0]["method"], "agent.wait");
+    let (events, _) =
+        answer(&mut talk, &frames[0], json!({"status": "ok", "terminalReply": {"text": "hello"}}));
+    assert_eq!(events[0], AgentEvent::Text { text: "lo".to_owned(), parent: None });
+    assert!(matches!(&events[1], AgentEvent::TurnEnded { reason: EndReason::Completed, .. }));
+}
+
+#[test]
+fn a_wrong_token_an_unknown_model_and_another_version_are_named() {
+    let mut first = talk();
+    let (_, frames) = take(&mut first, json!({"type": "event", "event": "connect.challenge", "payload": {}}));
+    let (events, _) = refuse(&mut first, &frames[0], "unauthorized");
+    let [AgentEvent::Broken { code: Some(ErrorCode::ProviderNotReady), message }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert!(message.contains("unauthorized") && !message.contains("secret"));
+
+    let mut second = Talk { model: "stub/modle".to_owned(), ..talk() };
+    let (_, frames) = greet(&mut second);
+    let (events, _) =
+        answer(&mut second, &frames[0], json!({"models": [{"id": "model", "provider": "stub"}]}));
+    assert!(
+        matches!(&events[0], AgentEvent::Broken { code: Some(ErrorCode::ModelUnsupported), message } if message.contains("stub/model"))
+    );
+
+    let mut third = talk();
+    let (_, frames) = take(&mut third, json!({"type": "event", "event": "connect.challenge", "payload": {}}));
+    let (events, _) =
+        answer(&mut third, &frames[0], json!({"protocol": 5, "server": {"version": "2027.1.0"}}));
+    assert!(
+        matches!(&events[0], AgentEvent::Notice { message, .. } if message.contains("2027.1.0") && message.contains("2026.9"))
+    );
+}
+
+#[test]
+fn a_gateway_that_works_elsewhere_is_told_where_the_session_is() {
+    let mut talk = talk();
+    let (_, frames) = greet(&mut talk);
+    let (events, frames) = refuse(&mut talk, &frames[0], "cwd is outside the workspace");
+    assert!(
+        matches!(&events[0], AgentEvent::Notice { message, .. } if message.contains("outside the workspace"))
+    );
+    answer(&mut talk, &frames[0], json!({}));
+    assert_eq!(prompt(&mut talk, "r1")["params"]["message"], "[Working directory: /repo]\n\ngo");
+    assert_eq!(prompt(&mut talk, "r2")["params"]["message"], "go");
+}
+
+#[test]
+fn nonsense_is_kept_or_passed_over() {
+    let mut talk = ready();
+    let mut out = Out::default();
+    talk.take("not json", &mut out);
+    assert!(matches!(out.events[0], AgentEvent::Unparsed { .. }));
+    for frame in [
+        json!(1),
+        json!({}),
+        json!({"type": "event"}),
+        json!({"type": "res"}),
+        json!({"type": "event", "event": "agent", "payload": []}),
+    ] {
+        assert!(take(&mut talk, frame).0.is_empty());
+    }
+}

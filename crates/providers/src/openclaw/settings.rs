@@ -1,0 +1,64 @@
+//! What `provider_config` may say to OpenClaw. A closed list:
+//!
+//! | key | value |
+//! |---|---|
+//! | `permission_mode` | a mode's name; the surfaces make it the session's mode |
+//! | `gateway_url` | the gateway's address, `ws://…` or `wss://…`; absent: the daemon's configuration, else `ws://127.0.0.1:18789` |
+//! | `token_env` | the variable that holds the gateway's token; absent: the daemon's configuration, else `OPENCLAW_GATEWAY_TOKEN` |
+//! | `agent_id` | which of the gateway's agents; `main` |
+
+use std::collections::BTreeMap;
+
+use domain::Error;
+
+use crate::config::{argument, check_keys, check_permission_mode, invalid, word};
+
+const KEYS: [&str; 4] = ["permission_mode", "gateway_url", "token_env", "agent_id"];
+
+/// `provider_config`, read. Empty texts: not said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Settings {
+    pub(super) gateway_url: String,
+    pub(super) token_env: String,
+    pub(super) agent_id: String,
+}
+
+impl Settings {
+    /// Reads the entries; the first that cannot be used is the error.
+    pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
+        check_keys(config, &KEYS)?;
+        check_permission_mode(config)?;
+        let gateway_url = argument(config, "gateway_url")?;
+        if !gateway_url.is_empty() && !is_gateway(&gateway_url) {
+            return Err(invalid("gateway_url", "must be an address such as ws://127.0.0.1:18789"));
+        }
+        let agent_id = match word(config, "agent_id")?.as_str() {
+            "" => "main".to_owned(),
+            named => named.to_owned(),
+        };
+        Ok(Self { gateway_url, token_env: word(config, "token_env")?, agent_id })
+    }
+}
+
+/// Returns whether a text is the address of a gateway.
+pub(super) fn is_gateway(url: &str) -> bool {
+    let host = url.strip_prefix("ws://").or_else(|| url.strip_prefix("wss://"));
+    let printable = url.chars().all(|letter| letter.is_ascii_graphic());
+    host.is_some_and(|host| !host.is_empty() && !host.starts_with('/')) && printable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let read =
+            |key: &str, value: &str| Settings::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]));
+        assert!(read("gateway_url", "http://x").unwrap_err().message.contains("provider_config.gateway_url"));
+        assert!(read("gateway_ulr", "x").unwrap_err().message.contains("did you mean gateway_url?"));
+        assert!(read("token_env", "A B").unwrap_err().message.contains("provider_config.token_env"));
+        assert_eq!(read("agent_id", "").unwrap().agent_id, "main");
+        assert!(read("gateway_url", "wss://box.example:1").is_ok());
+    }
+}
