@@ -7,7 +7,9 @@ mod start;
 
 use std::collections::VecDeque;
 
-use domain::{Error, ErrorCode, SessionId, StopHow};
+use domain::event::ClientTool;
+use domain::request::Ask;
+use domain::{Command, Error, ErrorCode, SessionId, StopHow};
 use runtime::Supervisor;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -209,11 +211,8 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// Takes the client's tools away and fails the calls that wait for them.
     async fn take_tools(&self) {
-        if let Err(error) = take_tools(&self.supervisor, &self.session).await {
-            tracing::debug!(session = %self.session, %error, "cannot take a client's tools away");
-        }
+        take_tools(&self.supervisor, &self.session).await;
     }
 }
 
@@ -222,45 +221,42 @@ impl Drop for Leaving {
         let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let _ = supervisor
-                    .command(&session, domain::Command::HoldInput { holder: None })
-                    .await
-                    .inspect_err(|error| tracing::debug!(%session, %error, "cannot let go of a session"));
-                Leaving::leave(&supervisor, &session).await;
+                take_tools(&supervisor, &session).await;
+                supervisor.bridges().forget(&session);
             });
         }
     }
 }
 
-impl Leaving {
-    async fn leave(supervisor: &Supervisor, session: &SessionId) {
-        if let Err(error) = take_tools(supervisor, session).await {
-            tracing::debug!(%session, %error, "cannot take a client's tools away");
-        }
-        supervisor.bridges().forget(session);
+/// Takes a client's tools away and fails the calls that wait for them. A session that has ended needs none of it.
+async fn take_tools(supervisor: &Supervisor, session: &SessionId) {
+    if let Err(error) = try_take_tools(supervisor, session).await {
+        tracing::debug!(%session, %error, "cannot take a client's tools away");
     }
 }
 
-async fn take_tools(supervisor: &Supervisor, session: &SessionId) -> Result<(), Error> {
+async fn try_take_tools(supervisor: &Supervisor, session: &SessionId) -> Result<(), Error> {
     let snapshot = supervisor.snapshot(session).await?;
-    for (source, tools) in &snapshot.state.tools {
-        if !tools.is_empty() && messages::is_ours(source) {
-            let command = domain::Command::RegisterTools { source: source.clone(), tools: Vec::new() };
+    if snapshot.state.status.is_terminal() {
+        return Ok(());
+    }
+    supervisor.command(session, Command::HoldInput { holder: None }).await?;
+    let sources = snapshot.state.tools.iter().filter(|(source, _)| messages::is_ours(source));
+    let offers: Vec<(&String, &Vec<ClientTool>)> = sources.filter(|(_, tools)| !tools.is_empty()).collect();
+    for (source, _) in &offers {
+        let command = Command::RegisterTools { source: (*source).clone(), tools: Vec::new() };
+        supervisor.command(session, command).await?;
+    }
+    // Nothing of theirs can be called any more; what was called before is found now.
+    let is_theirs = |name: &str| offers.iter().any(|(_, tools)| tools.iter().any(|tool| tool.name == name));
+    let snapshot = supervisor.snapshot(session).await?;
+    for pending in snapshot.state.requests.values() {
+        if matches!(&pending.ask, Ask::ClientTool { tool, .. } if is_theirs(tool)) {
+            let (ok, by) = (false, "obey".to_owned());
+            let output = "the client that runs this tool has left".to_owned();
+            let command = Command::ReturnTool { request: pending.id, ok, output, by };
             supervisor.command(session, command).await?;
         }
-    }
-    // Nothing can be called any more; what was called before is found now.
-    let snapshot = supervisor.snapshot(session).await?;
-    let calls = snapshot.state.requests.values();
-    let calls = calls.filter(|pending| matches!(pending.ask, domain::request::Ask::ClientTool { .. }));
-    for pending in calls {
-        let command = domain::Command::ReturnTool {
-            request: pending.id,
-            ok: false,
-            output: "the client that runs this tool has left".to_owned(),
-            by: "obey".to_owned(),
-        };
-        supervisor.command(session, command).await?;
     }
     Ok(())
 }
