@@ -8,6 +8,7 @@
 mod clock;
 mod daemon;
 mod emitter;
+mod endpoint;
 mod floor;
 mod machine;
 mod peer;

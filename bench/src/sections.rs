@@ -1,5 +1,6 @@
 //! What is measured, in the order of a run.
 
+mod api;
 mod idle;
 mod latency;
 mod long_line;
@@ -26,5 +27,6 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("start", |table| Box::pin(start::run(table))),
     ("idle", |table| Box::pin(idle::run(table))),
     ("reattach", |table| Box::pin(reattach::run(table))),
+    ("api", |table| Box::pin(api::run(table))),
     ("line", |table| Box::pin(long_line::run(table))),
 ];

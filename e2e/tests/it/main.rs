@@ -17,4 +17,5 @@ mod real_codex_direct;
 mod real_openclaw;
 mod sessions;
 mod stage;
+mod suite;
 mod upgrade;
