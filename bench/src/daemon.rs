@@ -6,6 +6,7 @@
 //! the daemon is ready. This program then gets both calls; the shim's it hands over to the real `obey`.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -21,11 +22,26 @@ use crate::peer::Peer;
 
 const REAL: &str = "obey.real";
 
-/// Called as the shim: becomes the real one.
+/// Called as the shim or as a sandbox' stage: becomes the real one.
 pub(crate) fn become_shim() -> Result<()> {
     let real = std::env::current_exe()?.with_file_name(REAL);
     let error = Command::new(&real).args(std::env::args_os().skip(1)).exec();
     Err(error).with_context(|| real.display().to_string())
+}
+
+/// The emitter without anybody between.
+pub(crate) fn agent_alone() -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("scripted-agent");
+    Ok(command)
+}
+
+/// A command as it is typed; its words have no blanks in them.
+pub(crate) fn command_line(line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
 }
 
 /// Sessions that are created side by side.
@@ -41,8 +57,6 @@ async fn create(peer: Peer, campaign_id: String) -> Result<Session> {
         peer.daemon.clone().create_session(request).await?.into_inner().session.context("no session")?;
     let agent = u32::try_from(created.pid)?;
     let shim = machine::parent(agent)?;
-    machine::prefer(shim);
-    machine::prefer(agent);
     Ok(Session { id: created.id, shim })
 }
 
@@ -53,6 +67,9 @@ pub(crate) struct Home {
     daemon: Option<Child>,
     /// Shims that hold agents.
     shims: Vec<u32>,
+    /// Serve on a port and keep the real program: for what needs no agents.
+    on_port: bool,
+    address: Option<SocketAddr>,
 }
 
 /// A session with an agent.
@@ -73,11 +90,14 @@ impl Home {
         // Paths of sockets are short.
         let socket_dir = std::env::temp_dir().join(format!("obey-bench-{name}-{}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&socket_dir)?;
-        let home = Self { root, socket_dir, daemon: None, shims: Vec::new() };
+        let home = Self { root, socket_dir, daemon: None, shims: Vec::new(), on_port: false, address: None };
         let real = own.with_file_name("obey");
         std::fs::hard_link(&real, home.bin(REAL))
             .with_context(|| format!("{}: build it first", real.display()))?;
-        std::fs::write(home.root.join("config.toml"), "[sessions]\nmax_active = 10000\n")?;
+        std::fs::write(
+            home.root.join("config.toml"),
+            "[sessions]\nmax_active = 10000\n[acp]\nmax_sessions = 1000\n",
+        )?;
         Ok(home)
     }
 
@@ -98,7 +118,8 @@ impl Home {
         self.put(&self.bin(REAL))?;
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.root.join("log"))?;
         let mut command = Command::new(self.bin("obey"));
-        command.arg("--socket").arg(self.socket()).args(["serve", "--listen", "none", "--config"]);
+        command.arg("--socket").arg(self.socket()).args(["serve", "--listen"]);
+        command.args([if self.on_port { "127.0.0.1:0" } else { "none" }, "--config"]);
         command.arg(self.root.join("config.toml")).arg("--data-dir").arg(self.root.join("data"));
         command.env("XDG_RUNTIME_DIR", &self.socket_dir);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
@@ -111,8 +132,27 @@ impl Home {
         if !line.starts_with("ready ") {
             bail!("the daemon did not become ready: {line:?}; {}", self.log());
         }
-        self.put(&std::env::current_exe()?)?;
+        if self.on_port {
+            let address = line.trim_end().rsplit_once(" listen=").map(|(_, address)| address.parse());
+            self.address = Some(address.context("the daemon names no address")??);
+        } else {
+            self.put(&std::env::current_exe()?)?;
+        }
         Ok(took)
+    }
+
+    /// Has the daemon serve on a port from its next start on.
+    pub(crate) fn listen_on_a_port(&mut self) {
+        self.on_port = true;
+    }
+
+    pub(crate) fn address(&self) -> Result<SocketAddr> {
+        self.address.context("the daemon has no port")
+    }
+
+    /// The one project of this place.
+    pub(crate) fn project(&self) -> PathBuf {
+        self.root.join("project")
     }
 
     /// Puts a program where the daemon looks for its own.
@@ -128,6 +168,14 @@ impl Home {
 
     pub(crate) fn pid(&self) -> Result<u32> {
         Ok(self.daemon.as_ref().context("no daemon runs")?.id())
+    }
+
+    /// The command an editor would start.
+    pub(crate) fn acp(&self) -> Command {
+        let mut command = Command::new(self.bin(REAL));
+        command.arg("--socket").arg(self.socket()).args(["acp", "--no-autostart", "--provider", "scripted"]);
+        command.env("OBEY_CONFIG", self.root.join("config.toml"));
+        command
     }
 
     /// Kills the daemon as a crash would; its agents go on.
@@ -155,9 +203,9 @@ impl Home {
         Peer::connect(&self.socket()).await
     }
 
-    /// Registers the one project of this place.
+    /// Registers its project.
     pub(crate) async fn campaign(&self, peer: &Peer) -> Result<String> {
-        let path = self.root.join("project").display().to_string();
+        let path = self.project().display().to_string();
         let request = pb::AddCampaignRequest { path, ..pb::AddCampaignRequest::default() };
         Ok(peer.campaigns.clone().add_campaign(request).await?.into_inner().id)
     }

@@ -1,7 +1,7 @@
 //! The agent of the benchmarks: speaks the scripted agent's lines and says as many chunks as its prompt asks for, each
 //! with its number and the time it was written. Blocking, one thread, one write per chunk.
 
-use std::io::BufRead;
+use std::io::{BufRead, Lines, StdinLock};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -17,11 +17,13 @@ pub(crate) struct Script {
     pub(crate) gap: Duration,
     /// A single line this long instead of chunks.
     pub(crate) line_bytes: u64,
+    /// Permissions that are asked one after the other instead; each chunk then says how long its answer took.
+    pub(crate) asks: u64,
 }
 
 impl Script {
     pub(crate) fn paced(chunks: u64, gap: Duration) -> Self {
-        Self { chunks, gap, line_bytes: 0 }
+        Self { chunks, gap, line_bytes: 0, asks: 0 }
     }
 
     pub(crate) fn burst(chunks: u64) -> Self {
@@ -29,18 +31,23 @@ impl Script {
     }
 
     pub(crate) fn line(line_bytes: u64) -> Self {
-        Self { chunks: 0, gap: Duration::ZERO, line_bytes }
+        Self { chunks: 0, gap: Duration::ZERO, line_bytes, asks: 0 }
+    }
+
+    pub(crate) fn asking(asks: u64) -> Self {
+        Self { chunks: 0, gap: Duration::ZERO, line_bytes: 0, asks }
     }
 
     /// The text of a prompt for it.
     pub(crate) fn prompt(&self) -> String {
-        format!("{} {} {}", self.chunks, self.gap.as_micros(), self.line_bytes)
+        format!("{} {} {} {}", self.chunks, self.gap.as_micros(), self.line_bytes, self.asks)
     }
 
     fn read(prompt: &str) -> Option<Self> {
         let mut words = prompt.split(' ').map(|word| word.parse::<u64>().ok());
         let (chunks, gap_us, line_bytes) = (words.next()??, words.next()??, words.next()??);
-        Some(Self { chunks, gap: Duration::from_micros(gap_us), line_bytes })
+        let asks = words.next()??;
+        Some(Self { chunks, gap: Duration::from_micros(gap_us), line_bytes, asks })
     }
 }
 
@@ -49,7 +56,8 @@ pub(crate) const FILLER: &str = "and so it goes";
 
 /// Runs the agent until its input ends.
 pub(crate) fn run() -> Result<()> {
-    for line in std::io::stdin().lock().lines() {
+    let mut lines = std::io::stdin().lock().lines();
+    while let Some(line) = lines.next() {
         let told: Value = serde_json::from_str(&line?)?;
         match told["do"].as_str() {
             Some("start") => {
@@ -57,7 +65,7 @@ pub(crate) fn run() -> Result<()> {
                     "model": "scripted-1", "version": "bench"});
                 write_all(format!("{ready}\n").as_bytes());
             }
-            Some("prompt") => turn(told["text"].as_str().unwrap_or_default()),
+            Some("prompt") => turn(told["text"].as_str().unwrap_or_default(), &mut lines),
             Some("leave") => break,
             _ => {}
         }
@@ -65,11 +73,12 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn turn(prompt: &str) {
+fn turn(prompt: &str, lines: &mut Lines<StdinLock<'_>>) {
     write_all(b"{\"say\":\"turn_started\"}\n");
     let error = match Script::read(prompt) {
         Some(script) => {
             play(&script);
+            ask(script.asks, lines);
             ""
         }
         None => "this is no script",
@@ -98,6 +107,24 @@ fn play(script: &Script) {
     }
     if script.line_bytes > 0 {
         long_line(script.line_bytes);
+    }
+}
+
+/// Asks, waits for the answer, and says how long it took, in the place where other chunks have their time.
+fn ask(count: u64, lines: &mut Lines<StdinLock<'_>>) {
+    for number in 0..count {
+        let asked = serde_json::json!({"say": "asked", "id": format!("n{number}"),
+            "ask": {"kind": "permission", "tool": "Bash", "input": {"command": "make"}, "title": "Bash: make"}});
+        let line = format!("{asked}\n");
+        let began = monotonic_ns();
+        write_all(line.as_bytes());
+        // Whoever asks is told nothing else; without an answer there is nothing left to do.
+        if lines.next().is_none() {
+            std::process::exit(0);
+        }
+        let took = monotonic_ns() - began;
+        let said = serde_json::json!({"say": "text", "text": format!("{number:08} {took:016} {FILLER}")});
+        write_all(format!("{said}\n").as_bytes());
     }
 }
 

@@ -1,7 +1,7 @@
 //! The floor: a bare relay in memory, pipe in, gRPC stream out. No journal, no rules, no shim, no recovery. What any
 //! daemon on this machine, with these libraries, cannot be much better than.
 //!
-//! It answers to the same two calls as the daemon, so that one client reads both.
+//! It answers to the same calls as the daemon, so that one client reads both.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -19,6 +19,7 @@ use tokio_stream::wrappers::{UnixListenerStream, WatchStream};
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::event_service_server::{EventService, EventServiceServer};
+use wire::obey::v1::request_service_server::{RequestService, RequestServiceServer};
 use wire::obey::v1::turn_service_server::{TurnService, TurnServiceServer};
 
 /// Serves on the given socket until it is killed.
@@ -46,6 +47,7 @@ async fn serve(socket: PathBuf) -> Result<()> {
     let relay = Arc::new(relay);
     tonic::transport::Server::builder()
         .add_service(EventServiceServer::from_arc(Arc::clone(&relay)))
+        .add_service(RequestServiceServer::from_arc(Arc::clone(&relay)))
         .add_service(TurnServiceServer::from_arc(relay))
         .serve_with_incoming(UnixListenerStream::new(listener))
         .await?;
@@ -146,15 +148,46 @@ impl EventService for Relay {
     }
 }
 
+impl Relay {
+    async fn tell(&self, told: &serde_json::Value) -> Result<(), Status> {
+        let written = self.input.lock().await.write_all(format!("{told}\n").as_bytes()).await;
+        written.map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+#[tonic::async_trait]
+impl RequestService for Relay {
+    async fn answer_permission(
+        &self,
+        request: Request<pb::AnswerPermissionRequest>,
+    ) -> Result<Response<pb::AnswerResponse>, Status> {
+        let id = request.into_inner().request_id;
+        self.tell(&serde_json::json!({"do": "decide", "id": id, "allow": true})).await?;
+        Ok(Response::new(pb::AnswerResponse::default()))
+    }
+
+    async fn answer_question(
+        &self,
+        _: Request<pb::AnswerQuestionRequest>,
+    ) -> Result<Response<pb::AnswerResponse>, Status> {
+        Err(Status::unimplemented("the floor only relays"))
+    }
+
+    async fn list_requests(
+        &self,
+        _: Request<pb::ListRequestsRequest>,
+    ) -> Result<Response<pb::ListRequestsResponse>, Status> {
+        Err(Status::unimplemented("the floor only relays"))
+    }
+}
+
 #[tonic::async_trait]
 impl TurnService for Relay {
     async fn prompt(
         &self,
         request: Request<pb::PromptRequest>,
     ) -> Result<Response<pb::PromptResponse>, Status> {
-        let told = serde_json::json!({"do": "prompt", "text": request.into_inner().text});
-        let written = self.input.lock().await.write_all(format!("{told}\n").as_bytes()).await;
-        written.map_err(|error| Status::internal(error.to_string()))?;
+        self.tell(&serde_json::json!({"do": "prompt", "text": request.into_inner().text})).await?;
         Ok(Response::new(pb::PromptResponse::default()))
     }
 

@@ -8,29 +8,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Runs this program again in a session of its own that the scheduler prefers: on a shared machine the ratios of one
-/// run stay comparable. Without the right to that it measures all the same.
+/// Runs this program again in the real-time class, which everything it starts inherits: on a machine with other work
+/// all sides are then measured as if it had none. Without the right to that it measures all the same, and says so.
 pub(crate) fn rerun_first_in_line(mark: &str) -> Result<()> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let chrt = ["--rr", "1"];
+    let may = Command::new("chrt").args(chrt).arg("true").output().is_ok_and(|tried| tried.status.success());
+    let own = std::env::current_exe()?;
+    let mut command = if may {
+        let mut command = Command::new("chrt");
+        command.args(chrt).arg(own);
+        command
+    } else {
+        println!("not in the real-time class (root and chrt are needed): other work will be in the figures");
+        Command::new(own)
+    };
     let status = command.args(std::env::args_os().skip(1)).env(mark, "1").status()?;
     std::process::exit(status.code().unwrap_or(1));
-}
-
-/// The first thing the process that measures does.
-pub(crate) fn be_first_in_line() {
-    // It leaves the terminal, so it must not outlive whoever started it. All of this may be refused: see above.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
-    let _ = rustix::process::setsid();
-    prefer(std::process::id());
-}
-
-/// Prefers a process, and with it those it starts. The scheduler weighs sessions first, then processes.
-pub(crate) fn prefer(pid: u32) {
-    // Refused without privileges; the figures are then only more scattered.
-    let _ = fs::write(format!("/proc/{pid}/autogroup"), "-17");
-    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::setpriority_process(Some(pid), -10);
-    }
 }
 
 /// Load and pressure in one line.

@@ -1,12 +1,13 @@
 //! The benchmarks: `bench [SECTION…]` prints a table with the ratio to a floor measured in the same run.
 //!
 //! One program, four roles: the runner and its client; `floor`, the bare relay everything is compared with;
-//! `scripted-agent`, the emitter that both sides read from; and `shim`, which hands over to the real one. The last
-//! two names are the ones under which the daemon calls its own executable: see `daemon.rs`.
+//! `scripted-agent`, the emitter that both sides read from; and `shim` or `sandbox-stage`, which hand over to the real
+//! one. The last names are the ones under which the daemon calls its own executable: see `daemon.rs`.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod clock;
 mod daemon;
+mod editor;
 mod emitter;
 mod endpoint;
 mod floor;
@@ -16,12 +17,13 @@ mod reader;
 mod sections;
 mod stats;
 mod table;
+mod talk;
 
 use anyhow::{Result, bail};
 
 use table::Table;
 
-/// Set in the process that measures: it has a session, and so a place in the scheduler, of its own.
+/// Set in the process that measures: it has a place in the scheduler of its own.
 const INNER: &str = "OBEY_BENCH_INNER";
 
 fn main() -> std::process::ExitCode {
@@ -38,7 +40,7 @@ fn run() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("scripted-agent") => emitter::run(),
-        Some("shim") => daemon::become_shim(),
+        Some("shim" | "sandbox-stage") => daemon::become_shim(),
         Some("floor") => floor::run(&args[1..]),
         _ if std::env::var_os(INNER).is_none() => machine::rerun_first_in_line(INNER),
         _ => measure(&args),
@@ -46,7 +48,6 @@ fn run() -> Result<()> {
 }
 
 fn measure(wanted: &[String]) -> Result<()> {
-    machine::be_first_in_line();
     let known = sections::ALL;
     if let Some(unknown) = wanted.iter().find(|name| !known.iter().any(|(known, _)| known == name)) {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();

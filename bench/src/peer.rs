@@ -7,10 +7,12 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
+use wire::betcode::v1::agent_service_client::AgentServiceClient;
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
 use wire::obey::v1 as pb;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
+use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
 
 /// What a client may have received and not yet taken, per stream. HTTP/2's default of 64 KiB would measure round
@@ -21,6 +23,8 @@ const WINDOW_BYTES: u32 = 1 << 20;
 pub(crate) struct Peer {
     pub(crate) daemon: LocalDaemonServiceClient<Channel>,
     pub(crate) campaigns: CampaignServiceClient<Channel>,
+    pub(crate) agents: AgentServiceClient<Channel>,
+    pub(crate) requests: RequestServiceClient<Channel>,
     events: EventServiceClient<Channel>,
     turns: TurnServiceClient<Channel>,
 }
@@ -42,6 +46,8 @@ impl Peer {
         Ok(Self {
             daemon: LocalDaemonServiceClient::new(channel.clone()),
             campaigns: CampaignServiceClient::new(channel.clone()),
+            agents: AgentServiceClient::new(channel.clone()),
+            requests: RequestServiceClient::new(channel.clone()),
             events: EventServiceClient::new(channel.clone()),
             turns: TurnServiceClient::new(channel),
         })

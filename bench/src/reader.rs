@@ -119,7 +119,11 @@ pub(crate) async fn replay(peer: &Peer, session: &str, count: u64) -> Result<(Du
 
 /// The number and the time in a chunk, if it is one and whole.
 fn chunk(json: &str) -> Option<(u64, u64)> {
-    let text = json.split_once("\"text\":\"")?.1.split_once('"')?.0;
+    chunk_of(json.split_once("\"text\":\"")?.1.split_once('"')?.0)
+}
+
+/// The same of a chunk's text.
+pub(crate) fn chunk_of(text: &str) -> Option<(u64, u64)> {
     let (number, rest) = text.split_once(' ')?;
     let (written, filler) = rest.split_once(' ')?;
     if filler != FILLER {

@@ -1,12 +1,15 @@
 //! What is measured, in the order of a run.
 
+mod acp;
 mod api;
+mod converse;
 mod idle;
 mod latency;
 mod long_line;
 mod reattach;
 mod start;
 mod throughput;
+mod workbench;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,5 +31,14 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("idle", |table| Box::pin(idle::run(table))),
     ("reattach", |table| Box::pin(reattach::run(table))),
     ("api", |table| Box::pin(api::run(table))),
+    ("acp", |table| Box::pin(acp::run(table))),
+    ("converse-idle", |table| Box::pin(converse::idle(table))),
+    ("converse-replay", |table| Box::pin(converse::replay(table))),
+    ("converse-fanout", |table| Box::pin(converse::fan_out(table))),
+    ("permission", |table| Box::pin(converse::permission(table))),
     ("line", |table| Box::pin(long_line::run(table))),
+    ("exec", |table| Box::pin(workbench::exec(table))),
+    ("rest", |table| Box::pin(workbench::calls(table))),
+    ("memories", |table| Box::pin(workbench::memories(table))),
+    ("output", |table| Box::pin(workbench::output(table))),
 ];

@@ -54,7 +54,7 @@ pub fn codex() -> Result<Option<PathBuf>> {
 
 /// A real ACP agent; `None` as for [`claude`].
 pub fn codex_acp() -> Result<Option<PathBuf>> {
-    fetched("acp/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
+    fetched("acp-agent/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
 }
 
 /// The sandbox that Codex brings along and its ACP sibling looks for on PATH; `None` as for [`claude`].
@@ -75,6 +75,25 @@ pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;
     let stubs = fetched("stubs/obey/local/v1/daemon_pb2_grpc.py", "Python stubs")?;
     Ok(python.zip(stubs.map(|_| cache().join("stubs"))))
+}
+
+/// Clients of the Agent Client Protocol that others published: a folder with `npm` and `python` in it; `None` as for
+/// [`claude`].
+pub fn acp_clients() -> Result<Option<PathBuf>> {
+    let found = fetched("acp/python/bin/python", "the published ACP clients")?;
+    Ok(found.map(|_| cache().join("acp")))
+}
+
+/// The schema of the protocol as its publisher ships it; `None` as for [`claude`].
+pub fn acp_schema() -> Result<Option<PathBuf>> {
+    fetched("acp/npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.json", "the published ACP schema")
+}
+
+/// Node with gRPC: the program and the folder that holds its packages; `None` as for [`claude`].
+pub fn node() -> Result<Option<(PathBuf, PathBuf)>> {
+    let node = fetched("node/bin/node", "Node")?;
+    let packages = fetched("node/node_modules/@grpc/grpc-js/package.json", "Node's gRPC client")?;
+    Ok(node.zip(packages.map(|_| cache().join("node/node_modules"))))
 }
 
 fn cache() -> PathBuf {

@@ -79,6 +79,7 @@ pub fn check(root: &Path) -> Result<Report> {
     breaches.extend(hygiene::developer_paths(&tree, root));
     breaches.extend(hygiene::lock_files(&tree));
     breaches.extend(proto::contracts(&tree, proto::published(root).as_deref()));
+    breaches.extend(proto::published_files(&tree));
     let conformance = conformance::rows(&tree);
     breaches.extend(conformance.breaches);
     breaches.sort();

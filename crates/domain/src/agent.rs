@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::ErrorCode;
-use crate::event::{AgentCommand, Attachment, ClientTool, Level, Todo};
+use crate::event::{AgentCommand, Attachment, ClientTool, Level, Todo, ToolServer};
 use crate::id::CallId;
 use crate::permission::{Decision, Mode};
 use crate::request::Ask;
@@ -68,6 +68,8 @@ pub enum AgentEvent {
     PlanMode(bool),
     Model(String),
     Commands(Vec<AgentCommand>),
+    /// All of them; the same list again is no news.
+    Servers(Vec<ToolServer>),
     Usage {
         usage: Usage,
         context_tokens: Option<u64>,

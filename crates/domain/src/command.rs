@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::event::{Attachment, ClientTool};
-use crate::id::RequestId;
+use crate::id::{CallId, RequestId};
 use crate::permission::{Decision, Grant, Mode};
+use crate::request::PermissionAsk;
 
 /// What to do with a prompt while a turn is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,19 @@ pub enum Command {
         answers: BTreeMap<String, String>,
         by: String,
     },
+    /// Asks for a permission in the agent's name: its call came to the daemon, not through its own protocol.
+    AskPermission {
+        native: String,
+        ask: PermissionAsk,
+    },
+    /// Has a client run a tool for the agent, whose call came to the daemon. Asked again under the same name it
+    /// changes nothing.
+    CallTool {
+        native: String,
+        call: CallId,
+        tool: String,
+        input: Value,
+    },
     ReturnTool {
         request: RequestId,
         ok: bool,
@@ -87,6 +101,10 @@ pub enum Command {
     },
     /// Starts a stopped or failed session again, or a running one anew.
     Restart {
+        provider_config: BTreeMap<String, String>,
+    },
+    /// Changes what the agent is started with, the next time it is. For sessions without one.
+    Configure {
         provider_config: BTreeMap<String, String>,
     },
     /// Records what a program outside the daemon reports: activity and notices, nothing that would move the session.

@@ -97,12 +97,18 @@ registry! {
     ConfigInvalid = 1014, Invalid, false, "Configuration invalid";
     /// No daemon answers.
     DaemonUnreachable = 1015, Unavailable, true, "Daemon not reachable";
+    /// There is no environment, host or task of this name.
+    RecordNotFound = 1016, NotFound, false, "Record not found";
     /// A command is not on the campaign's allow-list.
     CommandNotAllowed = 1020, Denied, false, "Command not allowed";
     /// A command did not end in time.
     CommandTimedOut = 1021, Deadline, false, "Command timed out";
     /// A command could not be started.
     CommandFailed = 1022, Internal, false, "Command could not be started";
+    /// A memory, checkpoint, policy, skill, agent, remediation or ref is not there, or not for this caller.
+    ItemNotFound = 1040, NotFound, false, "Item not found";
+    /// A policy stands against what was asked.
+    PolicyRefused = 1041, Denied, false, "Refused by a policy";
     SessionError = 2000, Internal, false, "Agent session error";
     CampaignNotFound = 2001, NotFound, false, "Campaign not found";
     ProviderUnsupported = 2002, Invalid, false, "Provider not supported";
@@ -121,6 +127,8 @@ registry! {
     ProviderNotReady = 2030, Unavailable, false, "Provider adapter not initialized";
     ProviderCrashed = 2031, Internal, false, "Provider process crashed";
     ConnectionLost = 2032, Unavailable, true, "Provider connection lost";
+    WorktreeNotFound = 2040, NotFound, false, "Worktree not found";
+    WorktreeFailed = 2041, State, false, "Worktree cannot be made, used or removed";
 }
 
 impl fmt::Display for ErrorCode {

@@ -61,6 +61,9 @@ pub struct ClientTool {
     pub exclusive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Each call needs a permission first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub asks: bool,
 }
 
 /// A file sent along with a prompt.
@@ -78,6 +81,30 @@ pub struct AgentCommand {
     pub name: String,
     #[serde(default)]
     pub description: String,
+}
+
+/// A server of tools that the agent uses (MCP), as the agent sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolServer {
+    pub name: String,
+    pub status: ServerStatus,
+    /// As the server calls them, without its own name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Where it is reached, where the agent says.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub endpoint: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerStatus {
+    Starting,
+    Running,
+    Stopped,
+    Failed,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -242,6 +269,10 @@ pub enum EventKind {
     CommandsChanged {
         commands: Vec<AgentCommand>,
     },
+    /// The servers of tools the agent uses, all of them.
+    ServersChanged {
+        servers: Vec<ToolServer>,
+    },
     UsageReported {
         #[serde(flatten)]
         usage: Usage,
@@ -345,6 +376,7 @@ impl EventKind {
             Self::PlanModeChanged { .. } => "plan_mode_changed",
             Self::ModelChanged { .. } => "model_changed",
             Self::CommandsChanged { .. } => "commands_changed",
+            Self::ServersChanged { .. } => "servers_changed",
             Self::UsageReported { .. } => "usage_reported",
             Self::Compacted { .. } => "compacted",
             Self::ToolsRegistered { .. } => "tools_registered",

@@ -13,6 +13,7 @@ pub mod request;
 pub mod session;
 pub mod state;
 pub mod time;
+pub mod tools;
 pub mod turn;
 pub mod usage;
 

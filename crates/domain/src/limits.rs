@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-/// Longest prompt. Models stop far below; a larger one is a mistake that would bloat the journal.
-pub const PROMPT_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Longest prompt. Models stop far below; and whoever reads the journal with gRPC's default limit, 4 MiB a message, must
+/// be able to read the prompt.
+pub const PROMPT_MAX_BYTES: usize = 3_500 * 1024;
+
+/// Longest text of one event; for the same reason, with room for what is around it and for its escapes in JSON.
+pub const EVENT_TEXT_MAX_BYTES: usize = 1024 * 1024;
 
 /// Longest name of a session.
 pub const NAME_MAX_CHARS: usize = 200;
@@ -39,11 +43,13 @@ pub const START_WAIT: Duration = Duration::from_secs(60);
 /// How long a graceful stop lets the running turn go on before the session is ended all the same.
 pub const GRACE_WAIT: Duration = Duration::from_secs(30);
 
-/// Stop, step 1: the agent was asked to leave. Long enough for a clean exit (real agents: 0.1 to 1.6 s).
-pub const ASK_WAIT: Duration = Duration::from_millis(1_800);
+/// Stop, step 1: the agent was asked to leave. Long enough for most clean exits (real agents: 0.1 to 1.6 s); the others
+/// take SIGTERM as well.
+pub const ASK_WAIT: Duration = Duration::from_millis(1_300);
 
-/// Stop, step 2: SIGTERM was sent. With step 1 and the kill that follows this stays below the 5 s a stop may take.
-pub const TERM_WAIT: Duration = Duration::from_millis(1_200);
+/// Stop, step 2: SIGTERM was sent; the 2 s are a published promise. With step 1 and the kill that follows this stays
+/// below the 5 s a stop may take.
+pub const TERM_WAIT: Duration = Duration::from_secs(2);
 
 /// How long an interrupted turn may take to end before the agent counts as stuck and is killed.
 pub const INTERRUPT_WAIT: Duration = Duration::from_secs(10);
@@ -56,3 +62,11 @@ pub const STDERR_TAIL_LINES: usize = 8;
 
 /// Longest of them; the rest of the line is in the journal.
 pub const STDERR_LINE_MAX_CHARS: usize = 500;
+
+/// How long a client may take to run a tool that says nothing about it, and at most. The published default is two
+/// minutes; what takes longer than a day is lost.
+pub const TOOL_WAIT: Duration = Duration::from_secs(120);
+pub const TOOL_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Tools that clients may offer to one session, all together. Models lose their way long before.
+pub const TOOLS_MAX: usize = 512;

@@ -1,8 +1,10 @@
 //! The rules of one session's life. Given an input, says what must happen next. Performs nothing; knows no clock, no
 //! protocol, no agent. An input that is refused changes nothing.
 
+mod fit;
 mod life;
 mod requests;
+mod tools;
 mod turns;
 
 #[cfg(test)]
@@ -15,7 +17,7 @@ use crate::command::Command;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::permission::Findings;
-use crate::request::PermissionAsk;
+use crate::request::{PermissionAsk, is_bridged};
 use crate::session::{SessionSpec, Status};
 use crate::state::State;
 use crate::time::Timestamp;
@@ -89,6 +91,8 @@ pub enum Timer {
     Answer,
     /// The agent has nothing to do.
     Idle,
+    /// A client must have run a tool by then.
+    Tool,
 }
 
 /// How a stop that is under way should end.
@@ -115,18 +119,20 @@ pub struct Machine {
     stopping: Option<Stopping>,
     /// The last graceful stop ran out of time (OBEY-2021).
     grace_ran_out: bool,
+    /// What the clock for clients' tools is set to. Not rebuilt after a crash: their calls fail then.
+    tool_deadline: Option<Timestamp>,
 }
 
 impl Machine {
     /// Returns the machine of a new session.
     pub fn new(spec: SessionSpec) -> Self {
         let state = State::new(&spec);
-        Self { spec, state, stopping: None, grace_ran_out: false }
+        Self { spec, state, stopping: None, grace_ran_out: false, tool_deadline: None }
     }
 
     /// Returns the machine of a session whose state was kept.
     pub fn restore(spec: SessionSpec, state: State) -> Self {
-        Self { spec, state, stopping: None, grace_ran_out: false }
+        Self { spec, state, stopping: None, grace_ran_out: false, tool_deadline: None }
     }
 
     pub fn spec(&self) -> &SessionSpec {
@@ -147,7 +153,13 @@ impl Machine {
         let mut step = Step { machine: self, now, effects: Vec::new() };
         match input {
             Input::Command(command) => step.command(command)?,
+            Input::Agent(event) if fit::may_not_fit(&event) => {
+                fit::fit(event).into_iter().for_each(|event| step.agent(event));
+            }
             Input::Agent(event) => step.agent(event),
+            Input::Asked { native, ask, findings } if is_bridged(&native) => {
+                step.ask_bridged(native, ask, Some(&findings))?;
+            }
             Input::Asked { native, ask, findings } => step.asked_and_judged(native, ask, &findings),
             Input::Launched { pid } => step.launched(pid),
             Input::LaunchFailed(error) => step.launch_failed(error),
@@ -224,14 +236,10 @@ impl Step<'_> {
                 self.decide(request, decision, message, updated_input, by)
             }
             Command::Answer { request, answers, by } => self.answer(request, answers, by),
+            Command::AskPermission { native, ask } => self.ask_bridged(native, ask, None),
+            Command::CallTool { native, call, tool, input } => self.call_tool(native, call, tool, input),
             Command::ReturnTool { request, ok, output, by } => self.return_tool(request, ok, output, by),
-            Command::RegisterTools { source, tools } => {
-                self.record(EventKind::ToolsRegistered { source, tools });
-                if self.has_live_agent() {
-                    self.tell_tools();
-                }
-                Ok(())
-            }
+            Command::RegisterTools { source, tools } => self.register_tools(source, tools),
             Command::SetMode { mode } => self.set_mode(mode),
             Command::SetModel { model } => self.set_model(model),
             Command::Rename { name } => {
@@ -250,20 +258,20 @@ impl Step<'_> {
             }
             Command::Stop { how } => self.stop(how),
             Command::Restart { provider_config } => self.restart(provider_config),
+            Command::Configure { provider_config } => self.configure(provider_config),
             Command::Report(kind) => self.report(kind),
         }
-    }
-
-    fn tell_tools(&mut self) {
-        let all = self.state().tools.values().flatten().cloned().collect();
-        self.tell(AgentInput::Tools(all));
     }
 
     /// Records what comes from outside. Whatever moves a session follows from these rules and from nothing else.
     fn report(&mut self, kind: EventKind) -> Result<(), Error> {
         let speaks_only = matches!(
             kind,
-            EventKind::ActivityReported { .. } | EventKind::Notice { .. } | EventKind::SessionCreated { .. }
+            EventKind::ActivityReported { .. }
+                | EventKind::Notice { .. }
+                | EventKind::SessionCreated { .. }
+                | EventKind::WorkerStarted { .. }
+                | EventKind::WorkerFinished { .. }
         );
         if !speaks_only {
             return Err(Error::invalid("report", format_args!("{} cannot be reported", kind.name())));

@@ -99,6 +99,9 @@ pub enum Outcome {
     },
     ToolReturned {
         ok: bool,
+        /// What the client said, for whoever waits for it behind the journal.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        output: String,
     },
     /// The agent no longer waits for it.
     Withdrawn {
@@ -107,6 +110,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Drops what is too large to be carried along; the journal has it.
+    pub(crate) fn forget_output(&mut self) {
+        if let Self::ToolReturned { output, .. } = self {
+            output.clear();
+        }
+    }
+
     /// Returns one word for lists.
     pub fn word(&self) -> &'static str {
         match self {
@@ -115,11 +125,25 @@ impl Outcome {
             Self::Decided { decision: Decision::Deny } => "denied",
             Self::Decided { decision: Decision::DenyAndStop } => "denied and stopped",
             Self::Answered { .. } => "answered",
-            Self::ToolReturned { ok: true } => "returned",
-            Self::ToolReturned { ok: false } => "failed",
+            Self::ToolReturned { ok: true, .. } => "returned",
+            Self::ToolReturned { ok: false, .. } => "failed",
             Self::Withdrawn { .. } => "withdrawn",
         }
     }
+}
+
+/// How a request is called that came through the daemon's own bridge. The agent's protocol knows nothing of it, so its
+/// answer is told to nobody: whoever made the call reads it in the journal.
+const BRIDGED: &str = "bridge:";
+
+/// Returns the name of a request that came through the bridge.
+pub fn bridged(call: &str) -> String {
+    format!("{BRIDGED}{call}")
+}
+
+/// Returns whether a request came through the bridge.
+pub fn is_bridged(native: &str) -> bool {
+    native.starts_with(BRIDGED)
 }
 
 /// A request that was settled, and by whom.

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorCode;
-use crate::event::{ClientTool, EventKind, Todo};
+use crate::event::{ClientTool, EventKind, Todo, ToolServer};
 use crate::id::RequestId;
 use crate::limits;
 use crate::permission::{Grant, Mode};
-use crate::request::{Pending, Settled};
+use crate::request::{Ask, Pending, Settled};
 use crate::session::{SessionSpec, Status};
 use crate::time::Timestamp;
+use crate::tools::{self, ToolCalls};
 use crate::turn::{COMPACT, Turn, UntoldPrompt};
 use crate::usage::Usage;
 
@@ -43,7 +44,13 @@ pub struct State {
     pub settled: VecDeque<Settled>,
     pub grants: Vec<Grant>,
     pub tools: BTreeMap<String, Vec<ClientTool>>,
+    /// Grows with every change of the tools.
+    pub tools_revision: u64,
+    /// Calls of clients' tools that wait.
+    pub tool_calls: ToolCalls,
     pub todos: Vec<Todo>,
+    /// Servers of tools, as the agent last said.
+    pub servers: Vec<ToolServer>,
     pub input_holder: Option<String>,
     /// Since when somebody has held the input without a break.
     pub attended_since: Option<Timestamp>,
@@ -101,6 +108,7 @@ impl State {
             }
             EventKind::ModelChanged { model } => self.model.clone_from(model),
             EventKind::TodosChanged { todos } => self.todos.clone_from(todos),
+            EventKind::ServersChanged { servers } => self.servers.clone_from(servers),
             EventKind::UsageReported { usage, context_tokens, context_window } => {
                 self.usage.add(usage);
                 self.context_tokens = context_tokens.or(self.context_tokens);
@@ -120,7 +128,8 @@ impl State {
                 self.last_activity_at = Some(at);
             }
             EventKind::ToolsRegistered { source, tools } => {
-                self.tools.insert(source.clone(), tools.clone());
+                tools::register(&mut self.tools, source, tools);
+                self.tools_revision += 1;
                 self.untold.tools = self.status == Status::Starting;
             }
             EventKind::InputHolderChanged { holder } => {
@@ -128,6 +137,10 @@ impl State {
                 self.attended_since = holder.as_ref().map(|_| self.attended_since.unwrap_or(at));
             }
             EventKind::MessageAdded { text, .. } => {
+                if let Some(untold) = self.turn.as_mut().and_then(|turn| turn.untold.as_mut()) {
+                    untold.text.push_str("\n\n");
+                    untold.text.push_str(text);
+                }
                 self.count_message(text);
                 self.last_activity_at = Some(at);
             }
@@ -243,6 +256,11 @@ impl State {
         match kind {
             EventKind::RequestOpened { request, native, ask, .. } => {
                 self.requests_opened = request.0;
+                if let Ask::ClientTool { tool, .. } = ask
+                    && let Some(tool) = tools::find(&self.tools, tool)
+                {
+                    self.tool_calls.open(at, *request, tool);
+                }
                 let pending =
                     Pending { id: *request, native: native.clone(), asked_at: at, ask: ask.clone() };
                 self.requests.insert(*request, pending);
@@ -251,17 +269,15 @@ impl State {
                 if let Some(grant) = grant {
                     self.grants.push(grant.clone());
                 }
+                self.tool_calls.settle(at, *request);
                 let Some(mut pending) = self.requests.remove(request) else { return };
                 pending.ask.forget_large_input();
+                let mut outcome = outcome.clone();
+                outcome.forget_output();
                 while self.settled.len() >= limits::REQUESTS_SETTLED_KEPT {
                     self.settled.pop_front();
                 }
-                self.settled.push_back(Settled {
-                    request: pending,
-                    outcome: outcome.clone(),
-                    by: by.clone(),
-                    at,
-                });
+                self.settled.push_back(Settled { request: pending, outcome, by: by.clone(), at });
             }
             _ => {}
         }

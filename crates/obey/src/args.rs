@@ -1,7 +1,10 @@
 //! The command line: what can be typed, and nothing about what it does. Help texts live here.
 
+pub(crate) mod acp;
+pub(crate) mod bench;
 pub(crate) mod session;
 pub(crate) mod values;
+pub(crate) mod worktree;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,20 +69,51 @@ pub(crate) enum Command {
     Campaign(CampaignCommand),
     /// List the registered project folders
     Campaigns,
+    /// Named folders that sessions of programs run in (roz.v1)
+    #[command(subcommand, visible_alias = "env")]
+    Environment(EnvironmentCommand),
     /// Agents at work: create, talk, watch, answer, stop
     #[command(subcommand, visible_alias = "sessions")]
     Session(session::SessionCommand),
+    /// Serve the daemon's sessions to an editor over the Agent Client Protocol
+    Acp(acp::AcpArgs),
+    /// Working trees of a git repository, so that agents work side by side
+    #[command(subcommand, visible_alias = "worktrees")]
+    Worktree(worktree::WorktreeCommand),
     /// Which agents can be run here, and whether they work
     #[command(subcommand)]
     Agents(AgentsCommand),
-    /// Run an allowed command in a campaign's folder
+    /// Run an allowed command in a campaign's folder, or any command in the sandbox
     Exec(ExecArgs),
+    /// What was learnt: find, keep, judge
+    #[command(subcommand)]
+    Memory(bench::MemoryCommand),
+    /// Where sessions of the workbench stood
+    #[command(subcommand)]
+    Checkpoint(bench::CheckpointCommand),
+    /// Errors and what cured them
+    #[command(subcommand)]
+    Remediation(bench::RemediationCommand),
+    /// What must not be done, and why
+    #[command(subcommand)]
+    Policy(bench::PolicyCommand),
+    /// Ways to do something, written down
+    #[command(subcommand)]
+    Skill(bench::SkillCommand),
+    /// Agents with a character, for `obey session create --agent NAME`
+    #[command(subcommand)]
+    Agent(bench::AgentCommand),
+    /// What was done with the workbench
+    #[command(subcommand)]
+    Audit(bench::AuditCommand),
     /// Show in one minute what this program does
     Demo(DemoArgs),
     /// Look for what is broken and say how to repair it
     Doctor,
     /// Remove what the retention settings no longer keep (also done at every start)
     Gc,
+    /// Serve a session's tools to its agent over MCP; agents start it themselves
+    Mcp(McpArgs),
     /// Print a completion script
     Completions(CompletionsArgs),
     /// Print the version of the command and of the daemon
@@ -203,6 +237,50 @@ pub(crate) struct CampaignAddArgs {
     pub(crate) description: Option<String>,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum EnvironmentCommand {
+    /// Make an environment and print its id
+    Create(EnvironmentCreateArgs),
+    /// List the environments
+    #[command(visible_alias = "ls")]
+    List,
+    /// Forget an environment; nothing in its folder is touched
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Id or name
+        #[arg(value_name = "ID|NAME")]
+        environment: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvironmentCreateArgs {
+    /// Its name
+    pub(crate) name: String,
+    /// The folder that sessions in it run in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The agent that runs them [default: the daemon's]
+    #[arg(long, short, value_parser = values::provider)]
+    pub(crate) provider: Option<domain::ProviderKind>,
+    /// Their model where they name none
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// How much they may do without asking: supervised, acceptEdits, plan or autonomous
+    #[arg(long)]
+    pub(crate) mode: Option<String>,
+    /// Deny what nobody has answered for this long, such as 90s or 10m
+    #[arg(long, value_parser = values::duration, value_name = "DURATION")]
+    pub(crate) answer_wait: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The session whose tools are served
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: String,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
     /// Id or name of the campaign [default: the one the current folder belongs to]
@@ -217,6 +295,12 @@ pub(crate) struct ExecArgs {
     /// A variable for the command; repeat for more
     #[arg(long = "env", value_parser = values::assignment, value_name = "K=V")]
     pub(crate) environment: Vec<(String, String)>,
+    /// Run any command, in the workbench's sandbox; secrets are taken out of what it prints
+    #[arg(long)]
+    pub(crate) sandbox: bool,
+    /// With --sandbox: a session of the workbench
+    #[arg(long, value_name = "ID", requires = "sandbox", conflicts_with = "campaign")]
+    pub(crate) session: Option<String>,
     /// Accepted for older scripts; output always streams.
     #[arg(long, hide = true)]
     pub(crate) follow: bool,

@@ -8,15 +8,29 @@ use domain::ErrorCode;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
+use wire::betcode::v1::worktree_service_client::WorktreeServiceClient;
+use wire::contextd::v1::agent_service_client::AgentServiceClient;
+use wire::contextd::v1::checkpoint_service_client::CheckpointServiceClient;
+use wire::contextd::v1::memory_service_client::MemoryServiceClient;
+use wire::contextd::v1::policy_service_client::PolicyServiceClient;
+use wire::contextd::v1::ref_service_client::RefServiceClient;
+use wire::contextd::v1::remediation_service_client::RemediationServiceClient;
+use wire::contextd::v1::safe_exec_service_client::SafeExecServiceClient;
+use wire::contextd::v1::session_service_client::SessionServiceClient;
+use wire::contextd::v1::skill_service_client::SkillServiceClient;
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
+use wire::obey::v1::acp_service_client::AcpServiceClient;
+use wire::obey::v1::audit_service_client::AuditServiceClient;
+use wire::obey::v1::bridge_service_client::BridgeServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::daemon_service_client::DaemonServiceClient;
+use wire::obey::v1::environment_service_client::EnvironmentServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
 use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
 
 use crate::failure::{Failure, Result};
-use crate::limits::MESSAGE_MAX_BYTES;
+use crate::limits::{self, MESSAGE_MAX_BYTES};
 use crate::paths;
 
 /// A connection to the daemon. It is made again by itself when it was lost.
@@ -42,7 +56,7 @@ impl Client {
         let socket = socket.to_owned();
         let connector = tower::service_fn(move |_: Uri| {
             let socket = socket.clone();
-            async move { connect(&socket).await.map(TokioIo::new) }
+            async move { connect_patiently(&socket).await.map(TokioIo::new) }
         });
         // The address is never looked up; it only fills the header that names the host.
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
@@ -57,6 +71,22 @@ impl Client {
         requests: RequestServiceClient;
         campaigns: CampaignServiceClient;
         upkeep: DaemonServiceClient;
+        acp: AcpServiceClient;
+        worktrees: WorktreeServiceClient;
+        environments: EnvironmentServiceClient;
+        /// The tools that others run for an agent.
+        bridge: BridgeServiceClient;
+        audit: AuditServiceClient;
+        /// The workbench.
+        safe_exec: SafeExecServiceClient;
+        bench_sessions: SessionServiceClient;
+        refs: RefServiceClient;
+        memories: MemoryServiceClient;
+        checkpoints: CheckpointServiceClient;
+        policies: PolicyServiceClient;
+        skills: SkillServiceClient;
+        agents: AgentServiceClient;
+        remediations: RemediationServiceClient;
     }
 }
 
@@ -64,9 +94,7 @@ impl Client {
 pub(crate) async fn probe(socket: &Path) -> Result<bool> {
     match connect(socket).await {
         Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            Ok(false)
-        }
+        Err(error) if is_nobody(&error) => Ok(false),
         Err(error) => Err(unreachable_daemon(socket, &error.to_string())),
     }
 }
@@ -80,6 +108,25 @@ pub(crate) async fn listener(socket: &Path) -> Option<i32> {
 pub(crate) fn unreachable_daemon(socket: &Path, why: &str) -> Failure {
     let message = format!("the daemon is not reachable at {}: {why}", socket.display());
     Failure::coded(ErrorCode::DaemonUnreachable, message)
+}
+
+/// Connects to a daemon that was there a moment ago. While one is exchanged for the next nobody listens; what has not
+/// been sent yet can wait for that without harm.
+async fn connect_patiently(socket: &Path) -> io::Result<UnixStream> {
+    let until = tokio::time::Instant::now() + limits::EXCHANGE_WAIT;
+    loop {
+        match connect(socket).await {
+            Err(error) if is_nobody(&error) && tokio::time::Instant::now() < until => {
+                tokio::time::sleep(limits::EXCHANGE_PAUSE).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Whether an error says that nobody listens.
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 async fn connect(socket: &Path) -> io::Result<UnixStream> {

@@ -1,16 +1,23 @@
 //! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
 
+mod acp;
 mod agents;
+mod bench;
 mod campaign;
 mod daemon;
 mod demo;
 mod doctor;
+mod environment;
 mod exec;
+mod mcp;
 mod service;
 mod session;
 mod upgrade;
+mod worktree;
 
-use crate::args::{AgentsCommand, CampaignCommand, Command};
+pub(crate) use acp::forward_notification;
+
+use crate::args::{AgentsCommand, CampaignCommand, Command, EnvironmentCommand};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -27,10 +34,26 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Campaign(CampaignCommand::Add(args)) => campaign::add(console, &args).await,
         Command::Campaign(CampaignCommand::List) | Command::Campaigns => campaign::list(console).await,
         Command::Campaign(CampaignCommand::Remove { campaign }) => campaign::remove(console, &campaign).await,
+        Command::Environment(EnvironmentCommand::Create(args)) => environment::create(console, &args).await,
+        Command::Environment(EnvironmentCommand::List) => environment::list(console).await,
+        Command::Environment(EnvironmentCommand::Remove { environment }) => {
+            environment::remove(console, &environment).await
+        }
+        Command::Mcp(args) => mcp::run(console, &args).await,
         Command::Session(command) => session::run(console, command).await,
+        Command::Acp(args) => acp::run(console, &args).await,
+        Command::Worktree(command) => worktree::run(console, command).await,
         Command::Agents(AgentsCommand::List) => agents::list(console),
         Command::Agents(AgentsCommand::Test(args)) => agents::test(console, &args).await,
+        Command::Exec(args) if args.sandbox => bench::exec(console, args).await,
         Command::Exec(args) => exec::run(console, args).await,
+        Command::Memory(command) => bench::memories(console, command).await,
+        Command::Checkpoint(command) => bench::checkpoints(console, command).await,
+        Command::Remediation(command) => bench::remediations(console, command).await,
+        Command::Policy(command) => bench::policies(console, command).await,
+        Command::Skill(command) => bench::skills(console, command).await,
+        Command::Agent(command) => bench::agents(console, command).await,
+        Command::Audit(command) => bench::audit(console, command).await,
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,
         Command::Gc => daemon::collect_garbage(console).await,

@@ -26,11 +26,28 @@ pub(crate) struct Config {
     pub(crate) claude_code: ClaudeCode,
     pub(crate) codex: Codex,
     pub(crate) openclaw: Openclaw,
-    pub(crate) acp: Acp,
     pub(crate) execute: Execute,
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
+    pub(crate) workbench: Workbench,
+    pub(crate) acp: Acp,
+}
+
+/// The Agent Client Protocol: agents that speak it, and what `obey acp` serves unless its flags say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Acp {
+    /// More agents, or other command lines for those that are known: `name=command line`.
+    pub(crate) agents: Vec<String>,
+    pub(crate) provider: String,
+    /// Empty: the provider's own.
+    pub(crate) model: String,
+    pub(crate) mode: String,
+    /// Agents go on when the editor closes.
+    pub(crate) keep: bool,
+    /// Sessions one editor may have open.
+    pub(crate) max_sessions: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -70,14 +87,6 @@ impl Openclaw {
     }
 }
 
-/// Agents that speak the Agent Client Protocol.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Acp {
-    /// More of them, or other command lines for those that are known: `name=command line`.
-    pub(crate) agents: Vec<String>,
-}
-
 /// One-shot commands in a campaign (`obey exec`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -101,13 +110,32 @@ pub(crate) struct Retention {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sessions {
     pub(crate) max_active: u32,
+    /// The agent of sessions that name none; empty: the first that is installed.
+    pub(crate) default_provider: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sandbox {
     /// Start agents inside the sandbox.
     pub(crate) agents: bool,
+    /// Refuse commands where no sandbox holds.
+    pub(crate) required: bool,
+    /// Folders outside the project that commands may read, and that they may write.
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+/// Tools for agents and scripts (`contextd.v1`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Workbench {
+    /// The project of sessions that name none; unset: the folder the daemon was started in.
+    pub(crate) default_project: Option<PathBuf>,
+    pub(crate) session_idle_minutes: u64,
+    pub(crate) session_max_minutes: u64,
+    /// Whether a project's own `.gitleaks.toml` counts.
+    pub(crate) project_rules: bool,
 }
 
 impl Default for Config {
@@ -120,11 +148,42 @@ impl Default for Config {
             claude_code: ClaudeCode::default(),
             codex: Codex::default(),
             openclaw: Openclaw::default(),
-            acp: Acp::default(),
             execute: Execute::default(),
             retention: Retention::default(),
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
+            workbench: Workbench::default(),
+            acp: Acp::default(),
+        }
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { agents: false, required: true, read_only: Vec::new(), writable: Vec::new() }
+    }
+}
+
+impl Default for Workbench {
+    fn default() -> Self {
+        Self {
+            default_project: None,
+            session_idle_minutes: 30,
+            session_max_minutes: 240,
+            project_rules: false,
+        }
+    }
+}
+
+impl Default for Acp {
+    fn default() -> Self {
+        Self {
+            agents: Vec::new(),
+            provider: domain::ProviderKind::Codex.name().to_owned(),
+            model: String::new(),
+            mode: String::new(),
+            keep: false,
+            max_sessions: 100,
         }
     }
 }
@@ -143,7 +202,7 @@ impl Default for Retention {
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { max_active: 64 }
+        Self { max_active: 64, default_provider: String::new() }
     }
 }
 
@@ -353,6 +412,17 @@ fn check(config: &Config) -> Result<()> {
     }
     if config.execute.timeout_secs == 0 {
         return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));
+    }
+    if config.workbench.session_idle_minutes == 0 || config.workbench.session_max_minutes == 0 {
+        return Err(invalid(
+            "workbench: session_idle_minutes and session_max_minutes must be above 0".to_owned(),
+        ));
+    }
+    if domain::ProviderKind::parse(&config.acp.provider).is_none() {
+        return Err(invalid(format!("acp.provider: there is no provider {:?}", config.acp.provider)));
+    }
+    if config.acp.max_sessions == 0 {
+        return Err(invalid("acp.max_sessions: must be above 0".to_owned()));
     }
     if config.sessions.max_active == 0 {
         return Err(invalid("sessions.max_active: must be above 0".to_owned()));

@@ -62,10 +62,14 @@ impl Console {
         if let Some(path) = chosen {
             return serve::absolute(path);
         }
+        Ok(self.config()?.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
+    }
+
+    /// Returns the configuration as it is for commands: file and environment.
+    pub(crate) fn config(&self) -> Result<config::Config> {
         let file = serve::config_file(None, &self.vars, &self.paths)?;
-        let Some(text) = config::read_file(&file)? else { return Ok(self.paths.socket.clone()) };
-        let loaded = config::load(Some((&file, &text)), &self.vars, &Flags::default())?;
-        Ok(loaded.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
+        let text = config::read_file(&file)?;
+        config::load(text.as_deref().map(|text| (file.as_path(), text)), &self.vars, &Flags::default())
     }
 
     /// Connects to the daemon and starts it first where that is needed and wanted.

@@ -1,13 +1,15 @@
 //! The composition root: configuration → store → providers → supervisor → surfaces → serving → leaving.
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
+pub(crate) mod bench;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use domain::{Error, SessionId};
+use domain::{Error, ErrorCode, SessionId};
 use runtime::retention::Retention;
 use runtime::settings::Settings;
 use runtime::store::Store;
@@ -18,17 +20,22 @@ use surfaces::peer::{Access, Agents, Token};
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::mpsc;
 
+use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
-use crate::toolbox::{Opener, Workshop};
+use crate::toolbox::Workshop;
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
 /// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
 pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
     start_log(&options.config.log_level)?;
     raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("tokio")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers())
+        .enable_all()
+        .build()
+        .context("tokio")?;
     let served = runtime.block_on(run(options));
     // Readers and the like may still be at it; nothing that was accepted depends on them.
     runtime.shutdown_timeout(limits::RUNTIME_END_WAIT);
@@ -36,18 +43,27 @@ pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
     Ok(0)
 }
 
+/// How many threads serve: half the cores, as agents and their shims need the rest. A worker too many costs each chunk
+/// of output a needless wake-up, which on two cores is a tenth of its latency.
+fn workers() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, limits::WORKERS_MAX)
+}
+
 async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let home = Home::open(&options)?;
     failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
-    let toolbox = Workshop(Opener::new(own_program()?, options.data_dir.join("refs")));
+    let opening = bench::Opener::start(bench::Plan::of(&options)?, store.clone()).await?;
+    let toolbox = Workshop(opening.clone());
     let supervisor = Supervisor::new(Options {
         store: store.clone(),
         providers: providers::all(&providers::Options {
             obey_exe: own_program()?,
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: options.config.codex.binary.clone(),
+            codex_notify: Vec::new(),
             openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
@@ -59,6 +75,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
         settings: Settings::new(options.settings.clone()),
+        worktrees_dir: options.data_dir.join("worktrees"),
     })
     .await?;
     failpoint!("start.numbered");
@@ -73,6 +90,12 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         about(&options, home.retention, shutdown),
     );
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
+    let (leaving, is_leaving) = tokio::sync::watch::channel(false);
+    let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
+    let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options)?);
+    let toolboxes = surfaces::bridge::toolboxes(&supervisor);
+    let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes);
+    let routes = surfaces::contextd::routes(routes, bench::contextd(&options, opening, supervisor.clone()));
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();
@@ -87,6 +110,8 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
                 _ = asked.recv() => tracing::info!("a client asked the daemon to end"),
                 signal = told_to_end() => tracing::info!(signal, "told to end"),
             }
+            // Before connections are cut: an editor that loses the daemon has not left its agents.
+            leaving.send_replace(true);
             if let Some(manager) = manager {
                 manager.stopping();
             }
@@ -111,12 +136,12 @@ impl Home {
     /// Two locks, because two daemons may clash over either: the socket they answer on or the data they write.
     fn open(options: &ServeOptions) -> Result<Self, Error> {
         make_private(&options.data_dir)?;
-        let data_lock = DaemonLock::acquire(&options.data_dir.join("daemon.lock"))?;
+        let data_lock = lock(&options.data_dir.join("daemon.lock"), options.inherited.socket.is_some())?;
         make_private(&options.data_dir.join("agents"))?;
         if let Some(folder) = options.socket.parent() {
             make_private(folder)?;
         }
-        let socket_lock = DaemonLock::acquire(&options.socket.with_extension("lock"))?;
+        let socket_lock = lock(&options.socket.with_extension("lock"), options.inherited.socket.is_some())?;
         let days = |days: u32| Duration::from_secs(u64::from(days) * 24 * 3600);
         let retention = &options.config.retention;
         Ok(Self {
@@ -131,13 +156,28 @@ impl Home {
     }
 }
 
+/// Takes a lock. A daemon that was given its socket by the service manager relieves one that a command started: that one
+/// has lost its socket to the manager, and nobody could reach it any more. Agents go on.
+fn lock(path: &Path, relieves: bool) -> Result<DaemonLock, Error> {
+    let refused = match DaemonLock::acquire(path) {
+        Err(error) if relieves && error.code == ErrorCode::AlreadyRunning => error,
+        result => return result,
+    };
+    let Some(holder) = Holder::of(path) else { return Err(refused) };
+    tracing::info!(pid = holder.pid, "taking over from a daemon that is not the service");
+    if !holder.end(limits::STOP_WAIT) {
+        return Err(refused);
+    }
+    DaemonLock::acquire(path)
+}
+
 /// Makes a folder that only its owner can enter. One that is there already is left as it is.
 fn make_private(folder: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| {
         Error::new(
-            domain::ErrorCode::StorageFailed,
+            ErrorCode::StorageFailed,
             format!("{} cannot be made: {error}; choose another folder with --data-dir", folder.display()),
         )
     })
@@ -195,6 +235,22 @@ fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::Ab
     }
 }
 
+fn about_roz(options: &ServeOptions) -> Result<surfaces::roz::About, Error> {
+    let name = options.config.sessions.default_provider.as_str();
+    let default_provider = match name {
+        "" => None,
+        name => Some(domain::ProviderKind::parse(name).ok_or_else(|| {
+            let known: Vec<&str> = domain::ProviderKind::ALL.iter().map(|kind| kind.name()).collect();
+            let message = format!(
+                "sessions.default_provider: {name:?} is no provider; use one of {}",
+                known.join(", ")
+            );
+            Error::new(domain::ErrorCode::ConfigInvalid, message)
+        })?),
+    };
+    Ok(surfaces::roz::About { default_provider, started_at: clock::now() })
+}
+
 /// What the next daemon must know to become like this one; where it listens is known once it is bound.
 fn running(options: &ServeOptions) -> Result<Running, Error> {
     Ok(Running {
@@ -225,9 +281,10 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
     if let Err(error) = running.write(&socket) {
         tracing::warn!(%error, "cannot write down how this daemon was started; obey upgrade will not know");
     }
-    options.ready.announce(&socket, &addresses).map_err(|error| {
-        Error::new(domain::ErrorCode::ListenFailed, format!("cannot announce readiness: {error}"))
-    })
+    options
+        .ready
+        .announce(&socket, &addresses)
+        .map_err(|error| Error::new(ErrorCode::ListenFailed, format!("cannot announce readiness: {error}")))
 }
 
 async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
@@ -241,7 +298,7 @@ async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
 /// replaced starts shims of the new version.
 fn own_program() -> Result<std::path::PathBuf, Error> {
     std::env::current_exe().map_err(|error| {
-        Error::new(domain::ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
+        Error::new(ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
     })
 }
 

@@ -14,6 +14,7 @@ use wire::obey::v1 as pb;
 use crate::client::Client;
 use crate::failure::Result;
 use crate::format;
+use crate::limits::MESSAGE_MAX_BYTES;
 
 /// One event of a session.
 #[derive(Clone, Debug)]
@@ -117,8 +118,13 @@ pub(crate) async fn read(
     after: u64,
     limit: u64,
 ) -> Result<tonic::Streaming<pb::Event>> {
-    let request =
-        pb::ReadEventsRequest { session_id: session.to_owned(), after_seq: after, follow: false, limit };
+    let request = pb::ReadEventsRequest {
+        session_id: session.to_owned(),
+        after_seq: after,
+        follow: false,
+        limit,
+        max_message_bytes: MESSAGE_MAX_BYTES as u32,
+    };
     Ok(client.events().read_events(request).await?.into_inner())
 }
 

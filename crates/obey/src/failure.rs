@@ -21,7 +21,7 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     /// The OBEY code, also one this version does not know.
     pub(crate) code: Option<String>,
-    grpc: Option<Code>,
+    pub(crate) grpc: Option<Code>,
     pub(crate) message: String,
     hint: Option<String>,
     /// Nothing is said, as when the reader of our output went away.
@@ -233,7 +233,9 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::BudgetExceeded => "create a session with a higher --max-tokens",
         ErrorCode::SessionTimeout => "start it again: obey session restart ID",
         ErrorCode::EventsExpired => "read what is left: obey session log ID --from N, with the N it names",
+        ErrorCode::WorktreeNotFound => "list them: obey worktree list PATH",
         ErrorCode::RequestNotFound => "list what waits: obey session requests",
+        ErrorCode::RecordNotFound => "list the environments: obey environment list",
         ErrorCode::AlreadyStopped => "start it again: obey session restart ID",
         ErrorCode::StopTimedOut => "the agent did not finish in time and was ended by force; its log is kept",
         ErrorCode::ProviderCrashed | ErrorCode::ConnectionLost => {
@@ -246,6 +248,10 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::CommandNotAllowed => {
             "add it to `allow` under [execute] in config.toml and restart the daemon"
         }
+        ErrorCode::ItemNotFound => "ids are seen in their own project only; refs go with their session",
+        ErrorCode::PolicyRefused => {
+            "look at it: obey policy get ID; try another way: obey policy check 'COMMAND'"
+        }
         ErrorCode::CommandTimedOut => "give it longer with --timeout",
         ErrorCode::InvalidArgument
         | ErrorCode::NotAllowed
@@ -256,7 +262,8 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         | ErrorCode::SessionError
         | ErrorCode::ModelUnsupported
         | ErrorCode::SandboxFailed
-        | ErrorCode::DeliveryFailed => return None,
+        | ErrorCode::DeliveryFailed
+        | ErrorCode::WorktreeFailed => return None,
     };
     Some(hint.to_owned())
 }

@@ -101,6 +101,7 @@ impl Follower {
             after_seq: self.after,
             follow: true,
             limit: 0,
+            max_message_bytes: limits::MESSAGE_MAX_BYTES as u32,
         };
         let mut stream = self.client.events().read_events(request).await?.into_inner();
         let settled = tokio::time::sleep(limits::RECONNECT_SETTLED);

@@ -2,6 +2,7 @@
 //! for names are printed as names, times as RFC 3339. Pure.
 
 use serde_json::{Value, json};
+use wire::betcode::v1 as betcode;
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
@@ -40,6 +41,32 @@ pub(crate) fn campaign(campaign: &pb::Campaign) -> Value {
         "description": campaign.description,
         "created_at": rfc3339(campaign.created_at.as_ref()),
         "active_sessions": campaign.active_sessions,
+    })
+}
+
+pub(crate) fn worktree(worktree: &betcode::WorktreeInfo) -> Value {
+    json!({
+        "id": worktree.id,
+        "name": worktree.name,
+        "path": worktree.path,
+        "branch": worktree.branch,
+        "created_at": rfc3339(worktree.created_at.as_ref()),
+        "active_session_id": worktree.active_session_id,
+        "exists_on_disk": worktree.exists_on_disk,
+        "session_count": worktree.session_count,
+    })
+}
+
+pub(crate) fn environment(environment: &pb::Environment) -> Value {
+    json!({
+        "id": environment.id,
+        "name": environment.name,
+        "directory": environment.directory,
+        "provider": environment.provider,
+        "model": environment.model,
+        "mode": environment.mode,
+        "answer_wait_secs": environment.answer_wait_secs,
+        "created_at": rfc3339(environment.created_at.as_ref()),
     })
 }
 

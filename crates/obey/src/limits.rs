@@ -37,13 +37,19 @@ pub(crate) const STOP_WAIT: Duration = Duration::from_secs(15);
 /// How long a lost connection is taken up again, as across an upgrade of the daemon.
 pub(crate) const RECONNECT_WAIT: Duration = Duration::from_secs(30);
 
+/// How long a call waits for somebody to listen where somebody did: an exchange of daemons takes a fraction of a second.
+pub(crate) const EXCHANGE_WAIT: Duration = Duration::from_secs(3);
+
+/// Between two looks whether somebody listens.
+pub(crate) const EXCHANGE_PAUSE: Duration = Duration::from_millis(20);
+
 /// Pause before each further attempt to reconnect; a restart takes a fraction of a second.
 pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 
 /// A stream that stays open this long counts as connected again.
 pub(crate) const RECONNECT_SETTLED: Duration = Duration::from_millis(500);
 
-/// Largest message taken from the daemon. Prompts may have 8 MiB and come back as events, escaped.
+/// Largest message taken from the daemon. Attachments come back as events.
 pub(crate) const MESSAGE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Events read ahead of what was printed; beyond that the daemon keeps them in its journal.
@@ -75,3 +81,25 @@ pub(crate) const DETACH_WAIT: Duration = Duration::from_secs(2);
 
 /// How long readers that are still at it may hold up the daemon's end.
 pub(crate) const RUNTIME_END_WAIT: Duration = Duration::from_secs(1);
+
+/// How often the workbench looks for sessions whose time ran out; they are refused on use anyway.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+/// Threads that serve. The daemon's own work is small: more of them would only pass it around.
+pub(crate) const WORKERS_MAX: usize = 8;
+
+/// Pieces of an editor's input that wait for the daemon; beyond that the editor's pipe fills.
+pub(crate) const ACP_PIECES_AHEAD: usize = 16;
+
+/// Bytes read from an editor at once.
+pub(crate) const ACP_READ_BYTES: usize = 64 * 1024;
+
+/// Processes of `obey acp --standalone` at once; each has a folder of its own.
+pub(crate) const STANDALONE_MAX: usize = 64;
+
+/// How long an answer may take in a playback.
+pub(crate) const PLAYBACK_WAIT: Duration = Duration::from_secs(10);
+
+/// How long an agent's MCP server waits between two attempts to reach a daemon that is being exchanged, and how often
+/// it tries: five minutes in all.
+pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;

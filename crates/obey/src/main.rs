@@ -1,5 +1,6 @@
-//! The `obey` program. Looks at its first word before anything else: a shim, a sandbox's stage and a scripted agent
-//! must start without threads, an async runtime or a command-line parser. Everything else is the command line.
+//! The `obey` program. Looks at its first word before anything else: a shim, a sandbox's stage, a scripted agent and an
+//! agent's notify program must start without threads, an async runtime or a command-line parser. Everything else is the
+//! command line.
 
 mod answers;
 mod app;
@@ -17,6 +18,7 @@ mod exit;
 mod failure;
 mod feed;
 mod format;
+mod holder;
 mod inherited;
 mod input;
 mod json;
@@ -40,6 +42,9 @@ mod tests;
 
 use std::ffi::OsString;
 
+/// The word that makes this program the process that builds a sandbox.
+const STAGE_WORD: &str = "sandbox-stage";
+
 fn main() {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_else(|| "obey".into());
@@ -47,7 +52,8 @@ fn main() {
     let code = match rest.first().and_then(|word| word.to_str()) {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
-        Some(toolbox::STAGE) => workbench::sandbox::enter(&rest[1..]),
+        Some(STAGE_WORD) => workbench::sandbox::enter(&rest[1..]),
+        Some("acp-notify") => commands::forward_notification(&rest[1..]),
         _ => app::run(std::iter::once(program).chain(rest)),
     };
     std::process::exit(code);

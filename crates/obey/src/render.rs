@@ -68,6 +68,7 @@ fn of_kind(kind: &EventKind) -> Row {
         | EventKind::PlanModeChanged { .. }
         | EventKind::ModelChanged { .. }
         | EventKind::CommandsChanged { .. }
+        | EventKind::ServersChanged { .. }
         | EventKind::UsageReported { .. }
         | EventKind::Compacted { .. }
         | EventKind::ToolsRegistered { .. }
@@ -172,6 +173,10 @@ fn of_rest(kind: &EventKind) -> Row {
         EventKind::ModelChanged { model } => Row::new("model", Style::Plain, model),
         EventKind::CommandsChanged { commands } => {
             Row::new("commands", Style::Dim, format!("{} offered by the agent", commands.len()))
+        }
+        EventKind::ServersChanged { servers } => {
+            let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+            Row::new("servers", Style::Dim, names.join(", "))
         }
         EventKind::UsageReported { usage, .. } => Row::new("usage", Style::Dim, usage_text(usage)),
         EventKind::Compacted { tokens_before, tokens_after, .. } => {
@@ -294,8 +299,8 @@ fn outcome_style(outcome: &Outcome) -> Style {
     match outcome {
         Outcome::Decided { decision: Decision::AllowOnce | Decision::AllowSession }
         | Outcome::Answered { .. }
-        | Outcome::ToolReturned { ok: true } => Style::Good,
-        Outcome::Decided { .. } | Outcome::ToolReturned { ok: false } => Style::Bad,
+        | Outcome::ToolReturned { ok: true, .. } => Style::Good,
+        Outcome::Decided { .. } | Outcome::ToolReturned { ok: false, .. } => Style::Bad,
         Outcome::Withdrawn { .. } => Style::Dim,
     }
 }

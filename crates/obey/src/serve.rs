@@ -25,6 +25,8 @@ pub(crate) struct ServeOptions {
     pub(crate) listen: Vec<SocketAddr>,
     /// Absolute.
     pub(crate) data_dir: PathBuf,
+    /// The folder of the configuration file: rules and policies of the user lie beside it.
+    pub(crate) config_dir: PathBuf,
     /// Settings of conversations.
     pub(crate) settings: Sources,
     pub(crate) ready: Announcer,
@@ -59,6 +61,7 @@ pub(crate) fn options(
             .data_dir
             .as_deref()
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
+        config_dir: file.parent().map_or_else(PathBuf::new, Path::to_owned),
         listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
         settings: settings(args, vars, paths)?,
         ready: Announcer { background: args.background },

@@ -6,43 +6,11 @@ use std::sync::Arc;
 
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::toolbox::{Done, Task, Toolbox, Tools, Work};
-use tokio::sync::OnceCell;
-use workbench::{
-    Edit, Exec, Project, ProjectRules, Read, Search, Setup, Workbench, Write, refs, sandbox, scrub,
-};
-
-/// The word that makes this binary the stage of a sandbox.
-pub(crate) const STAGE: &str = "sandbox-stage";
-
-/// Opens the workbench when it is needed.
-pub(crate) struct Opener {
-    program: PathBuf,
-    refs_folder: PathBuf,
-    bench: OnceCell<Workbench>,
-}
-
-impl Opener {
-    /// `program` is the daemon's own; stored output lies in `refs_folder`.
-    pub(crate) fn new(program: PathBuf, refs_folder: PathBuf) -> Arc<Self> {
-        Arc::new(Self { program, refs_folder, bench: OnceCell::new() })
-    }
-
-    async fn bench(&self) -> Result<&Workbench, Error> {
-        let open = || async {
-            Workbench::open(Setup {
-                sandbox: sandbox::Config::new(vec![self.program.clone().into_os_string(), STAGE.into()]),
-                scrub: scrub::Config::new(),
-                refs_folder: self.refs_folder.clone(),
-                refs: refs::Limits::default(),
-            })
-            .await
-        };
-        self.bench.get_or_try_init(open).await
-    }
-}
+use surfaces::contextd::Opening;
+use workbench::{Edit, Exec, Project, ProjectRules, Read, Search, Workbench, Write};
 
 /// Hands the workbench out, session by session.
-pub(crate) struct Workshop(pub(crate) Arc<Opener>);
+pub(crate) struct Workshop(pub(crate) Arc<dyn Opening>);
 
 impl Toolbox for Workshop {
     fn open(&self, spec: &SessionSpec) -> Arc<dyn Tools> {
@@ -57,7 +25,7 @@ impl Toolbox for Workshop {
 
 /// The tools of one session.
 struct Desk {
-    opener: Arc<Opener>,
+    opener: Arc<dyn Opening>,
     session: SessionId,
     root: PathBuf,
     folder: PathBuf,
@@ -77,7 +45,7 @@ impl Tools for Desk {
 
 impl Desk {
     async fn carry_out(&self, task: Task) -> Result<Done, Error> {
-        let bench = self.opener.bench().await?;
+        let bench = &*self.opener.bench().await?;
         // A project's own rules could switch the scrubber off, and nobody has looked at them.
         let project = bench.project(&self.root, ProjectRules::Ignored)?;
         let said = |output: String| Done { ok: true, output, exit_code: None };
@@ -152,7 +120,7 @@ impl Desk {
     async fn whole(&self, bench: &Workbench, ref_id: Option<String>) -> Result<String, Error> {
         match ref_id {
             None => Ok(String::new()),
-            Some(id) => bench.content(&self.session, &id, 0).await.map(|answer| answer.content),
+            Some(id) => bench.content(Some(&self.session), &id, 0).await.map(|answer| answer.content),
         }
     }
 
@@ -184,11 +152,22 @@ fn plain(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use surfaces::contextd::Bench;
+
     use super::*;
+
+    /// A workbench nobody may open.
+    struct Closed;
+
+    impl Opening for Closed {
+        fn bench(&self) -> Bench<'_> {
+            Box::pin(async { Err(Error::new(ErrorCode::StorageFailed, "closed")) })
+        }
+    }
 
     #[test]
     fn paths_begin_in_the_working_folder() {
-        let opener = Opener::new("obey".into(), "refs".into());
+        let opener = Arc::new(Closed);
         let (root, folder) = (PathBuf::from("/p"), PathBuf::from("/p/sub"));
         let desk = Desk { opener, session: SessionId::new("sess_a"), root, folder };
         for (path, absolute) in [

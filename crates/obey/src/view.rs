@@ -95,6 +95,7 @@ impl View {
             | EventKind::RequestOpened { .. }
             | EventKind::RequestSettled { .. }
             | EventKind::CommandsChanged { .. }
+            | EventKind::ServersChanged { .. }
             | EventKind::ToolsRegistered { .. }
             | EventKind::InputHolderChanged { .. }
             | EventKind::SessionCreated { .. }

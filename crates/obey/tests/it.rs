@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on ends")]
 
+#[path = "it/acp_library.rs"]
+mod acp_library;
 #[path = "it/doctor.rs"]
 mod doctor;
 #[path = "it/fake.rs"]

@@ -78,7 +78,9 @@ impl Provider for ClaudeCode {
         let (name, exists) = launch::conversation(request);
         let args = launch::arguments(&settings, request.state, &name, exists);
         let memory = launch::memory(request, &name);
-        let first = First { system_prompt: settings.append_system_prompt, servers: settings.mcp_servers };
+        let mut servers = settings.mcp_servers;
+        servers.extend(request.bridge.as_ref().map(launch::bridge));
+        let first = First { system_prompt: settings.append_system_prompt, servers };
         let codec = Box::new(ClaudeCodec { memory, first });
         Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec }))
     }
@@ -100,6 +102,10 @@ impl Provider for ClaudeCode {
             }
             Err(error) => Availability::Missing { remedy: error.message },
         }
+    }
+
+    fn models(&self) -> Vec<String> {
+        models::ALIASES.map(str::to_owned).to_vec()
     }
 }
 

@@ -40,12 +40,21 @@ fn is_tested(version: &str) -> bool {
 /// The provider `codex`.
 pub struct Codex {
     binary: Option<PathBuf>,
+    /// What it runs when a turn is over; empty: nothing.
+    notify: Vec<String>,
+    /// The daemon's own executable, which forwards notifications where a session wants that.
+    obey_exe: PathBuf,
 }
 
 impl Codex {
     /// Makes the provider; without a program from the configuration, `codex` is looked for on the `PATH`.
     pub fn new(binary: Option<PathBuf>) -> Self {
-        Self { binary }
+        Self { binary, notify: Vec::new(), obey_exe: PathBuf::new() }
+    }
+
+    /// Sets what it runs when a turn is over: a program of the configuration, and the one that forwards notifications.
+    pub fn with_notify(self, notify: Vec<String>, obey_exe: PathBuf) -> Self {
+        Self { notify, obey_exe, ..self }
     }
 }
 
@@ -71,13 +80,15 @@ impl Provider for Codex {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let settings = Settings::read(&request.spec.provider_config)?;
-        let environment = launch::environment(request);
+        let mut settings = Settings::read(&request.spec.provider_config)?;
+        settings.mcp_servers.extend(request.bridge.as_ref().map(launch::bridge));
+        let mut environment = launch::environment(request);
+        let notify = launch::notify(&settings, &self.notify, &self.obey_exe, &mut environment);
         let path = crate::program::variable(&environment, "PATH");
         let untrusted = crate::program::untrusted_dir(request.spec, &environment);
         let program = launch::PROGRAM.locate(self.binary.as_deref(), path, untrusted)?;
         launch::check_environment(&settings, &environment)?;
-        let args = launch::arguments(&settings, &environment);
+        let args = launch::arguments(&settings, &environment, &notify);
         let codec = Box::new(CodexCodec { memory: launch::memory(request), settings });
         Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec }))
     }

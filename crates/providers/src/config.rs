@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use domain::{Error, Mode};
+use runtime::provider::BridgeServer;
 use serde_json::{Map, Value};
 
 use crate::limits;
@@ -160,6 +161,9 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
         let Some(server) = server.as_object_mut().filter(|_| good) else {
             return Err(wrong(format!("server {name:?} must have a plain name and be an object")));
         };
+        if name == BridgeServer::NAME {
+            return Err(wrong(format!("the name {name} is the daemon's own; choose another")));
+        }
         if server.get("command").is_some_and(Value::is_string) {
             // The agent fails on a server without this list.
             server.entry("args").or_insert_with(|| Value::Array(Vec::new()));

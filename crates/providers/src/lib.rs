@@ -33,6 +33,8 @@ pub struct Options {
     pub claude_binary: Option<PathBuf>,
     /// Codex's program; absent: `codex` on the agent's `PATH`.
     pub codex_binary: Option<PathBuf>,
+    /// What Codex runs when a turn is over; empty: nothing.
+    pub codex_notify: Vec<String>,
     pub openclaw: openclaw::Options,
     /// ACP agents by name.
     pub acp_agents: acp::Named,
@@ -44,7 +46,10 @@ pub struct Options {
 pub fn all(options: &Options) -> Providers {
     Providers::new(vec![
         Arc::new(claude_code::ClaudeCode::new(options.claude_binary.clone())),
-        Arc::new(codex::Codex::new(options.codex_binary.clone())),
+        Arc::new(
+            codex::Codex::new(options.codex_binary.clone())
+                .with_notify(options.codex_notify.clone(), options.obey_exe.clone()),
+        ),
         Arc::new(openclaw::Openclaw::new(options.openclaw.clone())),
         Arc::new(openai::OpenaiApi::new(options.toolbox.clone())),
         Arc::new(acp::Acp::new(options.acp_agents.clone(), options.toolbox.clone())),

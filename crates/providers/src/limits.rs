@@ -67,6 +67,13 @@ pub(crate) const PLAN_MAX_CHARS: usize = 20_000;
 /// may say a few words of its own first.
 pub(crate) const GARBAGE_MAX_LINES: u32 = 20;
 
+/// Servers of tools that are listed, and tools of each: they are part of a session's state, which is written often.
+pub(crate) const SERVERS_MAX: usize = 32;
+pub(crate) const SERVER_TOOLS_MAX: usize = 128;
+/// What Codex is told about the daemon's own MCP server: how long it may take to start on a loaded machine, and a call
+/// to return. The rules bound a call themselves; the agent must not give up before they do.
+pub(crate) const BRIDGE_START_SECS: u64 = 60;
+pub(crate) const BRIDGE_CALL_SECS: u64 = 8 * 24 * 3600;
 /// Times a request to a model is tried again unless the session says otherwise, and the most it may say.
 pub(crate) const RETRIES: u32 = 4;
 pub(crate) const RETRIES_MAX: u32 = 20;

@@ -74,11 +74,13 @@ impl Provider for Scripted {
             startup_delay_ms: startup_delay_ms(spec)?,
             startup_fail: spec.provider_config.get("startup_fail").cloned().unwrap_or_default(),
         };
+        let offered = domain::tools::offered(&request.state.tools);
+        let tools = offered.iter().map(|tool| (tool.name.clone(), tool.asks)).collect();
         Ok(LaunchPlan::Process(ProcessLaunch {
             program: self.obey_exe.clone(),
             args: vec![SUBCOMMAND.into()],
             environment: request.environment.clone(),
-            codec: Box::new(ScriptedCodec::new(start)),
+            codec: Box::new(ScriptedCodec::new(start, tools)),
         }))
     }
 

@@ -127,7 +127,7 @@ impl Running {
                 }
             }
         }
-        if let Some(link) = &self.link
+        if let Some(link) = &mut self.link
             && let Err(error) = link.discard_before(batch.after.segment)
         {
             tracing::warn!(%error, "cannot delete output that was read");

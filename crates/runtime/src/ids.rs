@@ -23,13 +23,22 @@ pub(crate) fn unique() -> String {
 }
 
 /// Returns a new session id.
-pub(crate) fn session() -> SessionId {
+pub fn session() -> SessionId {
     SessionId::new(format!("{SESSION_PREFIX}{}", ulid()))
 }
 
 /// Returns a new campaign id.
 pub(crate) fn campaign() -> CampaignId {
     CampaignId::new(format!("camp_{}", ulid()))
+}
+
+/// Returns a new UUID, for records whose published ids have that form (version 7: a ULID with its version written in).
+pub(crate) fn uuid() -> String {
+    let mut bytes = ulid().to_bytes();
+    bytes[6] = (bytes[6] & 0x0f) | 0x70;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 /// Returns the short form of a session id that default names carry.

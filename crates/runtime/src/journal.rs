@@ -153,16 +153,26 @@ impl Cursor {
         }
     }
 
+    /// Returns the next events if they are in memory, without waiting; never an empty batch.
+    pub fn at_hand(&mut self) -> Option<Vec<Arc<Event>>> {
+        if self.seq >= *self.wake.borrow_and_update() {
+            return None;
+        }
+        let events = self.stream.tail.after(self.seq, self.stream.batch)?;
+        self.seq = events.last()?.seq;
+        Some(events)
+    }
+
     /// Returns what is there now; empty when the reader is at the end.
     pub async fn available(&mut self) -> Result<Vec<Arc<Event>>, Error> {
-        let last = *self.wake.borrow_and_update();
+        if let Some(events) = self.at_hand() {
+            return Ok(events);
+        }
+        let last = *self.wake.borrow();
         if self.seq >= last {
             return Ok(Vec::new());
         }
-        let events = match self.stream.tail.after(self.seq, self.stream.batch) {
-            Some(events) => events,
-            None => self.read_store(last).await?,
-        };
+        let events = self.read_store(last).await?;
         match (events.first(), events.last()) {
             (Some(first), Some(newest)) if first.seq == self.seq + 1 => {
                 self.seq = newest.seq;

@@ -1,9 +1,11 @@
 //! Sessions running: supervisor, session actors, the journal and its store, agent processes, campaigns.
 //! Everything stateful lives here. Knows no protocol and no single agent; those plug into `provider`.
 
+pub mod bridge;
 pub mod campaign;
 pub mod clock;
 mod environment;
+pub mod environments;
 pub mod execute;
 pub mod failpoint;
 mod ids;
@@ -18,7 +20,9 @@ pub mod settings;
 pub mod store;
 pub mod supervisor;
 pub mod toolbox;
+pub mod worktree;
 
+pub use ids::session as new_session_id;
 pub use session::{Applied, SessionHandle, Snapshot};
 pub use supervisor::{NewSession, Supervisor};
 

@@ -31,6 +31,19 @@ pub const STORE_QUEUE_MAX: usize = 4_096;
 /// Streamed output is on disk for good after at most this long (invariant 7).
 pub const SYNC_WAIT: Duration = Duration::from_millis(200);
 
+/// Events and bytes of one write that its caller may commit by itself: a moment's work on an async thread.
+pub const HERE_EVENTS_MAX: usize = 32;
+pub const HERE_BYTES_MAX: usize = 64 * 1024;
+
+/// A commit that took this long met a slow disk; for the pause after it, only the writer's own thread waits for it.
+pub const HERE_SLOW: Duration = Duration::from_millis(5);
+pub const HERE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pages of the write-ahead log that are worth moving into the database (16 MiB), and the length at which writers
+/// wait until all of it is moved (64 MiB).
+pub const LOG_PAGES: i64 = 4_000;
+pub const LOG_PAGES_MAX: i64 = 16_000;
+
 /// How often a commit that the disk refused is tried again.
 pub const STORE_RETRY_WAIT: Duration = Duration::from_millis(250);
 
@@ -82,3 +95,31 @@ pub const RULES_MAX: usize = 1_000;
 
 /// Longest time a permission may be set to wait for an answer: a year.
 pub const ANSWER_WAIT_MAX_SECS: u32 = 365 * 24 * 3600;
+
+/// How long one git command may take: checking out a large repository on a slow disk.
+pub const GIT_WAIT: Duration = Duration::from_secs(120);
+
+/// Output of git that is kept; lists of worktrees and of changed files stay far below.
+pub const GIT_OUTPUT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Longest name of a worktree: it becomes part of a path.
+pub const WORKTREE_NAME_MAX_BYTES: usize = 100;
+
+/// Longest branch; git's own limit is that of file names.
+pub const BRANCH_MAX_BYTES: usize = 244;
+
+/// Workers that one session may have at work at a time, have had in all, and how deep workers may have workers. An
+/// agent that spawns without end would take the machine with it.
+pub const WORKERS_MAX: usize = 8;
+pub const WORKERS_TOTAL_MAX: usize = 64;
+pub const WORKERS_DEPTH_MAX: usize = 2;
+
+/// How long the agent of a worker or a task stays once it has nothing to do.
+pub const WORKER_IDLE_WAIT: Duration = Duration::from_secs(2);
+
+/// Environments, hosts and tasks on one page of a list, where the caller does not say and at most.
+pub const RECORDS_PAGE_DEFAULT: usize = 50;
+pub const RECORDS_PAGE_MAX: usize = 500;
+
+/// How long an agent may take to read the tools it is offered anew before its next prompt reaches it all the same.
+pub const TOOLS_READ_WAIT: Duration = Duration::from_secs(10);

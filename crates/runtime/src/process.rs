@@ -2,6 +2,7 @@
 //! restart. A [`Link`] is the daemon's hold on one agent; the agent itself outlives it.
 //! Must not know what agents say, what a session is, or where positions are committed.
 
+pub mod brief;
 mod claim;
 mod connection;
 mod holder;

@@ -34,6 +34,11 @@ pub trait Provider: Send + Sync {
 
     /// Says whether the agent can be run here.
     fn availability(&self) -> Availability;
+
+    /// Returns the models it is known to have without asking it; there may be more.
+    fn models(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What a provider can do; optional abilities that a surface may offer or not.
@@ -71,8 +76,27 @@ pub struct LaunchRequest<'a> {
     pub resume: bool,
     /// The complete environment for agents, cleaned, with the request's own entries added.
     pub environment: Vec<(OsString, OsString)>,
+    /// The daemon's own MCP server; absent where nothing is offered through it.
+    pub bridge: Option<BridgeServer>,
     /// What happened in the session so far, for an agent that has no memory of its own.
     pub past: Option<Past>,
+}
+
+/// The daemon's MCP server as its agent starts it: a program that speaks the protocol over its standard streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BridgeServer {
+    pub command: PathBuf,
+    pub args: Vec<String>,
+}
+
+impl BridgeServer {
+    /// How the server is called in an agent's configuration.
+    pub const NAME: &'static str = "obey";
+
+    /// Returns the plain name of one of its tools, from the name an agent has for it.
+    pub fn plain_name(tool: &str) -> Option<&str> {
+        tool.strip_prefix("mcp__")?.strip_prefix(Self::NAME)?.strip_prefix("__")
+    }
 }
 
 /// The journal of a session up to the launch of its agent.

@@ -2,8 +2,10 @@
 //! Knows tables, not rules: what is written is decided by the actors and the supervisor.
 
 pub mod campaigns;
+pub mod environments;
 mod open;
 pub mod sessions;
+pub mod worktrees;
 mod writer;
 
 #[cfg(test)]
@@ -26,6 +28,12 @@ pub struct Store {
     shared: Arc<Shared>,
 }
 
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
 struct Shared {
     path: PathBuf,
     writer: writer::Writer,
@@ -37,7 +45,7 @@ impl Store {
     /// refused untouched (OBEY-1011).
     pub fn open(path: &Path) -> Result<Self, Error> {
         let connection = open::open(path)?;
-        let writer = writer::Writer::start(connection)?;
+        let writer = writer::Writer::start(connection, open::open_sweeper(path)?, path)?;
         Ok(Self {
             shared: Arc::new(Shared { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()) }),
         })
@@ -51,6 +59,16 @@ impl Store {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         self.shared.writer.run(durability, write).await
+    }
+
+    /// Like `write` with [`Durability::Soon`], and on the calling thread when nobody else writes. For a few rows only
+    /// ([`limits::HERE_EVENTS_MAX`]): it must not take longer than a switch of threads would.
+    pub async fn write_here<T, F>(&self, write: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.shared.writer.run_here(write).await
     }
 
     /// Runs `read` on a read-only connection, off the async threads.

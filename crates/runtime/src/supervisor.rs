@@ -4,8 +4,10 @@
 mod create;
 mod records;
 mod recover;
+mod workers;
 
 pub use create::NewSession;
+pub use workers::{LastTurn, NewWorker};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,7 +17,9 @@ use std::time::Duration;
 use domain::{Command, Error, ErrorCode, Event, Mode, SessionId, StopHow};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::bridge::Bridges;
 use crate::campaign::Campaigns;
+use crate::environments::Environments;
 use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
 use crate::process::scan;
@@ -25,6 +29,7 @@ use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle
 use crate::settings::Settings;
 use crate::store::sessions::{self, Filter};
 use crate::store::{Durability, SessionRow, Store};
+use crate::worktree::{self, Worktrees};
 use crate::{clock, limits};
 
 /// What a supervisor is made of.
@@ -37,6 +42,8 @@ pub struct Options {
     pub spool_max_bytes: u64,
     pub active_sessions_max: usize,
     pub settings: Settings,
+    /// Where worktrees are made that name no place.
+    pub worktrees_dir: PathBuf,
 }
 
 /// The sessions of this daemon. Cheap to clone.
@@ -48,9 +55,12 @@ pub struct Supervisor {
 struct Inner {
     services: SharedServices,
     campaigns: Campaigns,
+    environments: Environments,
+    bridges: Bridges,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// Sessions whose records are being removed; nobody may wake them any more.
     leaving: Mutex<HashSet<SessionId>>,
+    worktrees: worktree::Shared,
     active_sessions_max: usize,
 }
 
@@ -71,9 +81,12 @@ impl Supervisor {
         });
         let inner = Inner {
             services,
-            campaigns: Campaigns::new(options.store),
+            campaigns: Campaigns::new(options.store.clone()),
+            environments: Environments::new(options.store),
+            bridges: Bridges::default(),
             actors: Mutex::new(HashMap::new()),
             leaving: Mutex::new(HashSet::new()),
+            worktrees: worktree::Shared::new(options.worktrees_dir),
             active_sessions_max: options.active_sessions_max,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -81,6 +94,23 @@ impl Supervisor {
 
     pub fn campaigns(&self) -> &Campaigns {
         &self.inner.campaigns
+    }
+
+    pub fn worktrees(&self) -> Worktrees {
+        Worktrees::new(self.clone())
+    }
+
+    pub(crate) fn worktree_state(&self) -> &worktree::Shared {
+        &self.inner.worktrees
+    }
+
+    pub fn environments(&self) -> &Environments {
+        &self.inner.environments
+    }
+
+    /// Returns what is known of the agents' ways to the tools of others.
+    pub fn bridges(&self) -> &Bridges {
+        &self.inner.bridges
     }
 
     pub fn settings(&self) -> &Settings {
@@ -140,6 +170,18 @@ impl Supervisor {
             }
             return result;
         }
+    }
+
+    /// Returns what the permission rules in force say to a tool in a session, whatever its input is.
+    pub fn judge(&self, spec: &domain::SessionSpec, tool: &str) -> domain::permission::Verdict {
+        let ask = domain::request::PermissionAsk {
+            call: None,
+            tool: tool.to_owned(),
+            input: serde_json::Value::Object(serde_json::Map::new()),
+            title: String::new(),
+            parent: None,
+        };
+        crate::permissions::look(self.settings(), spec, &ask).verdict
     }
 
     /// Returns a reader of a session's journal, strictly after a sequence number.
@@ -263,7 +305,7 @@ impl Supervisor {
         actors.values().filter(|handle| handle.snapshot().state.status.has_agent()).cloned().collect()
     }
 
-    fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.inner.services.store
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::{ffi::OsStr, process};
 
-use crate::limits::STDOUT_PIPE_BYTES;
+use crate::limits::{AGENT_DIES_FIRST, STDOUT_PIPE_BYTES};
 use crate::sys::{self, Fork, Inherited};
 
 /// A started agent, and the shim's ends of its pipes, none of which block.
@@ -89,6 +89,7 @@ fn become_agent(
         sys::set_umask(inherit.umask);
         sys::set_core_limit(inherit.core_limit)?;
         sys::reset_signals();
+        die_first();
         Ok(())
     };
     if let Err(error) = prepare() {
@@ -99,4 +100,14 @@ fn become_agent(
     }
     sys::drop_inherited(Inherited::CloseOnExec);
     (AT_EXEC, sys::exec(command))
+}
+
+/// When memory runs out the kernel shall end agents, which can be started again, before shims and the daemon, which hold
+/// what they said. Best effort: a system that forbids it runs agents all the same.
+fn die_first() {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    let inherited = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    if let Some(inherited) = inherited {
+        let _ = std::fs::write(FILE, inherited.saturating_add(AGENT_DIES_FIRST).min(1_000).to_string());
+    }
 }

@@ -15,7 +15,7 @@ use crate::control::{Command, Control};
 use crate::frame::{Target, Welcome};
 use crate::home::Home;
 use crate::input::{Queue, Work};
-use crate::limits::{HOME_CHECK_INTERVAL, PROTOCOL, READ_BYTES_MAX, STALL_RETRY, SYNC_INTERVAL};
+use crate::limits::{HOME_CHECK_INTERVAL, PROTOCOL, READ_BYTES_MAX, STALL_RETRY};
 use crate::record::{Exit, Stream};
 use crate::spool::Writer;
 use crate::sys;
@@ -155,9 +155,7 @@ impl Hold {
         if self.stalled.is_some() && now >= self.retry_at_ns {
             self.retry(now);
         }
-        if self.spool.dirty_since_ns().is_some_and(|since| now >= since + ns(SYNC_INTERVAL))
-            && self.spool.sync().is_err()
-        {
+        if self.spool.flush_due_ns(now).is_some_and(|due| now >= due) && self.spool.sync_aside().is_err() {
             self.check_home(now);
         }
         self.finish_if_ended(now);
@@ -177,7 +175,7 @@ impl Hold {
         let mut consider = |at: Option<u64>| next = next.min(at.unwrap_or(u64::MAX));
         consider(self.control.deadline_ns(now));
         consider(self.killing.as_ref().map(Killing::next_pass_ns));
-        consider(self.spool.dirty_since_ns().map(|since| since + ns(SYNC_INTERVAL)));
+        consider(self.spool.flush_due_ns(now));
         consider(self.stalled.map(|_| self.retry_at_ns));
         if !self.control.has_daemon() && !self.is_abandoned {
             consider(Some(self.daemon_seen_ns.saturating_add(self.linger_ns)));

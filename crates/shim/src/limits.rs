@@ -59,6 +59,12 @@ pub const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Output older than this is on stable storage (streamed output may lose at most 200 ms to a power cut).
 pub const SYNC_INTERVAL: Duration = Duration::from_millis(200);
 
+/// While a flush takes longer than that, how often the shim looks whether it is over.
+pub const FLUSH_LOOK: Duration = Duration::from_millis(20);
+
+/// The stack of the thread that flushes: two system calls deep.
+pub const FLUSH_STACK_BYTES: usize = 64 << 10;
+
 /// How often a full disk or a full spool is tried again.
 pub const STALL_RETRY: Duration = Duration::from_millis(250);
 
@@ -88,3 +94,6 @@ pub const LOCK_ATTEMPTS_MAX: u32 = 10;
 
 /// Between two attempts at the lock.
 pub const LOCK_RETRY: Duration = Duration::from_millis(10);
+
+/// By how much an agent is likelier to be ended than its shim when memory runs out, in thousandths of all memory.
+pub const AGENT_DIES_FIRST: i32 = 300;

@@ -6,20 +6,23 @@ mod converse;
 mod from_wire;
 mod presence;
 mod sessions;
-mod structs;
 mod to_wire;
+#[cfg(test)]
+pub(crate) mod transcript;
+mod worktrees;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use domain::{Error, ErrorCode};
-use runtime::{Snapshot, Supervisor};
+use domain::Error;
+use runtime::Supervisor;
 use tonic::service::Routes;
 use tonic::{Response, Status};
 use wire::betcode::v1::agent_service_server::AgentServiceServer;
 use wire::betcode::v1::config_service_server::ConfigServiceServer;
+use wire::betcode::v1::worktree_service_server::WorktreeServiceServer;
 
-use crate::{limits, status};
+use crate::{limits, status, structs};
 use presence::Presence;
 
 /// What the surface needs to know of the daemon.
@@ -54,7 +57,8 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
     let most = limits::CONVERSE_MESSAGE_MAX_BYTES;
     routes
         .add_service(AgentServiceServer::new(betcode.clone()).max_decoding_message_size(most))
-        .add_service(ConfigServiceServer::new(betcode))
+        .add_service(ConfigServiceServer::new(betcode.clone()))
+        .add_service(WorktreeServiceServer::new(betcode))
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -62,23 +66,4 @@ type Answer<T> = Result<Response<T>, Status>;
 /// Wraps a result in the protocol's clothes.
 fn answer<T>(result: Result<T, Error>) -> Answer<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
-}
-
-impl Betcode {
-    async fn default_folder(&self) -> Result<String, Error> {
-        let folder = self.about.default_folder.as_ref().map(|folder| folder.display().to_string());
-        folder.ok_or_else(|| Error::invalid("working_directory", "is required"))
-    }
-
-    async fn worktree_folder(&self, id: &str) -> Result<String, Error> {
-        Err(Error::new(ErrorCode::InvalidArgument, format!("worktree_id: there is no worktree {id}")))
-    }
-
-    async fn worktree_of(&self, _snapshot: &Snapshot) -> Result<String, Error> {
-        Ok(String::new())
-    }
-
-    async fn worktrees_of(&self, snapshots: &[Snapshot]) -> Result<Vec<String>, Error> {
-        Ok(vec![String::new(); snapshots.len()])
-    }
 }

@@ -1,6 +1,7 @@
 //! The surface of `obey.local.v1` and of our own `obey.v1`: sessions, events, requests, campaigns, commands.
 
 mod campaigns;
+mod environments;
 mod events;
 mod execute;
 mod from_wire;
@@ -9,6 +10,8 @@ mod reports;
 mod requests;
 mod sessions;
 mod to_wire;
+#[cfg(test)]
+pub(crate) mod transcript;
 mod turns;
 mod upkeep;
 
@@ -23,6 +26,7 @@ use tonic::service::Routes;
 use wire::obey::local::v1::local_daemon_service_server::LocalDaemonServiceServer;
 use wire::obey::v1::campaign_service_server::CampaignServiceServer;
 use wire::obey::v1::daemon_service_server::DaemonServiceServer;
+use wire::obey::v1::environment_service_server::EnvironmentServiceServer;
 use wire::obey::v1::event_service_server::EventServiceServer;
 use wire::obey::v1::request_service_server::RequestServiceServer;
 use wire::obey::v1::turn_service_server::TurnServiceServer;
@@ -63,5 +67,6 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
         .add_service(TurnServiceServer::new(obey.clone()).max_decoding_message_size(most))
         .add_service(RequestServiceServer::new(obey.clone()).max_decoding_message_size(most))
         .add_service(CampaignServiceServer::new(obey.clone()))
+        .add_service(EnvironmentServiceServer::new(obey.clone()))
         .add_service(DaemonServiceServer::new(obey))
 }

@@ -1,12 +1,18 @@
-//! From a journal to a stream of wire messages. A slow client lags in the journal, not in memory.
+//! From a journal to a stream of wire messages. A slow client lags in the journal, not in memory: events are read when
+//! its connection has room for them.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use domain::{Error, Event};
+use futures_core::Stream;
 use runtime::journal::Cursor;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::{limits, status};
+use crate::status;
 
 /// Whether a stream goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +22,8 @@ pub enum Flow {
 }
 
 /// Folds events into one protocol's messages. What it remembers can be rebuilt from the journal.
-pub trait Projector: Send + 'static {
-    type Wire: Send + 'static;
+pub trait Projector: Send + Unpin + 'static {
+    type Wire: Send + Unpin + 'static;
 
     /// Adds the messages of one event; `Done` ends the stream after them.
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow;
@@ -29,7 +35,7 @@ pub trait Projector: Send + 'static {
 }
 
 /// A stream of messages for a client.
-pub type Messages<T> = ReceiverStream<Result<T, Status>>;
+pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// How far a reader goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,48 +46,119 @@ pub enum Until {
     Event(u64),
 }
 
-/// Runs a projector over a journal in a task of its own.
-pub fn pump<P: Projector>(mut cursor: Cursor, mut projector: P, until: Until) -> Messages<P::Wire> {
-    let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
-    tokio::spawn(async move {
-        let mut messages = Vec::new();
-        loop {
-            if let Until::Event(last) = until
-                && cursor.seq() >= last
-            {
-                return;
+/// Runs a projector over a journal, at the pace of whoever takes the messages.
+pub fn pump<P: Projector>(cursor: Cursor, projector: P, until: Until) -> Messages<P::Wire> {
+    Box::pin(Pump {
+        source: Source::Here(cursor),
+        projector,
+        until,
+        events: Vec::new().into_iter(),
+        projected: Vec::new(),
+        messages: VecDeque::new(),
+        failure: None,
+    })
+}
+
+struct Pump<P: Projector> {
+    source: Source,
+    projector: P,
+    until: Until,
+    /// Read and not yet projected.
+    events: std::vec::IntoIter<Arc<Event>>,
+    projected: Vec<P::Wire>,
+    /// Projected and not yet taken.
+    messages: VecDeque<P::Wire>,
+    /// The last thing the client is told.
+    failure: Option<Error>,
+}
+
+type Batch = Result<Vec<Arc<Event>>, Error>;
+
+/// Where the reader of the journal is.
+enum Source {
+    Here(Cursor),
+    /// Waiting for events, or for the disk.
+    Away(Pin<Box<dyn Future<Output = (Cursor, Batch)> + Send>>),
+    /// Nothing more will come.
+    Dry,
+}
+
+impl<P: Projector> Pump<P> {
+    /// Projects the next event that is at hand.
+    fn project(&mut self, event: &Event) {
+        if matches!(self.until, Until::Event(last) if event.seq > last) {
+            return self.end(None);
+        }
+        let flow = self.projector.project(event, &mut self.projected);
+        self.messages.extend(self.projected.drain(..));
+        if flow == Flow::Done {
+            let failure = self.projector.ending();
+            self.end(failure);
+        }
+    }
+
+    fn end(&mut self, failure: Option<Error>) {
+        self.source = Source::Dry;
+        self.events = Vec::new().into_iter();
+        self.failure = failure;
+    }
+
+    fn take(&mut self, cursor: Cursor, batch: Batch) {
+        self.source = Source::Here(cursor);
+        match batch {
+            Ok(events) => self.events = events.into_iter(),
+            Err(error) => self.end(Some(error)),
+        }
+    }
+
+    /// Reads on; false: nothing more will come.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        match std::mem::replace(&mut self.source, Source::Dry) {
+            Source::Dry => return Poll::Ready(false),
+            Source::Here(cursor) if matches!(self.until, Until::Event(last) if cursor.seq() >= last) => {
+                return Poll::Ready(false);
             }
-            let events = tokio::select! {
-                events = cursor.next() => events,
-                // A client that leaves while nothing happens must not keep the reader.
-                () = sender.closed() => return,
-            };
-            let events = match events {
-                Ok(events) => events,
-                Err(error) => {
-                    // The client may have left; then nobody misses the error.
-                    let _ = sender.send(Err(status::grpc(&error))).await;
-                    return;
+            Source::Here(mut cursor) => match cursor.at_hand() {
+                Some(events) => {
+                    self.take(cursor, Ok(events));
+                    return Poll::Ready(true);
                 }
-            };
-            for event in events {
-                if matches!(until, Until::Event(last) if event.seq > last) {
-                    return;
+                None => {
+                    self.source = Source::Away(Box::pin(async move {
+                        let batch = cursor.next().await;
+                        (cursor, batch)
+                    }));
                 }
-                let flow = projector.project(&event, &mut messages);
-                for message in messages.drain(..) {
-                    if sender.send(Ok(message)).await.is_err() {
-                        return;
-                    }
-                }
-                if flow == Flow::Done {
-                    if let Some(error) = projector.ending() {
-                        let _ = sender.send(Err(status::grpc(&error))).await;
-                    }
-                    return;
-                }
+            },
+            away @ Source::Away(_) => self.source = away,
+        }
+        if let Source::Away(reading) = &mut self.source {
+            let (cursor, batch) = ready!(reading.as_mut().poll(context));
+            self.take(cursor, batch);
+        }
+        Poll::Ready(true)
+    }
+}
+
+impl<P: Projector> Stream for Pump<P> {
+    type Item = Result<P::Wire, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let pump = &mut *self;
+        loop {
+            if let Some(message) = pump.messages.pop_front() {
+                return Poll::Ready(Some(Ok(message)));
+            }
+            if let Some(event) = pump.events.next() {
+                pump.project(&event);
+                continue;
+            }
+            if let Some(error) = pump.failure.take() {
+                return Poll::Ready(Some(Err(status::grpc(&error))));
+            }
+            if !ready!(pump.poll_read(context)) {
+                return Poll::Ready(None);
             }
         }
-    });
-    ReceiverStream::new(receiver)
+    }
 }

@@ -20,5 +20,17 @@ pub mod betcode {
     }
 }
 
+pub mod contextd {
+    pub mod v1 {
+        tonic::include_proto!("contextd.v1");
+    }
+}
+
+pub mod roz {
+    pub mod v1 {
+        tonic::include_proto!("roz.v1");
+    }
+}
+
 /// The encoded descriptor set of every package, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,26 +1,46 @@
 //! The workbench: tools every agent gets alike, in a sandbox, with secrets taken out of whatever they show. Answers come
-//! in tiers: a summary, a preview, a ref to the rest. Knows no protocol and no agent.
+//! in tiers: a summary, a preview, a ref to the rest. Around them what outlives a session: memories, checkpoints,
+//! policies, skills, agents, cures of errors, and the audit of it all. Knows no protocol and no agent.
 
 pub mod answer;
+pub mod audit;
+pub mod catalog;
+pub mod checkpoint;
 pub mod files;
 pub mod limits;
 mod looking;
+pub mod memory;
+pub mod place;
+pub mod policy;
 mod random;
 pub mod refs;
+pub mod remediation;
 pub mod sandbox;
 pub mod scrub;
+pub mod sessions;
+mod tables;
 pub mod tools;
+pub mod vectors;
+pub mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{Error, ErrorCode, SessionId};
+use domain::{Error, ErrorCode, SessionId, Timestamp};
+use runtime::store::Store;
 use tokio::sync::Semaphore;
 
+use audit::Audit;
+use catalog::Catalog;
+use checkpoint::Checkpoints;
 use files::Root;
+use memory::Memories;
+use policy::Policies;
 use refs::Refs;
+use remediation::Remediations;
 use sandbox::{Sandbox, Tier};
 use scrub::Scrubber;
+use sessions::{Lives, Sessions};
 
 pub use looking::{Edit, Search};
 pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteAnswer};
@@ -28,21 +48,33 @@ pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteA
 /// What a workbench is made of; comes from the daemon's configuration.
 #[derive(Debug)]
 pub struct Setup {
-    pub sandbox: sandbox::Config,
+    /// Probed already: which sandbox holds is found out once.
+    pub sandbox: Arc<Sandbox>,
     pub scrub: scrub::Config,
     /// Where stored output is kept; a folder of its own.
     pub refs_folder: PathBuf,
     pub refs: refs::Limits,
+    /// Where everything is kept that outlives the daemon.
+    pub store: Store,
+    pub lives: Lives,
+    pub policies: Policies,
 }
 
 /// The tools, ready for use by all sessions.
 #[derive(Debug)]
 pub struct Workbench {
-    sandbox: Sandbox,
+    sandbox: Arc<Sandbox>,
     scrubber: Scrubber,
     refs: Arc<Refs>,
     protected: Vec<std::ffi::OsString>,
     commands: Semaphore,
+    policies: Policies,
+    sessions: Sessions,
+    audit: Audit,
+    memories: Memories,
+    checkpoints: Checkpoints,
+    catalog: Catalog,
+    remediations: Remediations,
 }
 
 /// Whether a project's own `.gitleaks.toml` counts. It can switch rules off, so that somebody must have looked at it.
@@ -57,21 +89,45 @@ pub enum ProjectRules {
 pub struct Project {
     root: Arc<Root>,
     scrubber: Scrubber,
+    policies: Policies,
 }
 
 /// The rule file of a project.
 const PROJECT_RULES: &str = ".gitleaks.toml";
 
+/// The policies of a project. Commands cannot change them, since the folder is protected.
+const PROJECT_POLICIES: &str = ".obey/policies.toml";
+
 impl Workbench {
-    /// Probes the sandbox, loads the rules and opens the store.
+    /// Loads the rules and opens the store.
     pub async fn open(setup: Setup) -> Result<Self, Error> {
-        let scrubber = Scrubber::new(&setup.scrub)?;
+        let rules = setup.scrub;
+        // Hundreds of expressions become automata: work, and not for a thread that serves others.
+        let made = tokio::task::spawn_blocking(move || Scrubber::new(&rules)).await;
+        let scrubber = made.map_err(|error| {
+            Error::new(ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
+                .with_detail(error.to_string())
+        })??;
         let refs = Refs::open(setup.refs_folder, setup.refs).map_err(|error| {
             Error::new(ErrorCode::StorageFailed, "stored output has no place").with_detail(error.to_string())
         })?;
-        let protected = setup.sandbox.protected.clone();
-        let sandbox = Sandbox::probe(setup.sandbox).await;
-        Ok(Self { sandbox, scrubber, refs, protected, commands: Semaphore::new(limits::EXECS_MAX) })
+        let protected = setup.sandbox.protected().to_vec();
+        let store = setup.store;
+        tables::prepare(&store).await?;
+        Ok(Self {
+            sandbox: setup.sandbox,
+            scrubber,
+            refs,
+            protected,
+            commands: Semaphore::new(limits::EXECS_MAX),
+            policies: setup.policies,
+            sessions: Sessions::new(store.clone(), setup.lives),
+            audit: Audit::new(store.clone()),
+            memories: Memories::new(store.clone()),
+            checkpoints: Checkpoints::new(store.clone()),
+            catalog: Catalog::new(store.clone()),
+            remediations: Remediations::new(store),
+        })
     }
 
     /// Returns the tier commands run at.
@@ -99,7 +155,35 @@ impl Workbench {
                 None => self.scrubber.clone(),
             },
         };
-        Ok(Project { root: Arc::new(root), scrubber })
+        let policies = match root.rule_file(PROJECT_POLICIES)? {
+            Some(text) => self.policies.with_project(PROJECT_POLICIES, &text)?,
+            None => self.policies.clone(),
+        };
+        Ok(Project { root: Arc::new(root), scrubber, policies })
+    }
+
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    pub fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    pub fn memories(&self) -> &Memories {
+        &self.memories
+    }
+
+    pub fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
+    }
+
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub fn remediations(&self) -> &Remediations {
+        &self.remediations
     }
 
     /// Forgets everything a session stored.
@@ -107,9 +191,15 @@ impl Workbench {
         self.refs.end_session(session);
     }
 
-    /// Forgets stored output that has expired; to be called now and then.
-    pub fn sweep(&self) -> usize {
-        self.refs.sweep()
+    /// Forgets sessions whose time ran out and stored output that has expired; to be called now and then. Returns how
+    /// many sessions were closed.
+    pub fn sweep(&self, now: Timestamp) -> usize {
+        let over = self.sessions.expire(now);
+        for session in &over {
+            self.refs.end_session(session);
+        }
+        self.refs.sweep();
+        over.len()
     }
 }
 
@@ -122,5 +212,10 @@ impl Project {
     /// Returns the scrubber that knows the project's rules.
     pub fn scrubber(&self) -> &Scrubber {
         &self.scrubber
+    }
+
+    /// Returns the policies that hold in the project.
+    pub fn policies(&self) -> &Policies {
+        &self.policies
     }
 }

@@ -54,6 +54,9 @@ pub const STAGE_WAIT: Duration = Duration::from_secs(10);
 /// How long after being asked the stage may take to kill everything, before it is killed itself.
 pub const KILL_WAIT: Duration = Duration::from_secs(5);
 
+/// How long after a command's time is up the daemon waits for the stage to notice.
+pub const TIMEOUT_SLACK: Duration = Duration::from_millis(250);
+
 /// How often something that is about to go is looked at.
 pub const CLEAR_STEP: Duration = Duration::from_millis(5);
 
@@ -125,3 +128,56 @@ pub const SEARCH_FILE_MAX: u64 = 4 << 20;
 /// Longest regular expression, and the memory its automaton may take.
 pub const PATTERN_MAX_BYTES: usize = 4096;
 pub const PATTERN_AUTOMATON_MAX: usize = 4 << 20;
+
+/// Rows of the audit that are read at once; a reader that wants more asks again.
+pub const AUDIT_PAGE: usize = 500;
+
+/// Characters of a request that its audit row keeps.
+pub const AUDIT_INPUT_CHARS: usize = 1000;
+
+/// Numbers in a vector. Enough for the words of a memory to keep out of each other's way, few enough that 100,000
+/// memories fit in 40 MB.
+pub const VECTOR_DIMENSIONS: usize = 384;
+
+/// Parts of a memory, as contextd's schema says.
+pub const TITLE_CHARS: usize = 100;
+pub const DESCRIPTION_CHARS: usize = 500;
+pub const CONTENT_CHARS: usize = 5000;
+pub const TAGS_MAX: usize = 20;
+pub const TAG_CHARS: usize = 50;
+
+/// Memories, checkpoints and the like that one answer holds, and when nobody says how many.
+pub const SEARCH_DEFAULT: usize = 10;
+pub const SEARCH_MAX: usize = 100;
+pub const REMEDIATIONS_DEFAULT: usize = 5;
+
+/// Memories that are looked at closely: the most similar ones by vector, and as many by words.
+pub const CANDIDATES_MAX: usize = 200;
+
+/// Memories that may hold the words of a full-text search together. Words that are everywhere say little and cost much.
+pub const POSTINGS_MAX: u64 = 20_000;
+
+/// Characters of a description in a list, as contextd's schema says.
+pub const DESCRIPTION_PREVIEW_CHARS: usize = 100;
+
+/// Memories that a new session is told, and the tokens they may cost together, as contextd's requirements say.
+pub const INJECTED_MEMORIES_MAX: usize = 3;
+pub const INJECTED_TOKENS_MAX: u64 = 500;
+
+/// Memories made of one session; the first errors and their cures say more than the hundredth.
+pub const DISTILLED_MAX: usize = 10;
+
+/// How long a session stays open without use, and at all, unless the configuration says otherwise.
+pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+pub const SESSION_LIFE: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// Sessions that are open at a time; each holds a folder open.
+pub const SESSIONS_MAX: usize = 10_000;
+
+/// Calls that a checkpoint's context tells; all of them are in the full record, up to the second number.
+pub const CHECKPOINT_CALLS: usize = 40;
+pub const CHECKPOINT_CALLS_MAX: usize = 5_000;
+
+/// Largest policy file, and deepest nesting of commands in commands that is looked into.
+pub const POLICY_FILE_MAX: usize = 256 * 1024;
+pub const POLICY_DEPTH_MAX: usize = 8;

@@ -147,14 +147,25 @@ impl Refs {
         Writer::new(Arc::clone(self), session.clone())
     }
 
-    /// Returns content, or the part of it from `offset` on, at most `max` bytes. Only the session it belongs to gets it.
-    pub fn read(&self, session: &SessionId, id: &str, offset: u64, max: usize) -> Result<Content, Error> {
+    /// Returns content, or the part of it from `offset` on, at most `max` bytes. Only the session it belongs to gets it,
+    /// or whoever may ask without one.
+    pub fn read(
+        &self,
+        session: Option<&SessionId>,
+        id: &str,
+        offset: u64,
+        max: usize,
+    ) -> Result<Content, Error> {
         let now = Instant::now();
         let unknown = || {
-            Error::invalid("ref_id", format_args!("{id} is unknown or has expired; run the command again"))
+            let message = format!("ref_id: {id:?} is unknown or has expired; run the command again");
+            Error::new(ErrorCode::ItemNotFound, message)
         };
         let entries = self.entries();
-        let entry = entries.by_id.get(id).filter(|entry| entry.session == *session && entry.expires > now);
+        let entry = entries
+            .by_id
+            .get(id)
+            .filter(|entry| session.is_none_or(|session| entry.session == *session) && entry.expires > now);
         let entry = entry.ok_or_else(unknown)?;
         let (kind, total_bytes) = (entry.kind, entry.bytes);
         let from = usize::try_from(offset.min(total_bytes)).unwrap_or(usize::MAX);

@@ -183,6 +183,11 @@ impl Sandbox {
         self.findings.tier
     }
 
+    /// Returns the names in a project's root that commands must not change.
+    pub fn protected(&self) -> &[OsString] {
+        &self.config.protected
+    }
+
     /// Returns what the probe found, for people.
     pub fn findings(&self) -> &Findings {
         &self.findings
@@ -241,6 +246,7 @@ fn order_of(
         read_only: paths(&config.read_only),
         writable: paths(&config.writable),
         scratch: None,
+        timeout_ms: u64::MAX,
         cgroups: Vec::new(),
     }
 }

@@ -35,7 +35,7 @@ use crate::limits;
 const OWN_RULES: &str = include_str!("../rules/obey.toml");
 
 /// What a scrubber is made of: our rules, rule files of others laid over them, known secrets.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     files: Vec<(String, String)>,
     known: Vec<KnownSecret>,
@@ -142,6 +142,12 @@ impl Scrubber {
     pub fn with_known(&self, secrets: &[KnownSecret]) -> Result<Self, Error> {
         let (rules, merged) = (Arc::clone(&self.rules), Arc::clone(&self.merged));
         Self::assemble(rules, merged, secrets.into())
+    }
+
+    /// Makes a scrubber that knows more secrets.
+    pub fn adding_known(&self, secrets: &[KnownSecret]) -> Result<Self, Error> {
+        let all: Vec<KnownSecret> = self.secrets.iter().chain(secrets).cloned().collect();
+        self.with_known(&all)
     }
 
     fn build(merged: Merged, names: &str, secrets: Arc<[KnownSecret]>) -> Result<Self, Error> {

@@ -12,9 +12,10 @@ use tokio::sync::mpsc;
 
 use crate::answer::{Capture, Captured, command_shown, estimate};
 use crate::files::{Opened, Root};
+use crate::policy::{Action, Violation};
 use crate::refs::{Kind, Refs};
 use crate::sandbox::{Command, End, Limits, Network, Output, Running, Tier};
-use crate::scrub::Scrubber;
+use crate::scrub::{KnownSecret, Scrubber};
 use crate::{Project, Workbench, limits};
 
 /// A command for a shell.
@@ -102,10 +103,15 @@ impl Workbench {
         project: &Project,
         exec: Exec,
     ) -> Result<ExecAnswer, Error> {
-        let shown = project.scrubber.scrub_text(&command_shown(&exec.command));
-        let result = self.exec_raw(session, project, exec).await;
-        let (end, stdout, stderr) = result.map_err(|error| scrubbed(&project.scrubber, error))?;
-        let summary = exec_summary(&shown, &end, &stdout);
+        let scrubber = scrubber_for(project, &exec)?;
+        let shown = scrubber.scrub_text(&command_shown(&exec.command));
+        let warnings = project
+            .policies
+            .enforce(Action::Command(&exec.command))
+            .map_err(|error| scrubbed(&scrubber, error))?;
+        let result = self.exec_raw(session, &project.root, &scrubber, exec).await;
+        let (end, stdout, stderr) = result.map_err(|error| scrubbed(&scrubber, error))?;
+        let summary = exec_summary(&shown, &end, &stdout) + &warned(&warnings);
         let tokens_used = estimate(&summary) + estimate(&stdout.preview) + estimate(&stderr.preview);
         Ok(ExecAnswer {
             summary,
@@ -122,13 +128,14 @@ impl Workbench {
     async fn exec_raw(
         &self,
         session: &SessionId,
-        project: &Project,
+        root: &Root,
+        scrubber: &Scrubber,
         exec: Exec,
     ) -> Result<(End, Captured, Captured), Error> {
-        let command = command(&project.root, &exec)?;
+        let command = command(root, &exec)?;
         let permit = self.commands.acquire().await;
         let _permit = permit.map_err(|_| Error::new(ErrorCode::SandboxFailed, "the workbench is closing"))?;
-        let capture = || capture(&self.refs, session, project.scrubber.stream());
+        let capture = || capture(&self.refs, session, scrubber.stream());
         let (stdout, stderr) = (capture()?, capture()?);
         let running = self.sandbox.run(command).await?;
         let (chunks, waiting) = mpsc::channel(limits::CHUNKS_WAITING_MAX);
@@ -165,22 +172,41 @@ impl Workbench {
         done.await.map_err(|error| storage(&error.to_string()))?
     }
 
-    /// Returns stored output of the session, as much as one answer holds, from `offset` on.
+    /// Stores text that is scrubbed already and returns its ref; none if it is empty.
+    pub async fn store_text(&self, session: &SessionId, text: String) -> Result<Option<String>, Error> {
+        let (refs, session) = (Arc::clone(&self.refs), session.clone());
+        let stored = tokio::task::spawn_blocking(move || {
+            let mut writer = refs.writer(&session)?;
+            writer.write(text.as_bytes())?;
+            writer.finish(Kind::Text)
+        });
+        let stored = stored.await.map_err(|error| storage(&error.to_string()))?;
+        stored.map_err(|error| storage(&error.to_string()))
+    }
+
+    /// Returns stored output, as much as one answer holds, from `offset` on. With a session, only what is the session's.
     pub async fn content(
         &self,
-        session: &SessionId,
+        session: Option<&SessionId>,
         ref_id: &str,
         offset: u64,
     ) -> Result<ContentAnswer, Error> {
-        let (refs, session, id) = (Arc::clone(&self.refs), session.clone(), ref_id.to_owned());
-        let read =
-            tokio::task::spawn_blocking(move || refs.read(&session, &id, offset, limits::REF_READ_MAX));
+        let (refs, session, id) = (Arc::clone(&self.refs), session.cloned(), ref_id.to_owned());
+        let read = tokio::task::spawn_blocking(move || {
+            refs.read(session.as_ref(), &id, offset, limits::REF_READ_MAX)
+        });
         let content = read.await.map_err(|error| storage(&error.to_string()))?;
         let content = content.map_err(|error| scrubbed(&self.scrubber, error))?;
         let text = String::from_utf8_lossy(&content.bytes).into_owned();
         let tokens_used = estimate(&text);
         Ok(ContentAnswer { content: text, kind: content.kind, total_bytes: content.total_bytes, tokens_used })
     }
+}
+
+/// What a command is given to know must not come back by its output.
+fn scrubber_for(project: &Project, exec: &Exec) -> Result<Scrubber, Error> {
+    let given = KnownSecret::from_env(exec.env.iter().map(|(name, value)| (name, value)));
+    if given.is_empty() { Ok(project.scrubber.clone()) } else { project.scrubber.adding_known(&given) }
 }
 
 /// Checks a request and makes a command of it.
@@ -253,6 +279,7 @@ fn read_file(
     read: &Read,
 ) -> Result<ReadAnswer, Error> {
     let failed = |error: std::io::Error| Error::invalid("path", format_args!("{}: {error}", read.path));
+    let warnings = project.policies.enforce(Action::Read(&read.path))?;
     let mut opened = project.root.open_file(&read.path)?;
     let (binary, head) = opened.is_binary().map_err(failed)?;
     let shown = project.scrubber.scrub_text(&read.path);
@@ -269,7 +296,7 @@ fn read_file(
         format!("Read: {shown} (binary, {} bytes; not shown)", opened.bytes)
     } else {
         format!("Read: {shown} ({} lines, {} bytes)", content.lines, opened.bytes)
-    };
+    } + &warned(&warnings);
     let tokens_used = estimate(&summary) + estimate(&content.preview);
     Ok(ReadAnswer { summary, total_lines: content.lines, content, binary, tokens_used })
 }
@@ -292,6 +319,8 @@ fn fill(capture: &mut Capture, head: &[u8], opened: &mut Opened) -> std::io::Res
 }
 
 fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
+    let action = Action::Write { path: &write.path, content: &write.content };
+    let warnings = project.policies.enforce(action)?;
     let content = write.content.as_bytes();
     let written = if write.append {
         project.root.append(&write.path, content)
@@ -303,7 +332,8 @@ fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
         (true, false) => "Appended to",
         (false, false) => "Wrote",
     };
-    let summary = format!("{what}: {} ({} bytes)", project.scrubber.scrub_text(&write.path), written.bytes);
+    let shown = project.scrubber.scrub_text(&write.path);
+    let summary = format!("{what}: {shown} ({} bytes)", written.bytes) + &warned(&warnings);
     let tokens_used = estimate(&summary);
     Ok(WriteAnswer { summary, bytes_written: written.bytes, tokens_used })
 }
@@ -317,11 +347,13 @@ fn exec_summary(shown: &str, end: &End, stdout: &Captured) -> String {
     if stdout.lines > 0 {
         facts.push_str(&format!(", {} line{}", stdout.lines, if stdout.lines == 1 { "" } else { "s" }));
     }
-    // The usual tier goes without saying; anything less does not.
-    if end.tier != Tier::Namespaces {
-        facts.push_str(&format!(", sandbox: {}", end.tier));
-    }
-    format!("Executed: {shown} ({facts})")
+    format!("Executed: {shown} ({facts}) [sandbox: {}]", end.tier)
+}
+
+/// What policies have to say about something that is done all the same.
+fn warned(warnings: &[Violation]) -> String {
+    let titles: Vec<&str> = warnings.iter().map(|warning| warning.title.as_str()).collect();
+    if titles.is_empty() { String::new() } else { format!(" [policy: {}]", titles.join("; ")) }
 }
 
 /// An error may quote what it was given.

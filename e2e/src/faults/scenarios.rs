@@ -42,7 +42,7 @@ pub const SCENARIOS: &[Scenario] = &[
     scenario("input", "prompts sent into a daemon that is being killed", Kind::Input),
     scenario("disk", "a disk without room, again and again", Kind::Disk),
     scenario("line", "one line of a gigabyte", Kind::Line),
-    scenario("flood", "two hundred thousand lines at once, beside another session", Kind::Flood),
+    scenario("flood", "a hundred thousand lines at once, beside another session", Kind::Flood),
     scenario("readers", "readers that stand still beside readers that keep up", Kind::Readers),
     scenario("stops", "agents that resist being stopped", Kind::Stops),
 ];
@@ -101,7 +101,7 @@ pub async fn run(
 }
 
 /// As many different lines as fit into a prompt.
-const LINES_AT_ONCE: usize = 200_000;
+const LINES_AT_ONCE: usize = 100_000;
 
 async fn kills(
     agent: Agent,

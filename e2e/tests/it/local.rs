@@ -282,3 +282,26 @@ async fn campaigns_of_the_camp_registry_are_known_by_id_and_name() -> Result<()>
     stage.create_as(request).await?;
     stage.close().await
 }
+
+#[tokio::test]
+async fn a_client_with_grpcs_own_limits_gets_past_the_longest_prompt_and_answer() -> Result<()> {
+    let stage = open().await?;
+    let id = stage.create().await?;
+    // Line ends take two bytes each in JSON, so this one is over 4 MiB in the journal's words.
+    let long = "\n".repeat(2_400_000);
+    let steps = json!([{"text": "x".repeat(1_000_000), "chunks": 1}]);
+    let events = stage.turn(&id, &format!("{} {long}", script(Agent::Scripted, "long", &steps))).await?;
+    assert_eq!(events.last().map(|event| event.r#type()), Some(pb::ActivityType::Completion));
+    let journal = stage.journal(&id).await?;
+    let numbers: Vec<u64> = journal.iter().map(|event| event.seq).collect();
+    assert_eq!(numbers, (1..=journal.len() as u64).collect::<Vec<_>>());
+    let started = journal.iter().find(|event| event.r#type == "turn_started").context("no turn")?;
+    ensure!(started.json.contains("[cut: "), "it was not cut");
+    let said: usize = journal
+        .iter()
+        .filter(|event| event.r#type == "text_delta")
+        .map(|event| fields(event)["text"].as_str().map_or(0, str::len))
+        .sum();
+    assert_eq!(said, 1_000_000);
+    stage.close().await
+}

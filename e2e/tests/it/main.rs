@@ -2,10 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "tests say what they skip and which seed they use")]
 
+mod acp;
 mod agents;
 mod betcode;
 mod claude_driver;
 mod codex_driver;
+mod contextd;
 mod faults;
 mod local;
 mod openai;
@@ -15,6 +17,8 @@ mod real_claude_direct;
 mod real_codex;
 mod real_codex_direct;
 mod real_openclaw;
+mod roz;
+mod service;
 mod sessions;
 mod stage;
 mod suite;

@@ -19,8 +19,16 @@ pub(crate) async fn run(
     script: &str,
     arguments: impl FnOnce(&Daemon, &World) -> Vec<OsString>,
 ) -> Result<()> {
+    run_in(World::new()?, script, arguments).await
+}
+
+/// The same in a world that is there.
+pub(crate) async fn run_in(
+    world: World,
+    script: &str,
+    arguments: impl FnOnce(&Daemon, &World) -> Vec<OsString>,
+) -> Result<()> {
     let Some((python, stubs)) = tools::python()? else { return Ok(()) };
-    let world = World::new()?;
     let mut daemon = Daemon::start(&world).await?;
     let script = tools::repository().join("e2e/tests/python").join(script);
     let mut command = tokio::process::Command::from(world.command(python));

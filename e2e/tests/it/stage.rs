@@ -170,15 +170,6 @@ macro_rules! process_scenarios {
 }
 pub(crate) use process_scenarios;
 
-/// Like `scenarios!`, without Codex: for surfaces whose scenarios were not yet held against it.
-macro_rules! scenarios_with_claude {
-    ($($name:ident),* $(,)?) => {
-        crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
-        crate::stage::scenarios_of!(real_claude, Claude, $($name),*);
-    };
-}
-pub(crate) use scenarios_with_claude;
-
 /// Opens a stage, or ends the test where the agent is absent and skipping is allowed.
 macro_rules! stage {
     ($agent:expr) => {

@@ -1,18 +1,43 @@
 """Drives betcode.v1 from Python, as any stranger's client would: conversations over TCP and over the Unix socket.
 
-Usage: betcode_v1.py TCP_ADDRESS SOCKET_ADDRESS PROJECT, with the stubs compiled from proto/ on PYTHONPATH. Prints one
+Usage: betcode_v1.py TCP_ADDRESS SOCKET_ADDRESS PROJECT [PUBLISHED_PROTO], with the stubs compiled from proto/ on
+PYTHONPATH. With the last argument the messages are compiled from the interface as it was published instead. Prints one
 line per check and ends with code 1 at the first that fails. The last call shuts the daemon down.
 """
 
 import json
+import os
 import queue
 import sys
+import tempfile
 import threading
 
 import grpc
-from betcode.v1 import agent_pb2 as pb
-from betcode.v1 import agent_pb2_grpc
 from obey.local.v1 import daemon_pb2, daemon_pb2_grpc
+
+PUBLISHED = sys.argv[4] if len(sys.argv) > 4 else None
+
+
+def compile_published(path):
+    import grpc_tools
+    from grpc_tools import protoc
+
+    out = tempfile.mkdtemp()
+    known = os.path.join(os.path.dirname(grpc_tools.__file__), "_proto")
+    folder = os.path.dirname(path)
+    code = protoc.main(["", f"-I{folder}", f"-I{known}", f"--python_out={out}", f"--grpc_python_out={out}", path])
+    if code != 0:
+        sys.exit(f"FAILED to compile {path}")
+    sys.path.insert(0, out)
+
+
+if PUBLISHED:
+    compile_published(PUBLISHED)
+    import betcode_v1_pb2 as pb
+    import betcode_v1_pb2_grpc as agent_pb2_grpc
+else:
+    from betcode.v1 import agent_pb2 as pb
+    from betcode.v1 import agent_pb2_grpc
 
 # Bounds a hang; nothing here is judged by its speed.
 WAIT = 30
@@ -131,8 +156,9 @@ def converse(name, address, project):
     ]
     events = list(agents.Converse(iter(requests), timeout=WAIT))
     check(f"{name}: an old session is taken up", events[0].session_info.is_resumed)
-    prompts = [event.user_input.content for event in events if kind(event) == "user_input"]
-    check(f"{name}: its prompts are replayed", len(prompts) == 3 and prompts[0].startswith("ask "), prompts)
+    if not PUBLISHED:
+        prompts = [event.user_input.content for event in events if kind(event) == "user_input"]
+        check(f"{name}: its prompts are replayed", len(prompts) == 3 and prompts[0].startswith("ask "), prompts)
     check(f"{name}: and it goes on", text(events).endswith("welcome back"), text(events))
 
     listed = agents.ListSessions(pb.ListSessionsRequest(working_directory=project), timeout=WAIT)
@@ -144,7 +170,7 @@ def converse(name, address, project):
 
 
 def main():
-    tcp, socket, project = sys.argv[1:]
+    tcp, socket, project = sys.argv[1:4]
     converse("tcp", tcp, project)
     channel = converse("socket", socket, project)
     local = daemon_pb2_grpc.LocalDaemonServiceStub(channel)

@@ -10,6 +10,12 @@ use super::{Breach, Tree};
 const CONTRACTS: &[(&str, &str)] =
     &[("proto/obey/local/v1/daemon.proto", "xtask/contracts/obey-local-v1.txt")];
 
+/// Interfaces as they were published, from which tests compile clients, and our files that must say all of it.
+const PUBLISHED: &[(&str, &[&str])] = &[(
+    "e2e/tests/published/betcode_v1.proto",
+    &["proto/betcode/v1/agent.proto", "proto/betcode/v1/worktree.proto"],
+)];
+
 /// Returns the published specification of `obey.local.v1`, where a checkout has the specifications beside it.
 pub fn published(root: &Path) -> Option<String> {
     let folder = root.ancestors().map(|folder| folder.join("shared/seeds")).find(|folder| folder.is_dir())?;
@@ -38,6 +44,20 @@ pub fn contracts(tree: &Tree, published: Option<&str>) -> Vec<Breach> {
         let wanted: BTreeSet<String> = fixed.chain(printed).collect();
         for fact in wanted.difference(&ours) {
             breaches.push(Breach::new("proto", *proto, format!("no longer says `{fact}`")));
+        }
+    }
+    breaches
+}
+
+/// Our protobuf against the interfaces as they were published.
+pub fn published_files(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (published, ours) in PUBLISHED {
+        let Some(file) = tree.get(published) else { continue };
+        let said: BTreeSet<String> =
+            ours.iter().filter_map(|path| tree.get(path)).flat_map(|file| facts(&file.text)).collect();
+        for fact in facts(&file.text).difference(&said) {
+            breaches.push(Breach::new("proto", ours.join(", "), format!("lacks the published `{fact}`")));
         }
     }
     breaches
@@ -178,6 +198,17 @@ mod tests {
         let found = contracts(&tree, Some(text));
         assert_eq!(found.len(), 1);
         assert!(found[0].remedy.contains("M.on = 2 bool"));
+    }
+
+    #[test]
+    fn what_was_published_must_be_among_ours() {
+        let tree = Tree::of(&[
+            ("e2e/tests/published/betcode_v1.proto", "message M {\n string id = 1;\n bool on = 2;\n}"),
+            ("proto/betcode/v1/agent.proto", "message M {\n string id = 1;\n string more = 3;\n}"),
+        ]);
+        let found = published_files(&tree);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].remedy.contains("M.on = 2 bool"), "{:?}", found[0].remedy);
     }
 
     #[test]

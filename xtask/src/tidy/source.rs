@@ -10,11 +10,16 @@ use super::{Allowed, Breach, File, Tree};
 pub const STARTS_PROCESSES: &[Allowed] = &[
     ("bench/src/daemon.rs", "starts the daemon it measures; never part of the daemon"),
     ("bench/src/floor.rs", "the relay the daemon is compared with starts its own agent"),
+    ("bench/src/sections/workbench.rs", "plain commands and bwrap, beside which the sandbox is measured"),
     ("bench/src/machine.rs", "runs itself again in a session of its own"),
     ("crates/obey/src/autostart.rs", "a client starts the daemon itself, which nobody supervises"),
     (
         "crates/obey/src/programs.rs",
         "asks a program for its version and systemctl for a service, in the client",
+    ),
+    (
+        "crates/providers/src/openclaw/gateway.rs",
+        "a gateway serves every session and is nobody's agent; it ends with the daemon",
     ),
     (
         "crates/providers/src/scripted/agent.rs",
@@ -138,8 +143,10 @@ pub fn unfinished(tree: &Tree) -> Vec<Breach> {
             );
         }
         if file.extension() == "rs" {
-            for (at, line) in file.code().lines().enumerate() {
-                if holes.iter().any(|hole| line.contains(hole)) {
+            for ((at, line), whole) in file.code().lines().enumerate().zip(file.text.lines()) {
+                // What is too large for every run says which one it is for.
+                let is_for_later = whole.contains("make test-all");
+                if !is_for_later && holes.iter().any(|hole| line.contains(hole)) {
                     breaches.push(Breach::new("unfinished", file.at(at), remedy));
                 }
             }

@@ -158,6 +158,17 @@ impl Step<'_> {
         Ok(())
     }
 
+    pub(super) fn configure(&mut self, provider_config: BTreeMap<String, String>) -> Result<(), Error> {
+        if self.state().status.has_agent() {
+            return Err(self.wrong_state("its agent must be stopped before it is started differently"));
+        }
+        let changed: Vec<&str> = provider_config.keys().map(String::as_str).collect();
+        let message = format!("the agent's settings were changed: {}", changed.join(", "));
+        self.machine.spec.provider_config.extend(provider_config);
+        self.record(EventKind::Notice { level: Level::Info, code: None, message });
+        Ok(())
+    }
+
     fn launch_again(&mut self) {
         let count = self.state().restart_count.saturating_add(1);
         self.record(EventKind::Restarted { count });
@@ -260,6 +271,7 @@ impl Step<'_> {
             }
             Timer::Interrupt => self.interrupt_ran_out(),
             Timer::Answer => self.answer_ran_out(),
+            Timer::Tool => self.tools_ran_out(),
             Timer::Idle => {
                 if self.state().status == Status::Running {
                     self.begin_stop(StopHow::Now, AfterStop::Stopped, "the agent has nothing to do");
@@ -371,6 +383,7 @@ impl Step<'_> {
     /// Clients of the former daemon are gone; waits go on where they were.
     fn come_back(&mut self) {
         self.hold_input(None);
+        self.fail_tools("the client that runs it is gone with the former daemon");
         self.watch_requests();
         self.watch_idleness(Status::Created, self.state().status);
         self.rearm_deadline();

@@ -12,7 +12,7 @@ use crate::id::RequestId;
 use crate::limits;
 use crate::permission::pattern::Call;
 use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
-use crate::request::{Ask, Outcome, Pending, PermissionAsk};
+use crate::request::{Ask, Outcome, Pending, PermissionAsk, is_bridged};
 use crate::time::Timestamp;
 
 impl Step<'_> {
@@ -26,7 +26,7 @@ impl Step<'_> {
         }
     }
 
-    fn open_request(&mut self, native: String, ask: Ask, findings: Option<&Findings>) {
+    pub(super) fn open_request(&mut self, native: String, ask: Ask, findings: Option<&Findings>) {
         let request = RequestId(self.state().requests_opened + 1);
         let too_many = self.state().requests.len() >= limits::REQUESTS_PENDING_MAX;
         let settled = match &ask {
@@ -46,7 +46,10 @@ impl Step<'_> {
             Some(Beforehand { decision, by, message }) => {
                 self.settle_permission(request, native, ask, decision, message, None, by);
             }
-            None => self.watch_requests(),
+            None => {
+                self.watch_requests();
+                self.watch_tools();
+            }
         }
     }
 
@@ -221,8 +224,11 @@ impl Step<'_> {
             message: message.clone(),
             grant,
         });
-        self.tell(AgentInput::Decide { native, decision, message, updated_input, ask });
+        if !is_bridged(&native) {
+            self.tell(AgentInput::Decide { native, decision, message, updated_input, ask });
+        }
         self.watch_requests();
+        self.watch_tools();
     }
 
     pub(super) fn answer(
@@ -262,14 +268,7 @@ impl Step<'_> {
         if !matches!(pending.ask, Ask::ClientTool { .. }) {
             return Err(Error::invalid("request_id", format_args!("{request} is not a tool call")));
         }
-        self.record(EventKind::RequestSettled {
-            request,
-            outcome: Outcome::ToolReturned { ok },
-            by,
-            message: String::new(),
-            grant: None,
-        });
-        self.tell(AgentInput::ToolResult { native: pending.native, ok, output });
+        self.settle_tool(pending, ok, output, by);
         Ok(())
     }
 
@@ -296,6 +295,7 @@ impl Step<'_> {
             grant: None,
         });
         self.watch_requests();
+        self.watch_tools();
     }
 }
 

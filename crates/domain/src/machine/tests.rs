@@ -8,4 +8,5 @@ mod requests;
 mod script;
 mod starting;
 mod stopping;
+mod tools;
 mod turns;

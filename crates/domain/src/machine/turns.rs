@@ -28,6 +28,9 @@ impl Step<'_> {
                 Ok(())
             }
             Status::Working if when_busy == WhenBusy::Steer => self.steer(text, &attachments, by),
+            Status::Starting if when_busy == WhenBusy::Steer && self.has_untold_prompt() => {
+                self.steer(text, &attachments, by)
+            }
             Status::Created => {
                 self.open_turn(Origin::Client, text, attachments, by);
                 self.launch("starting the agent for its first prompt");
@@ -52,9 +55,18 @@ impl Step<'_> {
         if !attachments.is_empty() {
             return Err(Error::invalid("attachments", "cannot be added to a running turn; wait for its end"));
         }
+        let untold = self.has_untold_prompt();
         self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
-        self.tell(AgentInput::Steer { text });
+        // What the agent has not heard of yet is told with the prompt.
+        if !untold {
+            self.tell(AgentInput::Steer { text });
+        }
         Ok(())
+    }
+
+    /// Returns whether a prompt waits for the agent to be ready, to which more can be said.
+    fn has_untold_prompt(&self) -> bool {
+        self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_some() && !turn.compacting)
     }
 
     /// What refuses a prompt whatever the status is.
@@ -122,12 +134,21 @@ impl Step<'_> {
     }
 
     pub(super) fn set_model(&mut self, model: String) -> Result<(), Error> {
-        if !self.has_live_agent() {
-            return Err(self.wrong_state("the model can be changed while it is RUNNING or WORKING"));
+        match self.state().status {
+            Status::Running | Status::Working => {
+                self.record(EventKind::ModelChanged { model: model.clone() });
+                self.tell(AgentInput::SetModel(model));
+                Ok(())
+            }
+            // The next agent is started with it.
+            Status::Created | Status::Stopped | Status::Failed => {
+                self.record(EventKind::ModelChanged { model });
+                Ok(())
+            }
+            Status::Starting | Status::Stopping => {
+                Err(self.wrong_state("the model can be changed once it is RUNNING or STOPPED"))
+            }
         }
-        self.record(EventKind::ModelChanged { model: model.clone() });
-        self.tell(AgentInput::SetModel(model));
-        Ok(())
     }
 
     pub(super) fn compact(&mut self) -> Result<(), Error> {
@@ -186,6 +207,11 @@ impl Step<'_> {
             AgentEvent::Model(model) => {
                 if self.state().model != model {
                     self.record(EventKind::ModelChanged { model });
+                }
+            }
+            AgentEvent::Servers(servers) => {
+                if self.state().servers != servers {
+                    self.record(EventKind::ServersChanged { servers });
                 }
             }
             plain => self.record(plain_record(plain)),
@@ -284,6 +310,7 @@ impl Step<'_> {
             text: text.to_owned(),
             error: error.to_owned(),
         });
+        self.forget_turn_tools();
     }
 }
 

@@ -27,11 +27,23 @@ const FAMILIES: &[&[&str]] = &[
     &["Read", "Glob", "Grep", "LS", "NotebookRead", "read", "search"],
 ];
 
+/// What other agents call the tools that patterns are written for; a permission for the first holds for these, too.
+/// Only what is the same thing under another name: a permission to edit is none to write with another tool.
+const NAMES: &[(&str, &[&str])] = &[
+    ("Bash", &["shell", "local_shell", "exec_command", "execute", "unified_exec"]),
+    ("Edit", &["apply_patch", "edit"]),
+    ("Read", &["read"]),
+];
+
 /// Tools that look at the working folder where their input names none.
 const LOOKING: &[&str] = &["Glob", "Grep", "LS"];
 
 /// Keys under which calls name the file they are about.
 const PATH_KEYS: &[&str] = &["file_path", "path", "notebook_path"];
+
+/// Key under which a patch names the files it changes. Not all of them may be there: a long list is cut, and a file that
+/// is moved is named by its old place only.
+const CHANGES_KEY: &str = "changes";
 
 /// A pattern that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +93,9 @@ impl Pattern {
 
     /// Returns whether the pattern covers a call for sure: the reading for what is allowed.
     pub fn surely_covers(&self, call: &Call<'_>) -> bool {
-        if !glob::matches(&self.tool, call.tool) {
+        let is_called =
+            |(known, others): &(&str, &[&str])| *known == self.tool && others.contains(&call.tool);
+        if !glob::matches(&self.tool, call.tool) && !NAMES.iter().any(is_called) {
             return false;
         }
         let Some(within) = &self.within else { return true };
@@ -120,7 +134,8 @@ pub(super) fn covers_paths(pattern: &str, call: &Call<'_>) -> bool {
     let wanted = glob::plain(call.working_dir, Path::new(pattern));
     let named = paths_of(call.tool, call.input, call.working_dir);
     let Some(real) = call.real_paths else { return false };
-    !named.is_empty()
+    call.input.get(CHANGES_KEY).is_none()
+        && !named.is_empty()
         && named.len() == real.len()
         && named.iter().chain(real).all(|path| glob::path_matches(&wanted, path))
 }
@@ -174,7 +189,9 @@ fn command_lines(input: &Value) -> Vec<String> {
 
 /// Returns the paths a call is about, absolute and as they are written.
 pub fn paths_of(tool: &str, input: &Value, working_dir: &Path) -> Vec<PathBuf> {
-    let named = PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str());
+    let changes = input.get(CHANGES_KEY).and_then(Value::as_array).into_iter().flatten();
+    let changed = changes.filter_map(|change| change.get("path")?.as_str());
+    let named = PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).chain(changed);
     let paths: Vec<PathBuf> = named.map(|path| glob::plain(working_dir, Path::new(path))).collect();
     if paths.is_empty() && LOOKING.contains(&tool) { vec![working_dir.to_owned()] } else { paths }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use domain::event::{AgentCommand, Attachment, ClientTool, Level, Todo, TodoStatus};
+use domain::event::{
+    AgentCommand, Attachment, ClientTool, Level, ServerStatus, Todo, TodoStatus, ToolServer,
+};
 use domain::permission::Grant;
 use domain::request::{Ask, Outcome, PermissionAsk, Question, QuestionOption};
 use domain::turn::{EndReason, Interrupt, Origin};
@@ -19,6 +21,7 @@ pub(crate) fn samples() -> Vec<EventKind> {
     all.extend(requests());
     all.extend(settings());
     all.extend(reports());
+    all.extend(client_tools());
     all
 }
 
@@ -161,7 +164,7 @@ fn requests() -> Vec<EventKind> {
         settled(1, Outcome::Decided { decision: Decision::Deny }, None),
         settled(1, Outcome::Decided { decision: Decision::DenyAndStop }, None),
         settled(2, Outcome::Answered { answers: BTreeMap::from([(text("q1"), text("SQLite"))]) }, None),
-        settled(3, Outcome::ToolReturned { ok: true }, None),
+        settled(3, Outcome::ToolReturned { ok: true, output: String::new() }, None),
         settled(3, Outcome::Withdrawn { reason: text("the turn ended") }, None),
         automatic,
         EventKind::GrantsChanged {
@@ -194,6 +197,7 @@ fn settings() -> Vec<EventKind> {
                 input_schema: json!({"type": "object"}),
                 exclusive: true,
                 timeout_ms: Some(5_000),
+                asks: false,
             }],
         },
         EventKind::InputHolderChanged { holder: Some(text("anna")) },
@@ -247,5 +251,46 @@ fn reports() -> Vec<EventKind> {
             extra: BTreeMap::from([(text("output"), text("x"))]),
         },
         EventKind::Unparsed { raw: text("{\"new\":"), length: Some(70_000) },
+        EventKind::ServersChanged {
+            servers: vec![
+                ToolServer {
+                    name: text("lab"),
+                    status: ServerStatus::Running,
+                    tools: vec![text("ping")],
+                    endpoint: text("http://127.0.0.1:9"),
+                    error: String::new(),
+                },
+                ToolServer {
+                    name: text("broken"),
+                    status: ServerStatus::Failed,
+                    tools: Vec::new(),
+                    endpoint: String::new(),
+                    error: text("no such program"),
+                },
+            ],
+        },
+    ]
+}
+
+fn client_tools() -> Vec<EventKind> {
+    vec![
+        EventKind::ToolsRegistered {
+            source: text("turn"),
+            tools: vec![ClientTool {
+                name: text("drive"),
+                description: String::new(),
+                input_schema: json!({}),
+                exclusive: true,
+                timeout_ms: None,
+                asks: true,
+            }],
+        },
+        EventKind::RequestSettled {
+            request: RequestId(3),
+            outcome: Outcome::ToolReturned { ok: false, output: text("no such line") },
+            by: text("timeout"),
+            message: String::new(),
+            grant: None,
+        },
     ]
 }

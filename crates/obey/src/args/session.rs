@@ -66,8 +66,14 @@ pub(crate) struct CreateArgs {
     #[arg(long, short)]
     pub(crate) model: Option<String>,
     /// A name for the session [default: the provider and the end of the id]
-    #[arg(long, short, visible_alias = "agent")]
+    #[arg(long, short)]
     pub(crate) name: Option<String>,
+    /// An agent of the catalogue (`obey agent`): its system prompt, skills and model; also names the session
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Go on from a checkpoint (`obey checkpoint`): the agent is told what was done
+    #[arg(long, value_name = "ID")]
+    pub(crate) checkpoint: Option<String>,
     /// The festival it works on
     #[arg(long)]
     pub(crate) festival: Option<String>,

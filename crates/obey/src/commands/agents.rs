@@ -99,6 +99,7 @@ fn find(config: &Config) -> Result<Vec<Found>> {
         obey_exe: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("obey")),
         claude_binary: config.claude_code.binary.clone(),
         codex_binary: config.codex.binary.clone(),
+        codex_notify: Vec::new(),
         openclaw: config.openclaw.options(),
         acp_agents: named.clone(),
         toolbox: None,

@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
 use wire::obey::local::v1 as local;
@@ -16,8 +15,9 @@ use crate::autostart::{self, Launch, Started};
 use crate::client::{self, Client, unreachable_daemon};
 use crate::console::{Autostart, Console};
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::format;
+use crate::holder::{self, Holder};
 use crate::json;
 use crate::limits;
 use crate::output::Style;
@@ -49,14 +49,17 @@ pub(super) async fn detach(console: &mut Console, args: &ServeArgs) -> Result<Ex
 }
 
 pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit> {
-    let client = console.connect_with(Autostart::Never).await?;
+    let client = match console.connect_with(Autostart::Never).await {
+        Ok(client) => client,
+        Err(failure) => return stop_unreachable(console, args, failure).await,
+    };
     let socket = console.socket()?;
     let process = daemon_process(console, &client, &socket).await;
     let request = local::ShutdownRequest { stop_sessions: args.sessions };
     let response = client.daemon().shutdown(request).await?.into_inner();
     console.out.status("waiting for the daemon to end…")?;
     let ended = match process {
-        Some(process) => tokio::task::spawn_blocking(move || wait_for(&process)).await.unwrap_or(false),
+        Some(process) => in_time(move || holder::ended(&process, limits::STOP_WAIT)).await,
         None => false,
     };
     console.out.hide_status()?;
@@ -76,6 +79,31 @@ pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit>
     Ok(Exit::OK)
 }
 
+/// Ends a daemon that lost its socket. It cannot be asked to end its sessions.
+async fn stop_unreachable(console: &mut Console, args: &StopArgs, failure: Failure) -> Result<Exit> {
+    let Some(holder) = Holder::of(&console.paths.data_dir.join("daemon.lock")) else { return Err(failure) };
+    let pid = holder.pid;
+    console.out.status("waiting for the daemon to end…")?;
+    let ended = in_time(move || holder.end(limits::STOP_WAIT)).await;
+    console.out.hide_status()?;
+    if console.out.json {
+        let result = json!({"accepted": true, "sessions_stopped": 0, "ended": ended});
+        console.out.json(&result)?;
+        return Ok(Exit::OK);
+    }
+    let what = if ended { "has ended" } else { "was told to end" };
+    console.out.line(&format!("The daemon (pid {pid}), which had lost its socket, {what}; agents go on."))?;
+    if args.sessions {
+        console.out.note(Style::Warn, "To end them as well: obey ping, then again obey stop --sessions")?;
+    }
+    Ok(Exit::OK)
+}
+
+/// Runs something that waits, where it keeps nobody else waiting.
+async fn in_time(wait: impl FnOnce() -> bool + Send + 'static) -> bool {
+    tokio::task::spawn_blocking(wait).await.unwrap_or(false)
+}
+
 /// Returns a handle that becomes readable when the daemon's process ends. Nothing where its process is not the one
 /// behind the socket, as in another container. Behind a socket that was passed to the daemon is whoever passed it.
 async fn daemon_process(console: &Console, client: &Client, socket: &Path) -> Option<OwnedFd> {
@@ -84,13 +112,6 @@ async fn daemon_process(console: &Console, client: &Client, socket: &Path) -> Op
     let listener = client::listener(socket).await?;
     let pid = (listener == told || was_given()).then_some(told)?;
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
-}
-
-/// Waits for the end of a process. Returns whether it came in time.
-fn wait_for(process: &OwnedFd) -> bool {
-    let limit = Timespec::try_from(limits::STOP_WAIT).ok();
-    let mut waited = [PollFd::new(process, PollFlags::IN)];
-    poll(&mut waited, limit.as_ref()).is_ok_and(|ended| ended > 0)
 }
 
 pub(super) async fn ping(console: &mut Console) -> Result<Exit> {

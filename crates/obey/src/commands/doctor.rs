@@ -4,6 +4,7 @@
 mod agents;
 mod clock;
 mod locks;
+mod sandbox;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -116,6 +117,7 @@ async fn examine(console: &Console) -> Vec<Finding> {
     };
     findings.push(agent_program(console, &claude).await);
     findings.push(agent_program(console, &codex).await);
+    findings.push(sandbox::examine(console, &config).await);
     findings
 }
 

@@ -33,8 +33,6 @@ fn every_key_can_be_written() {
         binary = "openclaw"
         url = "ws://127.0.0.1:18789"
         token = "secret"
-        [acp]
-        agents = ["mine=/opt/mine/agent --acp"]
         [execute]
         allow = ["make"]
         timeout_secs = 9
@@ -45,13 +43,29 @@ fn every_key_can_be_written() {
         spool_max_mb = 4
         [sessions]
         max_active = 5
+        default_provider = "codex"
         [sandbox]
         agents = true
+        required = false
+        read_only = ["/opt/tools"]
+        writable = ["/var/cache/build"]
+        [workbench]
+        default_project = "/p"
+        session_idle_minutes = 6
+        session_max_minutes = 7
+        project_rules = true
+        [acp]
+        agents = ["mine=/opt/mine/agent --acp"]
+        provider = "claude-code"
+        model = "sonnet"
+        mode = "plan"
+        keep = true
+        max_sessions = 6
     "#;
     let loaded = load_text(text).unwrap();
     assert_eq!(loaded.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
     assert_eq!(loaded.data_dir.as_deref(), Some(Path::new("~/d")));
-    assert!(loaded.sandbox.agents);
+    assert!(loaded.sandbox.agents && !loaded.sandbox.required && loaded.workbench.project_rules);
     let written = keys().iter().filter(|(key, _)| text.contains(key.rsplit('.').next().unwrap())).count();
     assert_eq!(written, keys().len(), "the text above should use every key");
 }
@@ -102,6 +116,8 @@ fn wrong_values_are_explained() {
     assert!(message("log_level = \"a=b=c\"").contains("log_level"));
     assert!(message("[execute]\nallow = [\"/bin/sh\"]").contains("without a path"));
     assert!(message("[sessions]\nmax_active = 0").contains("above 0"));
+    assert!(message("[acp]\nmax_sessions = 0").contains("above 0"));
+    assert!(message("[acp]\nprovider = \"x\"").contains("no provider"));
     let text = message("[execute]\ntimeout_secs = \"x\"");
     assert!(text.contains("timeout_secs"), "{text}");
     let vars = Vars::of(&[("OBEY_SANDBOX_AGENTS", "maybe")]);

@@ -5,7 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use domain::State;
-use runtime::provider::LaunchRequest;
+use runtime::provider::{BridgeServer, LaunchRequest};
+use serde_json::{Value, json};
 
 use super::memory::Memory;
 use super::settings::Settings;
@@ -122,6 +123,18 @@ pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsStrin
     environment
 }
 
+/// Returns the daemon's own server as the agent's configuration has it.
+pub(super) fn bridge(server: &BridgeServer) -> (String, Value) {
+    // Otherwise the agent hides the tools behind a search of its own, and starts without waiting for them.
+    let config = json!({
+        "type": "stdio",
+        "command": server.command.to_string_lossy(),
+        "args": server.args,
+        "alwaysLoad": true,
+    });
+    (BridgeServer::NAME.to_owned(), config)
+}
+
 /// Returns what the codec of a new run knows.
 pub(super) fn memory(request: &LaunchRequest<'_>, name: &str) -> Memory {
     let state = request.state;
@@ -133,6 +146,7 @@ pub(super) fn memory(request: &LaunchRequest<'_>, name: &str) -> Memory {
         asked_model: if models::check(&state.model).is_ok() { state.model.clone() } else { String::new() },
         mode: state.mode,
         native_mode: encode::native_mode(state.mode).to_owned(),
+        bridged: request.bridge.is_some(),
         todos: state.todos.iter().take(limits::TODOS_MAX).cloned().collect(),
         ..Memory::default()
     }

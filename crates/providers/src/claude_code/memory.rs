@@ -31,8 +31,12 @@ pub(super) struct Memory {
     pub(super) mode: Mode,
     /// The agent's own name of the mode it is in.
     pub(super) native_mode: String,
+    /// The agent has the daemon's own server.
+    pub(super) bridged: bool,
     /// Fingerprint of the commands last listed at the start of a turn.
     pub(super) commands: u64,
+    /// The agent has told of servers of tools.
+    pub(super) servers: bool,
     /// Prompts and steering messages whose end has not been seen, oldest first.
     pub(super) outstanding: VecDeque<String>,
     /// A turn began and has not ended, ours or the agent's own.

@@ -6,7 +6,7 @@ use domain::{Error, ErrorCode};
 use crate::near::near;
 
 /// The short names, as `claude --help` and its model list give them.
-const ALIASES: [&str; 6] = ["default", "opus", "sonnet", "haiku", "opusplan", "best"];
+pub(super) const ALIASES: [&str; 6] = ["default", "opus", "sonnet", "haiku", "opusplan", "best"];
 
 /// Longest name taken; the longest real ones are Bedrock profiles of about 150 letters.
 const NAME_MAX_CHARS: usize = 256;

@@ -1,5 +1,7 @@
 //! Lines that no recording has: other versions, other orders, and nonsense.
 
+mod bridge;
+
 use domain::event::Level;
 use domain::turn::EndReason;
 use domain::{AgentEvent, CallId, Mode};

@@ -74,6 +74,10 @@ fn overrides(memory: &Memory, settings: &Settings) -> Value {
         set("suppress_unstable_features_warning", json!(true));
         // A turn whose model cannot be reached fails; the agent would try for ever.
         set("features.unbounded_connection_retries", json!(false));
+        if memory.bridged {
+            // Tools come and go with their clients; without this only the first list counts.
+            set("features.mcp_tool_list_changed", json!(true));
+        }
     }
     if !settings.reasoning_effort.is_empty() {
         set("model_reasoning_effort", json!(settings.reasoning_effort));

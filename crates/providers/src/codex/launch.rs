@@ -5,13 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use domain::{Error, ErrorCode};
-use runtime::provider::LaunchRequest;
-use serde_json::Value;
+use runtime::provider::{BridgeServer, LaunchRequest};
+use serde_json::{Value, json};
 
 use super::memory::Memory;
 use super::models;
 use super::settings::Settings;
 use crate::config::invalid;
+use crate::limits::{BRIDGE_CALL_SECS, BRIDGE_START_SECS};
 use crate::program::{Wanted, variable};
 
 /// The program, and what to tell somebody who has no Codex.
@@ -83,14 +84,38 @@ pub(super) fn check_environment(
     Ok(())
 }
 
+/// Returns what the agent runs when a turn is over: our own forwarder where the session names a sink, else what the
+/// configuration says. The forwarder learns of the sink through the environment.
+pub(super) fn notify(
+    settings: &Settings,
+    configured: &[String],
+    obey_exe: &Path,
+    environment: &mut Vec<(OsString, OsString)>,
+) -> Vec<String> {
+    if settings.notify_path.is_empty() {
+        return configured.to_vec();
+    }
+    environment.push(("ACPLB_NOTIFY_PATH".into(), settings.notify_path.clone().into()));
+    environment.push(("ACPLB_NOTIFY_KIND".into(), settings.notify_kind.clone().into()));
+    vec![obey_exe.to_string_lossy().into_owned(), "acp-notify".to_owned()]
+}
+
 /// Returns the command line. Only what concerns the whole program is on it; everything else is told through standard
 /// input, because every user of the machine can read a command line.
-pub(super) fn arguments(settings: &Settings, environment: &[(OsString, OsString)]) -> Vec<OsString> {
+pub(super) fn arguments(
+    settings: &Settings,
+    environment: &[(OsString, OsString)],
+    notify: &[String],
+) -> Vec<OsString> {
     let mut args = vec![OsString::from("app-server")];
     let mut set = |key: &str, value: &str| {
         args.push("-c".into());
         args.push(format!("{key}={value}").into());
     };
+    if !notify.is_empty() {
+        let words: Vec<String> = notify.iter().map(|word| text(word)).collect();
+        set("notify", &format!("[{}]", words.join(",")));
+    }
     if settings.base_url.is_empty() {
         if !settings.model_provider.is_empty() {
             set("model_provider", &text(&settings.model_provider));
@@ -126,6 +151,18 @@ fn text(value: &str) -> String {
     Value::from(value).to_string()
 }
 
+/// Returns the daemon's own server as the agent's configuration has it. A call may wait for a person's permission and a
+/// client's tool, which have bounds of their own.
+pub(super) fn bridge(server: &BridgeServer) -> (String, Value) {
+    let config = json!({
+        "command": server.command.to_string_lossy(),
+        "args": server.args,
+        "startup_timeout_sec": BRIDGE_START_SECS,
+        "tool_timeout_sec": BRIDGE_CALL_SECS,
+    });
+    (BridgeServer::NAME.to_owned(), config)
+}
+
 /// Returns what the codec of a new run knows.
 pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
     let (spec, state) = (request.spec, request.state);
@@ -137,6 +174,7 @@ pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
         model_is_wanted: asked == spec.model,
         asked_model: asked,
         mode: state.mode,
+        bridged: request.bridge.is_some(),
         ..Memory::default()
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::event::ToolServer;
 use domain::turn::EndReason;
 use domain::{CallId, Mode, Usage};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ pub(super) struct Memory {
     /// Somebody asked for that model; it is not just what the agent said it used last time.
     pub(super) model_is_wanted: bool,
     pub(super) mode: Mode,
+    /// The agent has the daemon's own server.
+    pub(super) bridged: bool,
     pub(super) version: String,
     /// Lines nobody understood before the agent said what it is.
     pub(super) garbage: u32,
@@ -57,6 +60,8 @@ pub(super) struct Memory {
     pub(super) asks: BTreeMap<String, Asking>,
     /// Sub-agents, by the name of their conversation.
     pub(super) workers: BTreeMap<String, Worker>,
+    /// Servers of tools, as they were told.
+    pub(super) servers: Vec<ToolServer>,
     /// Tokens of the conversation that were reported; absent until its past is known.
     pub(super) counted: Option<Usage>,
     pub(super) context_tokens: Option<u64>,

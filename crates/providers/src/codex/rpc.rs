@@ -77,12 +77,14 @@ pub(super) enum Purpose {
     Terminals,
     /// End one of them.
     Terminate,
+    /// Which tools a server has.
+    Servers,
     /// Nothing but an answer, on which a turn without the agent's part ends.
     Settle,
 }
 
 impl Purpose {
-    const ALL: [(Purpose, &'static str, &'static str); 14] = [
+    const ALL: [(Purpose, &'static str, &'static str); 15] = [
         (Self::Initialize, "initialize", "initialize"),
         (Self::Account, "account", "account/read"),
         (Self::Models, "models", "model/list"),
@@ -98,6 +100,7 @@ impl Purpose {
         (Self::Compact, "compact", "thread/compact/start"),
         (Self::Terminals, "terminals", "thread/backgroundTerminals/list"),
         (Self::Terminate, "terminate", "thread/backgroundTerminals/terminate"),
+        (Self::Servers, "servers", "mcpServerStatus/list"),
         (Self::Settle, "settle", "thread/loaded/list"),
     ];
 

@@ -14,6 +14,7 @@
 //! | `reasoning_summary` | `auto`, `concise`, `detailed` or `none` |
 //! | `append_system_prompt` | text added to the agent's own instructions |
 //! | `mcp_servers` | JSON object of MCP servers by name, as in `.mcp.json` |
+//! | `notify_path`, `notify_kind` | an absolute path of a `file` or `fifo` that is told when a turn is over |
 //!
 //! Not on it, on purpose: anything else of Codex's configuration (it can run commands as hooks), who reviews approvals
 //! (an agent must not answer its own requests) and the program itself.
@@ -25,10 +26,11 @@ use domain::Error;
 use serde_json::{Map, Value, json};
 
 use crate::config::{
-    address, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers, one_of, word,
+    address, argument, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers, one_of,
+    word,
 };
 
-pub(super) const KEYS: [&str; 12] = [
+pub(super) const KEYS: [&str; 14] = [
     "permission_mode",
     "sandbox",
     "approval_policy",
@@ -41,6 +43,8 @@ pub(super) const KEYS: [&str; 12] = [
     "reasoning_summary",
     "append_system_prompt",
     "mcp_servers",
+    "notify_path",
+    "notify_kind",
 ];
 
 const SANDBOXES: [&str; 3] = ["read-only", "workspace-write", "danger-full-access"];
@@ -62,6 +66,8 @@ pub(super) struct Settings {
     pub(super) append_system_prompt: String,
     /// In Codex's own form.
     pub(super) mcp_servers: Map<String, Value>,
+    pub(super) notify_path: String,
+    pub(super) notify_kind: String,
 }
 
 impl Settings {
@@ -82,7 +88,12 @@ impl Settings {
             // Goes through standard input, not the command line: any text is fine.
             append_system_prompt: config.get("append_system_prompt").cloned().unwrap_or_default(),
             mcp_servers: own_servers(mcp_servers(config)?),
+            notify_path: argument(config, "notify_path")?,
+            notify_kind: one_of(config, "notify_kind", &["file", "fifo"])?,
         };
+        if !settings.notify_path.is_empty() && !settings.notify_path.starts_with('/') {
+            return Err(invalid("notify_path", "must be an absolute path"));
+        }
         if let Some(name) = settings.mcp_servers.keys().find(|name| name.contains('.')) {
             return Err(invalid(
                 "mcp_servers",

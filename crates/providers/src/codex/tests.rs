@@ -1,5 +1,6 @@
 //! Lines that no recording has: other versions and other orders; nonsense is in `nonsense`.
 
+mod bridge;
 mod nonsense;
 
 use domain::event::Level;

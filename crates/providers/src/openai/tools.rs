@@ -275,6 +275,7 @@ mod tests {
             input_schema: json!({"type": "object"}),
             exclusive: false,
             timeout_ms: None,
+            asks: false,
         }
     }
 

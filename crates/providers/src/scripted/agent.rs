@@ -1,6 +1,8 @@
 //! The scripted agent itself, a plain blocking program: a thread takes its input, so that an interrupt is heard at
 //! any time, and the main thread plays the script. Talks to nobody but its standard streams.
 
+mod client_tools;
+
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::process::{Command, Stdio};
@@ -11,6 +13,7 @@ use domain::event::{Todo, TodoStatus};
 use domain::request::{Ask, PermissionAsk, Question, QuestionOption};
 use domain::turn::EndReason;
 use domain::{CallId, Mode};
+use runtime::provider::BridgeServer;
 use serde_json::Value;
 
 use super::script::{self, Pieces, Step};
@@ -40,6 +43,7 @@ pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
         said: String::new(),
         calls: 0,
         asks: 0,
+        tools: Vec::new(),
     };
     match agent.live() {
         Err(Stop::Exit(code)) => code,
@@ -68,6 +72,7 @@ pub(super) enum Settled {
     Allowed,
     Denied { message: String, stop: bool },
     Answered(std::collections::BTreeMap<String, String>),
+    Returned { ok: bool, output: String },
 }
 
 pub(super) struct Agent<W: Write> {
@@ -80,6 +85,8 @@ pub(super) struct Agent<W: Write> {
     said: String,
     calls: u64,
     asks: u64,
+    /// What clients run for it.
+    tools: Vec<(String, bool)>,
 }
 
 impl<W: Write> Agent<W> {
@@ -100,9 +107,10 @@ impl<W: Write> Agent<W> {
                     self.end(done)?;
                 }
                 Do::Mode { mode } => self.mode = mode,
+                Do::Tools { tools } => self.tools = tools,
                 Do::Leave => return Ok(()),
                 Do::Outlive => self.outlive()?,
-                Do::Interrupt | Do::Decide { .. } | Do::Answer { .. } => {}
+                Do::Interrupt | Do::Decide { .. } | Do::Answer { .. } | Do::ToolResult { .. } => {}
             }
         }
     }
@@ -152,6 +160,9 @@ impl<W: Write> Agent<W> {
                 let text = text.to_owned();
                 agent.say(&Say::Thinking { text })
             })?,
+            Step::Tool { tool, input, .. } if BridgeServer::plain_name(tool).is_some() => {
+                self.client_tool(BridgeServer::plain_name(tool).unwrap_or(tool), input)?;
+            }
             Step::Tool { tool, input, ask, result, ok } => {
                 self.tool(tool, input, *ask, || (*ok, result.clone()))?;
             }
@@ -260,7 +271,7 @@ impl<W: Write> Agent<W> {
             }
             Settled::Denied { stop: true, .. } => Err(Stop::Interrupted),
             Settled::Denied { message, .. } => self.text(&format!("not answered: {message}")),
-            Settled::Allowed => self.text("not answered"),
+            Settled::Allowed | Settled::Returned { .. } => self.text("not answered"),
         }
     }
 
@@ -276,6 +287,9 @@ impl<W: Write> Agent<W> {
                     return Ok(Settled::Denied { message, stop });
                 }
                 Ok(Do::Answer { id, answers }) if id == name => return Ok(Settled::Answered(answers)),
+                Ok(Do::ToolResult { id, ok, output }) if id == name => {
+                    return Ok(Settled::Returned { ok, output });
+                }
                 Ok(_) => {}
                 Err(stop) => {
                     if stop == Stop::Interrupted {
@@ -378,7 +392,11 @@ impl<W: Write> Agent<W> {
                 self.mode = mode;
                 Ok(None)
             }
-            answer @ (Do::Decide { .. } | Do::Answer { .. }) => Ok(Some(answer)),
+            Do::Tools { tools } => {
+                self.tools = tools;
+                Ok(None)
+            }
+            answer @ (Do::Decide { .. } | Do::Answer { .. } | Do::ToolResult { .. }) => Ok(Some(answer)),
             other @ (Do::Start(_) | Do::Prompt { .. } | Do::Compact | Do::Outlive) => {
                 if self.later.len() < limits::SCRIPTED_INBOX_MAX {
                     self.later.push_back(other);

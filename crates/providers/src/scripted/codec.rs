@@ -9,12 +9,12 @@ use crate::text::unparsed;
 
 pub(super) struct ScriptedCodec {
     /// Told first; absent for an agent that runs already.
-    start: Option<Start>,
+    start: Option<(Start, Vec<(String, bool)>)>,
 }
 
 impl ScriptedCodec {
-    pub(super) fn new(start: Start) -> Self {
-        Self { start: Some(start) }
+    pub(super) fn new(start: Start, tools: Vec<(String, bool)>) -> Self {
+        Self { start: Some((start, tools)) }
     }
 
     pub(super) fn running() -> Self {
@@ -24,8 +24,11 @@ impl ScriptedCodec {
 
 impl Codec for ScriptedCodec {
     fn open(&mut self, wire: &mut Vec<u8>) {
-        if let Some(start) = self.start.take() {
+        if let Some((start, tools)) = self.start.take() {
             write(&Do::Start(start), wire);
+            if !tools.is_empty() {
+                write(&Do::Tools { tools }, wire);
+            }
         }
     }
 
@@ -60,7 +63,12 @@ impl Codec for ScriptedCodec {
             AgentInput::Compact => Do::Compact,
             AgentInput::Leave => Do::Leave,
             AgentInput::SetModel(model) => return check_model(model),
-            AgentInput::Tools(_) | AgentInput::ToolResult { .. } => return Ok(()),
+            AgentInput::Tools(tools) => {
+                Do::Tools { tools: tools.iter().map(|tool| (tool.name.clone(), tool.asks)).collect() }
+            }
+            AgentInput::ToolResult { native, ok, output } => {
+                Do::ToolResult { id: native.clone(), ok: *ok, output: output.clone() }
+            }
         };
         write(&told, wire);
         Ok(())

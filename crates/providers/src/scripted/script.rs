@@ -5,6 +5,7 @@
 //! | `{"text":"…","chunks":N,"gap_ms":M}` | says it in N pieces, M ms apart |
 //! | `{"thinking":"…","chunks":N,"gap_ms":M}` | thinks it |
 //! | `{"tool":"Bash","input":{…},"ask":true,"result":"…","ok":true}` | calls a tool, after asking if it is to |
+//! | `{"tool":"mcp__obey__NAME","input":{…}}` | calls a client's tool and says what it returned |
 //! | `{"question":{"text":"…","options":["A","B"]}}` | asks and says the answer |
 //! | `{"todo":["a","b"]}` | lists what is to be done |
 //! | `{"usage":{"input_tokens":10,"output_tokens":5,"cost_micro_usd":100}}` | reports it as used |

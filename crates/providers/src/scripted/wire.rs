@@ -1,7 +1,7 @@
 //! The scripted agent's protocol: one JSON object per line, both ways.
 //!
 //! The daemon writes `{"do": …}` lines: `start` first and once, then `prompt`, `steer`, `interrupt`, `decide`,
-//! `answer`, `mode`, `compact`, `leave`. The agent writes `{"say": …}` lines: `ready` once, and for every prompt
+//! `answer`, `tools`, `tool_result`, `mode`, `compact`, `leave`. The agent writes `{"say": …}` lines: `ready` once, and for every prompt
 //! `turn_started`, what happens, and `turn_ended`. A request of the agent's (`asked`) has an `id` that `decide` and
 //! `answer` name. The end of its input ends the agent, once its turn is over. Lines it cannot read it ignores.
 
@@ -41,6 +41,15 @@ pub(super) enum Do {
     Answer {
         id: String,
         answers: BTreeMap<String, String>,
+    },
+    /// What clients run for it: name, and whether a call needs a permission first.
+    Tools {
+        tools: Vec<(String, bool)>,
+    },
+    ToolResult {
+        id: String,
+        ok: bool,
+        output: String,
     },
     Mode {
         mode: Mode,

@@ -47,8 +47,14 @@ impl Live {
         spec.provider_config.insert("base_url".to_owned(), endpoint.url());
         spec.model = model.to_owned();
         let state = starting(&spec);
-        let request =
-            LaunchRequest { spec: &spec, state: &state, resume: false, environment: Vec::new(), past: None };
+        let request = LaunchRequest {
+            spec: &spec,
+            state: &state,
+            resume: false,
+            environment: Vec::new(),
+            bridge: None,
+            past: None,
+        };
         let LaunchPlan::InProcess(mut agent) = OpenaiApi::new(Some(Arc::new(Echo))).launch(&request).unwrap()
         else {
             panic!("expected an agent inside the daemon")
@@ -102,6 +108,7 @@ fn tool(name: &str, exclusive: bool, timeout_ms: Option<u64>) -> ClientTool {
         input_schema,
         exclusive,
         timeout_ms,
+        asks: false,
     }
 }
 

@@ -44,7 +44,10 @@ pub(crate) fn launch(
     environment: Vec<(OsString, OsString)>,
 ) -> ProcessLaunch {
     let resume = !state.native_session.is_empty();
-    match provider.launch(&LaunchRequest { spec, state, resume, environment, past: None }).unwrap() {
+    match provider
+        .launch(&LaunchRequest { spec, state, resume, environment, bridge: None, past: None })
+        .unwrap()
+    {
         LaunchPlan::Process(process) => process,
         LaunchPlan::InProcess(_) => panic!("expected a process"),
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::request::{Ask, PermissionAsk};
+use domain::request::{Ask, Outcome, PermissionAsk};
 use domain::{Event, EventKind};
 use tokio::sync::watch;
 
@@ -88,6 +88,9 @@ fn weight(event: &Event) -> usize {
             content.len() + extra.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
         }
         EventKind::RequestOpened { ask, .. } => ask_weight(ask),
+        EventKind::RequestSettled { message, outcome: Outcome::ToolReturned { output, .. }, .. } => {
+            message.len() + output.len()
+        }
         EventKind::RequestSettled { message, .. } => message.len(),
         EventKind::ToolsRegistered { tools, .. } => tools
             .iter()

@@ -21,8 +21,12 @@ pub const CONNECT_RETRY_MAX: Duration = Duration::from_secs(1);
 /// A dropped link's last words (an acknowledgement, a signal) are sent within this time or not at all.
 pub const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Wake-ups are droppable, so a waiting reader looks by itself this often.
-pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A shim announces everything and keeps an announcement until it is sent, so looking without one is only a net below
+/// mistakes of ours. Rare, because every waiting session pays for it.
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How long a reader rests after its spool could not be read, or when nobody announces anything any more.
+pub const READ_RETRY: Duration = Duration::from_secs(1);
 
 /// Input accepted for one agent but not yet in its stdin. A caller that is told "full" still has it on disk.
 pub const INPUT_QUEUED_BYTES_MAX: usize = 128 << 20;

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time;
 
 use super::connection::{self, Greeting, Reach, State};
-use super::limits::LOOK_INTERVAL;
+use super::limits::{LOOK_INTERVAL, READ_RETRY};
 use super::outbox::{Outbox, WriteError};
 use super::spool::Spool;
 use super::{scan, tree};
@@ -65,6 +65,10 @@ pub struct Link {
     meta: Option<Meta>,
     exit: Option<Exit>,
     last_write_id: u64,
+    /// Records were returned, so the spool is there and this link is not behind its end.
+    has_read: bool,
+    /// Segments before this one are gone already.
+    discarded_before: u32,
     controls: Controls,
     state: watch::Receiver<State>,
     keeper: Option<JoinHandle<()>>,
@@ -133,7 +137,19 @@ impl Link {
         // Only a hint, refreshed by the records themselves; an unreadable spool shows when it is read.
         let meta = read_meta(&dir, from.segment).unwrap_or_default();
         let spool = Spool::new(Reader::new(&dir, from));
-        Ok(Link { dir, spool, welcome, meta, exit: None, last_write_id, controls, state, keeper })
+        Ok(Link {
+            dir,
+            spool,
+            welcome,
+            meta,
+            exit: None,
+            last_write_id,
+            has_read: false,
+            discarded_before: 0,
+            controls,
+            state,
+            keeper,
+        })
     }
 
     /// Waits for what comes next. Cancel-safe: what was not returned is returned by the next call.
@@ -141,6 +157,9 @@ impl Link {
         loop {
             // Taken before reading: what is announced later wakes us again.
             let newest = *self.state.borrow_and_update();
+            if self.is_read_to(newest) && self.is_announced().await {
+                continue;
+            }
             let (state, step) = self.spool.step(newest).await;
             let at = self.spool.position();
             let is_gone = state.reach == Reach::Gone;
@@ -171,12 +190,29 @@ impl Link {
                 return Next::Refused(refusal);
             }
             if state == newest {
-                // The time running out only means to look again.
-                if let Ok(Err(_)) = time::timeout(LOOK_INTERVAL, self.state.changed()).await {
-                    // Nobody announces anything any more (the runtime is being shut down): do not spin.
-                    time::sleep(LOOK_INTERVAL).await;
-                }
+                self.is_announced().await;
             }
+        }
+    }
+
+    /// Whether everything that was announced has been returned: then there is no need to look at the disk.
+    fn is_read_to(&self, newest: State) -> bool {
+        self.has_read
+            && newest.reach == Reach::Alive
+            && self.exit.is_none()
+            && self.spool.position() >= newest.head
+    }
+
+    /// Waits for an announcement. False: there was none for so long that it is time to look without one.
+    async fn is_announced(&mut self) -> bool {
+        match time::timeout(LOOK_INTERVAL, self.state.changed()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(_)) => {
+                // Nobody announces anything any more (the runtime is being shut down): do not spin.
+                time::sleep(READ_RETRY).await;
+                false
+            }
+            Err(_) => false,
         }
     }
 
@@ -241,9 +277,15 @@ impl Link {
         self.spool.position()
     }
 
-    /// Deletes the segments before `segment`. Call it only when what they held is committed.
-    pub fn discard_before(&self, segment: u32) -> io::Result<()> {
-        discard_before(&self.dir, segment.min(self.spool.position().segment))
+    /// Deletes the segments before `segment`. Call it only when what they held is committed. Looks at the disk only
+    /// when there may be something to delete.
+    pub fn discard_before(&mut self, segment: u32) -> io::Result<()> {
+        let segment = segment.min(self.spool.position().segment);
+        if segment > self.discarded_before {
+            discard_before(&self.dir, segment)?;
+            self.discarded_before = segment;
+        }
+        Ok(())
     }
 
     /// Lets go of the agent once what is urgent has been sent (an acknowledgement, a signal). Dropping the link
@@ -257,6 +299,7 @@ impl Link {
     }
 
     fn observe(&mut self, batch: &Batch) {
+        self.has_read = true;
         for record in batch.records() {
             match record.stream {
                 Stream::Meta => self.meta = Meta::decode(record.payload).or(self.meta),

@@ -11,7 +11,7 @@ use tokio::task::{self, JoinHandle};
 use tokio::time;
 
 use super::connection::{Reach, State};
-use super::limits::LOOK_INTERVAL;
+use super::limits::READ_RETRY;
 
 /// A reader that may be away on another thread. A step that was begun is never lost.
 pub(super) struct Spool {
@@ -45,7 +45,7 @@ impl Spool {
     pub(super) async fn step(&mut self, state: State) -> (State, io::Result<Step>) {
         if self.has_failed {
             // A caller that keeps asking must not spin.
-            time::sleep(LOOK_INTERVAL).await;
+            time::sleep(READ_RETRY).await;
             self.has_failed = false;
         }
         match std::mem::replace(&mut self.place, Place::Lost) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use domain::event::Level;
 use domain::request::Ask;
-use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
+use domain::{
+    AgentEvent, AgentInput, Command, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::handle::{Applied, Message, SessionHandle, Snapshot};
@@ -269,6 +271,8 @@ impl Actor {
             tracing::warn!(%error, "cannot delete output that was read");
         }
         self.carry_out(plan.after).await;
+        // Those who wait for this output go before more of it is read.
+        tokio::task::yield_now().await;
     }
 
     async fn take_end(&mut self, end: End, exit: Exit) {
@@ -291,7 +295,8 @@ impl Actor {
             self.send(bytes, &mut plan);
         }
         let mut is_marked = false;
-        if let (Agent::Process(process), Some(after)) = (&mut self.agent, ingested.after) {
+        if let Agent::Process(process) = &mut self.agent {
+            let after = ingested.after;
             // Without events there is nothing to lose: the same bytes would be read again.
             let nothing =
                 plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none();
@@ -365,6 +370,10 @@ impl Actor {
                 let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
                 Input::Asked { native, ask, findings }
             }
+            Input::Command(Command::AskPermission { native, ask }) => {
+                let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
+                Input::Asked { native, ask, findings }
+            }
             other => other,
         }
     }
@@ -435,13 +444,13 @@ impl Actor {
     async fn commit_at_last(&mut self, plan: &mut Plan) {
         self.complete(plan);
         let write = Arc::new(std::mem::take(&mut plan.write));
+        let is_small = write.is_small();
         loop {
             let attempt = Arc::clone(&write);
-            let result = self
-                .services
-                .store
-                .write(Durability::Soon, move |connection| sessions::write(connection, &attempt))
-                .await;
+            let run = move |connection: &_| sessions::write(connection, &attempt);
+            let store = &self.services.store;
+            let result =
+                if is_small { store.write_here(run).await } else { store.write(Durability::Soon, run).await };
             match result {
                 Ok(()) => return,
                 Err(error) => {

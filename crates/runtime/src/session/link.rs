@@ -69,14 +69,19 @@ pub(super) struct ProcessAgent {
 }
 
 /// What a batch of output meant.
-#[derive(Default)]
 pub(super) struct Ingested {
     pub(super) inputs: Vec<(Timestamp, Input)>,
     /// Answers the agent must get, in the codec's words.
     pub(super) replies: Vec<Vec<u8>>,
     pub(super) applied: Option<u64>,
-    /// The place after what was translated.
-    pub(super) after: Option<Position>,
+    /// The place after the last record.
+    pub(super) after: Position,
+}
+
+impl Ingested {
+    fn until(after: Position) -> Self {
+        Self { inputs: Vec::new(), replies: Vec::new(), applied: None, after }
+    }
 }
 
 impl ProcessAgent {
@@ -140,7 +145,7 @@ impl ProcessAgent {
     pub(super) fn take_returned(&mut self, id: &str, result: Result<Value, Error>) -> Ingested {
         let (mut decoded, now) = (Decoded::default(), clock::now());
         self.codec.returned(id, result, &mut decoded);
-        let mut ingested = Ingested::default();
+        let mut ingested = Ingested::until(self.link.position());
         ingested.inputs.extend(decoded.events.into_iter().map(|event| (now, Input::Agent(event))));
         if !decoded.replies.is_empty() {
             ingested.replies.push(decoded.replies);
@@ -150,7 +155,7 @@ impl ProcessAgent {
 
     /// Translates a batch. Everything it says is in the result; nothing is done yet.
     pub(super) fn ingest(&mut self, batch: &Batch) -> Ingested {
-        let mut ingested = Ingested::default();
+        let mut ingested = Ingested::until(batch.after);
         for record in batch.records() {
             self.unmarked_bytes += record.payload.len() as u64;
             let at = clock::wall_time_of(record.t_mono_ns);
@@ -170,20 +175,18 @@ impl ProcessAgent {
                 Stream::Meta | Stream::Exit | Stream::Other(_) => {}
             }
         }
-        ingested.after = Some(batch.after);
         ingested
     }
 
     /// Translates the end: what was said without a line end still counts.
     pub(super) fn finish(&mut self, exit: Exit) -> Ingested {
-        let mut ingested = Ingested::default();
+        let mut ingested = Ingested::until(self.link.position());
         let now = clock::now();
         if !self.out.carry().partial.is_empty() {
             self.take_output(now, b"\n", &mut ingested);
         }
         self.err.finish(&mut |line| ingested.inputs.push((now, logged(line))));
         ingested.inputs.push((now, Input::AgentExited(exit)));
-        ingested.after = Some(self.link.position());
         ingested
     }
 
@@ -195,7 +198,8 @@ impl ProcessAgent {
             && (carried <= limits::CARRY_CHEAP_BYTES || self.unmarked_bytes > spool_bytes_max / 4)
     }
 
-    /// What is to be stored for a place; from then on it is the stored one.
+    /// What is to be stored for a place; from then on it is the stored one. Holds a copy of an unfinished line, so it is
+    /// made only for a write.
     pub(super) fn mark(&mut self, Position { segment, offset }: Position) -> SpoolMark {
         self.marked_segment = segment;
         self.unmarked_bytes = 0;

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::process::{
     AttachError, Claim, End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target,
 };
-use crate::provider::{Codec, Helper, LaunchPlan, LaunchRequest, ProcessLaunch};
+use crate::provider::{BridgeServer, Codec, Helper, LaunchPlan, LaunchRequest, ProcessLaunch};
 use crate::store::SpoolMark;
 
 impl Actor {
@@ -49,7 +49,21 @@ impl Actor {
     fn launch_request(&self, resume: bool) -> LaunchRequest<'_> {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         let environment = environment::of_agent(spec, &self.services.socket);
-        LaunchRequest { spec, state, resume, environment, past: Some(self.past()) }
+        let (bridge, past) = (self.bridge(), Some(self.past()));
+        LaunchRequest { spec, state, resume, environment, bridge, past }
+    }
+
+    /// Returns the agent's way to the tools that others run for it. Sessions to which nobody offers any do without: it
+    /// is a process of its own.
+    fn bridge(&self) -> Option<BridgeServer> {
+        if self.machine.state().tools.is_empty() {
+            return None;
+        }
+        let session = self.machine.spec().id.to_string();
+        let socket = self.services.socket.display().to_string();
+        let args =
+            ["mcp", "--session", &session, "--socket", &socket, "--no-autostart"].map(str::to_owned).to_vec();
+        Some(BridgeServer { command: self.services.shim_program.clone(), args })
     }
 
     async fn spawn(&mut self, launch: ProcessLaunch) -> Result<u32, Error> {

@@ -119,6 +119,7 @@ impl Bench {
             spool_max_bytes: 1 << 30,
             active_sessions_max: 100,
             settings: crate::settings::Settings::default(),
+            worktrees_dir: folder.path().join("worktrees"),
         })
         .await
         .unwrap();

@@ -9,7 +9,8 @@ use super::storage_error;
 use crate::failpoint;
 
 /// Each step brings the file from version N to N+1. Steps are never changed once released.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_environments.sql")];
 
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
@@ -50,12 +51,23 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// Opens the connection that moves the log into the file.
+pub(super) fn open_sweeper(path: &Path) -> Result<Connection, Error> {
+    let connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
+    connection
+        .execute_batch(
+            "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -64; PRAGMA journal_size_limit = 67108864;",
+        )
+        .map_err(|error| open_error(path, &error))?;
+    Ok(connection)
+}
+
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
-         PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA wal_autocheckpoint = 0;
          PRAGMA cache_size = -4096;
          PRAGMA journal_size_limit = 67108864;
          PRAGMA temp_store = MEMORY;",

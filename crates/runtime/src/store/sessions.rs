@@ -52,6 +52,16 @@ pub struct SessionWrite {
     pub applied: Option<u64>,
 }
 
+impl SessionWrite {
+    /// Returns whether it is done in no time.
+    pub fn is_small(&self) -> bool {
+        let carried = self.spool.as_ref().map_or(0, |mark| mark.carry.len());
+        let said = self.events.iter().map(|event| event.body.len()).sum::<usize>();
+        let told = self.outbox.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        self.events.len() <= limits::HERE_EVENTS_MAX && said + told + carried <= limits::HERE_BYTES_MAX
+    }
+}
+
 /// The columns that follow from spec and state.
 pub struct StateColumns {
     pub status: &'static str,
@@ -129,14 +139,26 @@ pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<
                 columns.next_write_id as i64,
             ])?,
         None => connection
-            .prepare_cached("UPDATE agent_sessions SET last_seq = ?2, last_activity_at = ?3 WHERE key = ?1")?
-            .execute(params![write.key, write.last_seq as i64, write.last_activity_at.map(|at| at.0)])?,
+            .prepare_cached(
+                "UPDATE agent_sessions SET last_seq = ?2, last_activity_at = ?3,
+                        spool_segment = coalesce(?4, spool_segment), spool_offset = coalesce(?5, spool_offset),
+                        spool_carry = coalesce(?6, spool_carry) WHERE key = ?1",
+            )?
+            .execute(params![
+                write.key,
+                write.last_seq as i64,
+                write.last_activity_at.map(|at| at.0),
+                write.spool.as_ref().map(|mark| mark.segment),
+                write.spool.as_ref().map(|mark| mark.offset as i64),
+                write.spool.as_ref().map(|mark| &mark.carry),
+            ])?,
     };
     write_agent_side(connection, write)
 }
 
 fn write_agent_side(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<()> {
-    if let Some(mark) = &write.spool {
+    // Without a change of state it is written already: output is the most frequent write of all.
+    if let (Some(_), Some(mark)) = (&write.state, &write.spool) {
         connection
             .prepare_cached(
                 "UPDATE agent_sessions SET spool_segment = ?2, spool_offset = ?3, spool_carry = ?4 WHERE key = ?1",

@@ -2,7 +2,9 @@
 
 mod disk;
 mod group;
+mod here;
 mod opening;
+mod power;
 mod reports;
 mod rows;
 
@@ -84,12 +86,8 @@ fn notes(store: &Store) -> Vec<String> {
 }
 
 /// How often earlier commits were carried to disk on their own.
-fn syncs(store: &Store) -> i64 {
-    store
-        .read_now(|connection| {
-            connection.query_row("SELECT value FROM meta WHERE key = 'synced'", [], |row| row.get(0))
-        })
-        .unwrap()
+fn syncs(store: &Store) -> u64 {
+    store.shared.writer.syncs()
 }
 
 fn is_sound(path: &Path) -> bool {

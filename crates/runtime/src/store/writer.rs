@@ -1,9 +1,14 @@
-//! The writer thread: takes operations in order, commits them in groups, answers when they are durable.
+//! The writer: takes operations in order, commits them in groups, answers when they are durable. A thread does the
+//! work, except for a small write that finds nobody else writing: its caller commits that by itself. A second thread
+//! syncs what was committed and keeps the log short.
 
+use std::collections::VecDeque;
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use domain::Error;
 use rusqlite::Connection;
@@ -31,6 +36,17 @@ struct Write<T, F> {
     write: Option<F>,
     result: Option<Result<T, Error>>,
     reply: oneshot::Sender<Result<T, Error>>,
+}
+
+impl<T, F> Write<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+{
+    fn boxed(write: F) -> (Box<dyn Operation>, oneshot::Receiver<Result<T, Error>>) {
+        let (reply, answer) = oneshot::channel();
+        (Box::new(Self { write: Some(write), result: None, reply }), answer)
+    }
 }
 
 impl<T, F> Operation for Write<T, F>
@@ -66,24 +82,88 @@ where
     }
 }
 
-enum Message {
-    Run(Durability, Box<dyn Operation>),
-    Close,
+/// Who may run an operation.
+enum Place {
+    /// The thread's turn only.
+    Thread,
+    /// So small that its caller may write it by itself.
+    Anywhere,
+}
+
+struct Waiting {
+    durability: Durability,
+    place: Place,
+    operation: Box<dyn Operation>,
+}
+
+/// What callers and the thread share.
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Rung when there is something to commit.
+    bell: Condvar,
+    /// Rung when there is something to look after.
+    dirty: Condvar,
+    /// Whoever holds it writes; commits are in the order of the queue because it is emptied only under it.
+    engine: Mutex<Engine>,
+    log: PathBuf,
+    syncs: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// There are commits that are not synced.
+    is_unsynced: bool,
+    /// Since when commits wait to be looked after.
+    since: Option<Instant>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Open,
+    /// Nothing more is taken in.
+    Closing,
+    /// Nothing more will be committed.
+    Committed,
 }
 
 pub(super) struct Writer {
-    queue: SyncSender<Message>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self, Error> {
-        let (queue, operations) = sync_channel(limits::STORE_QUEUE_MAX);
+    /// Starts to write with `connection`; `sweeper` moves the log into the file beside it.
+    pub(super) fn start(connection: Connection, sweeper: Connection, path: &Path) -> Result<Self, Error> {
+        // SQLite follows a link to the file before it names the log.
+        let path = path.canonicalize().map_err(|error| storage_error("be found", &error))?;
+        let mut log = path.into_os_string();
+        log.push("-wal");
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            bell: Condvar::new(),
+            dirty: Condvar::new(),
+            engine: Mutex::new(Engine { connection, full: true, here_not_before: Instant::now() }),
+            log: log.into(),
+            syncs: AtomicU64::new(0),
+        });
+        let sweeper = Sweeper { shared: Arc::clone(&shared), connection: sweeper, log: None };
+        let writer = Self { shared, threads: Mutex::default() };
+        let shared = Arc::clone(&writer.shared);
+        writer.spawn("store", move || commit_groups(&shared))?;
+        writer.spawn("store-sync", move || sweeper.run())?;
+        Ok(writer)
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
         let thread = std::thread::Builder::new()
-            .name("store".to_owned())
-            .spawn(move || Loop { connection, operations, synced: true, full: true }.run())
+            .name(name.to_owned())
+            .spawn(run)
             .map_err(|error| storage_error("start its writer", &error))?;
-        Ok(Self { queue, thread: Mutex::new(Some(thread)) })
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 
     pub(super) async fn run<T, F>(&self, durability: Durability, write: F) -> Result<T, Error>
@@ -91,29 +171,55 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let operation = Box::new(Write { write: Some(write), result: None, reply });
-        let mut message = Message::Run(durability, operation);
-        loop {
-            match self.queue.try_send(message) {
-                Ok(()) => break,
-                Err(TrySendError::Full(back)) => {
-                    message = back;
-                    tokio::task::yield_now().await;
-                }
-                Err(TrySendError::Disconnected(_)) => return Err(closed()),
-            }
+        let (operation, answer) = Write::boxed(write);
+        self.queue(Waiting { durability, place: Place::Thread, operation }).await?;
+        self.shared.bell.notify_one();
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// As `run` with [`Durability::Soon`], on the calling thread when nobody else writes: two switches of threads less.
+    pub(super) async fn run_here<T, F>(&self, write: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (operation, answer) = Write::boxed(write);
+        let is_first =
+            self.queue(Waiting { durability: Durability::Soon, place: Place::Anywhere, operation }).await?;
+        if !(is_first && self.shared.commit_here()) {
+            self.shared.bell.notify_one();
         }
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
+    /// Queues an operation, waiting for room. Returns whether it is the only one.
+    async fn queue(&self, mut waiting: Waiting) -> Result<bool, Error> {
+        loop {
+            match self.shared.lock().push(waiting)? {
+                Ok(is_first) => return Ok(is_first),
+                Err(back) => waiting = back,
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub(super) fn close(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            // Both fail only when the thread is gone already.
-            let _ = self.queue.send(Message::Close);
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        if threads.is_empty() {
+            return;
+        }
+        self.shared.lock().stage = Stage::Closing;
+        self.shared.bell.notify_one();
+        for thread in threads {
+            // Fails only when the thread is gone already.
             let _ = thread.join();
         }
+    }
+
+    /// How often earlier commits were carried to disk on their own.
+    #[cfg(test)]
+    pub(super) fn syncs(&self) -> u64 {
+        self.shared.syncs.load(Ordering::Relaxed)
     }
 }
 
@@ -127,100 +233,147 @@ fn closed() -> Error {
     storage_error("write", &"the store is closed")
 }
 
-struct Loop {
-    connection: Connection,
-    operations: Receiver<Message>,
-    /// No commit is waiting to be synced.
-    synced: bool,
-    /// What `PRAGMA synchronous` is set to.
-    full: bool,
+impl Queue {
+    /// Takes an operation in, or gives it back when there is no room. Says whether it is the only one.
+    fn push(&mut self, waiting: Waiting) -> Result<Result<bool, Waiting>, Error> {
+        if self.stage != Stage::Open {
+            return Err(closed());
+        }
+        if self.waiting.len() >= limits::STORE_QUEUE_MAX {
+            return Ok(Err(waiting));
+        }
+        self.waiting.push_back(waiting);
+        Ok(Ok(self.waiting.len() == 1))
+    }
 }
 
-impl Loop {
-    fn run(mut self) {
-        let mut sync_by = Instant::now();
-        loop {
-            let first = if self.synced {
-                self.operations.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                self.operations.recv_timeout(sync_by.saturating_duration_since(Instant::now()))
-            };
-            match first {
-                Ok(Message::Run(durability, operation)) => {
-                    // Without this a queue that is never empty would put the sync off for ever.
-                    if !self.synced && Instant::now() >= sync_by {
-                        self.sync();
-                    }
-                    let was_synced = self.synced;
-                    let closing = self.commit_group(durability, operation);
-                    if was_synced && !self.synced {
-                        sync_by = Instant::now() + limits::SYNC_WAIT;
-                    }
-                    if closing {
-                        return self.sync();
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => self.sync(),
-                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return self.sync(),
-            }
-        }
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits one operation and all that wait behind it. Returns whether closing was asked for.
-    fn commit_group(&mut self, durability: Durability, first: Box<dyn Operation>) -> bool {
-        let mut group = vec![first];
-        let mut full = durability == Durability::Synced;
-        let mut closing = false;
-        while group.len() < limits::COMMIT_OPS_MAX {
-            match self.operations.try_recv() {
-                Ok(Message::Run(durability, operation)) => {
-                    full |= durability == Durability::Synced;
-                    group.push(operation);
+    /// Waits until there is something to commit. False: there is not, and never will be.
+    fn wait_for_work(&self) -> bool {
+        let idle = |queue: &mut Queue| queue.waiting.is_empty() && queue.stage == Stage::Open;
+        let queue = self.bell.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        !queue.waiting.is_empty()
+    }
+
+    /// Waits until commits have waited long enough to be looked after. False: there will be no more of them.
+    fn wait_for_sync(&self) -> bool {
+        let mut queue = self.lock();
+        while queue.stage != Stage::Committed {
+            let by = queue.since.map(|since| since + limits::SYNC_WAIT);
+            let wait = by.map(|by| by.saturating_duration_since(Instant::now()));
+            queue = match wait {
+                Some(Duration::ZERO) => {
+                    queue.since = None;
+                    return true;
                 }
-                Ok(Message::Close) => {
-                    closing = true;
-                    break;
+                Some(wait) => {
+                    let waited = self.dirty.wait_timeout(queue, wait);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
                 }
-                Err(_) => break,
+                None => self.dirty.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        false
+    }
+
+    /// Commits what waits first, if that is allowed here and nobody else writes. False: the thread must be called.
+    fn commit_here(&self) -> bool {
+        let mut engine = match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let began = Instant::now();
+        if began < engine.here_not_before {
+            return false;
+        }
+        let first = self.lock().waiting.pop_front_if(|waiting| matches!(waiting.place, Place::Anywhere));
+        // Taken: the thread is at it.
+        let Some(first) = first else { return true };
+        self.commit(&mut engine, vec![first]);
+        if began.elapsed() > limits::HERE_SLOW {
+            engine.here_not_before = Instant::now() + limits::HERE_PAUSE;
+        }
+        drop(engine);
+        // What came meanwhile called the thread by itself.
+        true
+    }
+
+    /// Commits a group and answers it.
+    fn commit(&self, engine: &mut Engine, group: Vec<Waiting>) {
+        let full = group.iter().any(|waiting| waiting.durability == Durability::Synced);
+        let mut group: Vec<Box<dyn Operation>> = group.into_iter().map(|waiting| waiting.operation).collect();
+        let committed = engine.transact(full, &mut group);
+        if committed.is_ok() {
+            let mut queue = self.lock();
+            // The log is one file: a commit that is synced carries what was written before to disk with it.
+            queue.is_unsynced = !full;
+            if queue.since.is_none() {
+                queue.since = Some(Instant::now());
+                self.dirty.notify_one();
             }
         }
-        let committed = self.transact(full, &mut group);
         for operation in group {
             operation.finish(committed.clone());
         }
-        closing
     }
+}
 
+/// The connection that writes.
+struct Engine {
+    connection: Connection,
+    /// What `PRAGMA synchronous` is set to.
+    full: bool,
+    /// The disk was slow: until then only the thread waits for it.
+    here_not_before: Instant,
+}
+
+impl Engine {
     fn transact(&mut self, full: bool, group: &mut [Box<dyn Operation>]) -> Result<(), Error> {
-        let result = self.set_full(full).and_then(|()| self.connection.execute_batch("BEGIN IMMEDIATE"));
+        let result = self.set_full(full).and_then(|()| self.execute("BEGIN IMMEDIATE"));
         if let Err(error) = result {
             return Err(storage_error("begin a transaction", &error));
         }
-        for operation in group.iter_mut() {
-            if let Err(error) = self.run_one(operation.as_mut()) {
-                // The whole transaction is unusable; nobody in the group may be told it went well.
-                let _ = self.connection.execute_batch("ROLLBACK");
+        if let [only] = group {
+            // Alone it needs no mark to go back to.
+            if let Err(error) = only.run(&self.connection) {
+                // Fails when SQLite has undone everything already.
+                let _ = self.execute("ROLLBACK");
                 return Err(storage_error("write", &error));
+            }
+        } else {
+            for operation in group.iter_mut() {
+                if let Err(error) = self.run_one(operation.as_mut()) {
+                    // The whole transaction is unusable; nobody in the group may be told it went well.
+                    let _ = self.execute("ROLLBACK");
+                    return Err(storage_error("write", &error));
+                }
             }
         }
         failpoint!("commit.before");
-        if let Err(error) = self.connection.execute_batch("COMMIT") {
-            let _ = self.connection.execute_batch("ROLLBACK");
+        if let Err(error) = self.execute("COMMIT") {
+            let _ = self.execute("ROLLBACK");
             return Err(storage_error("commit", &error));
         }
         failpoint!("commit.after");
-        self.synced = full;
         Ok(())
+    }
+
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
     /// Runs one operation so that its failure undoes only itself. Fails when the transaction itself is lost.
     fn run_one(&self, operation: &mut dyn Operation) -> rusqlite::Result<()> {
-        self.connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+        self.execute("SAVEPOINT one")?;
         if operation.run(&self.connection).is_err() {
-            self.connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
+            self.execute("ROLLBACK TO one")?;
         }
-        self.connection.prepare_cached("RELEASE one")?.execute([])?;
-        Ok(())
+        self.execute("RELEASE one")
     }
 
     fn set_full(&mut self, full: bool) -> rusqlite::Result<()> {
@@ -234,22 +387,97 @@ impl Loop {
         }
         Ok(())
     }
+}
 
-    /// Makes earlier commits durable: one tiny commit that is synced carries the log before it to disk.
+/// Commits everything that waits, group by group, until the store is closed.
+fn commit_groups(shared: &Shared) {
+    while shared.wait_for_work() {
+        let mut engine = shared.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let group: Vec<Waiting> = {
+            let mut queue = shared.lock();
+            let count = queue.waiting.len().min(limits::COMMIT_OPS_MAX);
+            queue.waiting.drain(..count).collect()
+        };
+        if !group.is_empty() {
+            shared.commit(&mut engine, group);
+        }
+    }
+    // A caller that writes by itself may be at it.
+    drop(shared.engine.lock());
+    shared.lock().stage = Stage::Committed;
+    shared.dirty.notify_one();
+}
+
+/// Carries commits to disk and the log into the file, on a thread and with a connection of its own: commits go on
+/// meanwhile.
+struct Sweeper {
+    shared: Arc<Shared>,
+    connection: Connection,
+    /// The write-ahead log, once it exists. It stays the same file as long as the store is open.
+    log: Option<File>,
+}
+
+impl Sweeper {
+    fn run(mut self) {
+        loop {
+            let goes_on = self.shared.wait_for_sync();
+            self.sync();
+            if !goes_on {
+                return;
+            }
+            self.sweep();
+        }
+    }
+
     fn sync(&mut self) {
-        if self.synced {
+        if !std::mem::take(&mut self.shared.lock().is_unsynced) {
             return;
         }
         failpoint!("sync.before");
-        let result = self.set_full(true).and_then(|()| {
-            self.connection.execute_batch("UPDATE meta SET value = value + 1 WHERE key = 'synced'")
-        });
-        match result {
-            Ok(()) => self.synced = true,
+        match self.sync_log() {
+            Ok(()) => {
+                self.shared.syncs.fetch_add(1, Ordering::Relaxed);
+            }
             Err(error) => {
                 tracing::error!(%error, "cannot sync the journal; trying again");
-                std::thread::park_timeout(limits::STORE_RETRY_WAIT);
+                let mut queue = self.shared.lock();
+                queue.is_unsynced = true;
+                queue.since.get_or_insert_with(Instant::now);
             }
         }
+    }
+
+    fn sync_log(&mut self) -> std::io::Result<()> {
+        let log = match &self.log {
+            Some(log) => log,
+            None => self.log.insert(File::open(&self.shared.log)?),
+        };
+        log.sync_data()
+    }
+
+    /// Moves the log into the file once it is long. A log that writers keep ahead of cannot begin anew; when it gets
+    /// too long for that, they wait.
+    fn sweep(&self) {
+        let swept = self.checkpoint("NOOP").and_then(|(length, moved)| {
+            if length - moved < limits::LOG_PAGES {
+                return Ok(());
+            }
+            let (length, _) = self.checkpoint("PASSIVE")?;
+            if length >= limits::LOG_PAGES_MAX {
+                let _nobody_writes = self.shared.engine.lock().unwrap_or_else(PoisonError::into_inner);
+                self.checkpoint("PASSIVE")?;
+            }
+            Ok(())
+        });
+        if let Err(error) = swept {
+            tracing::warn!(%error, "cannot move the log into the database; trying again");
+        }
+    }
+
+    /// Returns how many pages the log has and how many of them are in the file.
+    fn checkpoint(&self, mode: &str) -> rusqlite::Result<(i64, i64)> {
+        self.connection
+            .prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?
+            .query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
     }
 }

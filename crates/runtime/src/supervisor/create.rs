@@ -49,6 +49,15 @@ impl Supervisor {
     /// Creates a session, starts its agent and waits until that is ready. A session whose agent fails to start stays
     /// on record as FAILED.
     pub async fn create(&self, new: NewSession) -> Result<Arc<Snapshot>, Error> {
+        self.create_prepared(new, Vec::new()).await
+    }
+
+    /// Like `create`; the session is asked these things before its agent starts, so that the agent finds them done.
+    pub async fn create_prepared(
+        &self,
+        new: NewSession,
+        first_of_all: Vec<Command>,
+    ) -> Result<Arc<Snapshot>, Error> {
         check_texts(&new)?;
         environment::check(&new.environment)?;
         self.check_room()?;
@@ -60,6 +69,13 @@ impl Supervisor {
         let row = self.insert(spec).await?;
         failpoint!("create.stored");
         let handle = self.enliven(row, Beginning::Idle);
+        for command in first_of_all {
+            if let Err(error) = self.command(&id, command).await {
+                // Nobody was told of the session; what it was to be it cannot be.
+                self.delete(&id).await?;
+                return Err(error);
+            }
+        }
         if launch == Launch::OnPrompt && matches!(first, Command::Start) {
             return Ok(handle.snapshot());
         }

@@ -7,6 +7,7 @@ use domain::{Error, ErrorCode, SessionId, StopHow};
 use tokio::sync::oneshot;
 
 use super::{Supervisor, not_found, snapshot_of};
+use crate::limits;
 use crate::session::{Message, Snapshot};
 use crate::store::Durability;
 use crate::store::sessions::{self, Page};
@@ -19,6 +20,13 @@ impl Supervisor {
             rows.into_iter().partition(|row| self.is_leaving(&row.spec.id));
         let total = total.saturating_sub(leaving.len() as u64);
         Ok((rows.into_iter().map(snapshot_of).collect(), total))
+    }
+
+    /// Returns the sessions in a folder or below it, the one used last first.
+    pub(crate) async fn below(&self, folder: &str) -> Result<Vec<Snapshot>, Error> {
+        let page =
+            Page { below: Some(folder.to_owned()), limit: limits::ACTIVE_SESSIONS_MAX, ..Page::default() };
+        Ok(self.page(page).await?.0)
     }
 
     /// Ends a session and removes everything about it. Whoever asks for it meanwhile is told that it is not there.

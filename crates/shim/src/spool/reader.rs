@@ -168,15 +168,10 @@ impl Reader {
 
     fn read_batch(&mut self) -> io::Result<Step> {
         let Some(file) = &self.file else { return Ok(Step::Dry) };
-        let size = file.metadata()?.len();
-        let available = size.saturating_sub(self.at.offset);
-        if available == 0 {
+        let bytes = read_some(file, self.at.offset)?;
+        if bytes.is_empty() {
             return Ok(Step::Dry);
         }
-        let wanted = usize::try_from(available).unwrap_or(usize::MAX).min(BATCH_BYTES_MAX + HEADER_LEN);
-        let mut bytes = vec![0; wanted];
-        let got = read_at_most(file, &mut bytes, self.at.offset)?;
-        bytes.truncate(got);
         let (entries, used, stop) = self.collect(&bytes);
         if entries.is_empty() {
             return Ok(match stop {
@@ -188,7 +183,6 @@ impl Reader {
         }
         self.next_seq = entries.last().map(|entry| entry.seq + 1);
         self.at.offset += used as u64;
-        bytes.truncate(used);
         Ok(Step::Records(Batch { bytes, entries, after: self.at }))
     }
 
@@ -234,6 +228,27 @@ pub fn read_meta(dir: &Path, segment: u32) -> io::Result<Option<Meta>> {
 
 /// Room for a meta record with much appended to it.
 const META_READ_BYTES: usize = 512;
+
+/// What is in the file from `offset` on, at most a batch. A reader that keeps up finds a line or two, and needs one
+/// system call for them.
+fn read_some(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut few = [0; FEW_BYTES];
+    let got = file.read_at(&mut few, offset);
+    if let Ok(got) = got
+        && got < few.len()
+    {
+        return Ok(few[..got].to_vec());
+    }
+    let available = file.metadata()?.len().saturating_sub(offset);
+    let mut bytes =
+        vec![0; usize::try_from(available).unwrap_or(usize::MAX).min(BATCH_BYTES_MAX + HEADER_LEN)];
+    let got = read_at_most(file, &mut bytes, offset)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+/// What is read at first.
+const FEW_BYTES: usize = 4 << 10;
 
 /// Fills `bytes` as far as the file goes.
 fn read_at_most(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {

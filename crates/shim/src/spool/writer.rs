@@ -6,9 +6,12 @@ use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::thread::{self, JoinHandle};
 
 use super::{Position, segment_name};
-use crate::limits::{SEGMENT_BYTES_MAX, SEGMENTS_PER_SPOOL_MIN, SPOOL_BYTES_MIN};
+use crate::limits::{
+    FLUSH_LOOK, FLUSH_STACK_BYTES, SEGMENT_BYTES_MAX, SEGMENTS_PER_SPOOL_MIN, SPOOL_BYTES_MIN, SYNC_INTERVAL,
+};
 use crate::record::{HEADER_LEN, Header, Stream};
 use crate::sys;
 
@@ -25,6 +28,10 @@ pub(crate) struct Writer {
     full: VecDeque<(u32, u64)>,
     full_bytes: u64,
     dirty_since_ns: Option<u64>,
+    /// A flush under way on a thread of its own.
+    flush: Option<JoinHandle<io::Result<()>>>,
+    /// One that is over has failed, and the segment is not closed yet.
+    has_failed: bool,
     /// The current segment's name is not yet on stable storage.
     is_name_dirty: bool,
 }
@@ -43,6 +50,8 @@ impl Writer {
             full: VecDeque::new(),
             full_bytes: 0,
             dirty_since_ns: None,
+            flush: None,
+            has_failed: false,
             is_name_dirty: true,
         })
     }
@@ -56,6 +65,7 @@ impl Writer {
     /// Appends one record with one system call. On error nothing was appended.
     pub(crate) fn append(&mut self, stream: Stream, payload: &[u8], now_ns: u64) -> io::Result<()> {
         let size = (HEADER_LEN + payload.len()) as u64;
+        self.judge_flush()?;
         if self.head.offset > 0 && self.head.offset + size > self.segment_max {
             self.roll()?;
         }
@@ -70,9 +80,40 @@ impl Writer {
         self.head
     }
 
-    /// When the unflushed bytes began to wait, if there are any.
-    pub(crate) fn dirty_since_ns(&self) -> Option<u64> {
-        self.dirty_since_ns
+    /// When the next flush is due, if there is something to flush.
+    pub(crate) fn flush_due_ns(&self, now_ns: u64) -> Option<u64> {
+        let due = self.dirty_since_ns? + SYNC_INTERVAL.as_nanos() as u64;
+        // One at a time; a disk that takes longer than the interval is not asked twice.
+        let busy = self.flush.as_ref().is_some_and(|flush| !flush.is_finished());
+        Some(if busy { due.max(now_ns + FLUSH_LOOK.as_nanos() as u64) } else { due })
+    }
+
+    /// Flushes like [`Writer::sync`], on a thread that lives only for that: output does not wait for the disk. How it
+    /// went is judged before the next record.
+    pub(crate) fn sync_aside(&mut self) -> io::Result<()> {
+        self.judge_flush()?;
+        let Ok(file) = self.file.try_clone() else { return self.sync() };
+        let is_name_dirty = self.is_name_dirty;
+        let flush =
+            thread::Builder::new().stack_size(FLUSH_STACK_BYTES).spawn(move || flush(&file, is_name_dirty));
+        let Ok(flush) = flush else { return self.sync() };
+        self.flush = Some(flush);
+        self.is_name_dirty = false;
+        self.dirty_since_ns = None;
+        Ok(())
+    }
+
+    /// A flush that failed closes its segment.
+    fn judge_flush(&mut self) -> io::Result<()> {
+        if let Some(flush) = self.flush.take_if(|flush| flush.is_finished()) {
+            // It does not panic; were it so, it did not flush either.
+            self.has_failed |= !matches!(flush.join(), Ok(Ok(())));
+        }
+        if self.has_failed && self.head.offset > 0 {
+            self.switch_segment()?;
+        }
+        self.has_failed = false;
+        Ok(())
     }
 
     /// Flushes the current segment, and its name the first time.
@@ -81,13 +122,7 @@ impl Writer {
     /// segment is closed and not trusted with more.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.dirty_since_ns = None;
-        if std::mem::take(&mut self.is_name_dirty)
-            && let Ok(dir) = File::open(".")
-        {
-            // Not every file system can flush a directory; most flush a new name with its file.
-            let _ = dir.sync_all();
-        }
-        let flushed = self.file.sync_data();
+        let flushed = flush(&self.file, std::mem::take(&mut self.is_name_dirty));
         if flushed.is_err() && self.head.offset > 0 {
             self.switch_segment()?;
         }
@@ -149,6 +184,14 @@ impl Writer {
         self.dirty_since_ns.get_or_insert(now_ns);
         Ok(())
     }
+}
+
+fn flush(file: &File, is_name_dirty: bool) -> io::Result<()> {
+    if is_name_dirty && let Ok(dir) = File::open(".") {
+        // Not every file system can flush a directory; most flush a new name with its file.
+        let _ = dir.sync_all();
+    }
+    file.sync_data()
 }
 
 /// Creates a segment; `AlreadyExists` means that an earlier agent's spool is still here.

@@ -31,7 +31,7 @@ impl Betcode {
         let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
         let betcode = self.clone();
         tokio::spawn(betcode.converse(client, request.into_inner(), Line { sender }));
-        Ok(ReceiverStream::new(receiver))
+        Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 
     /// Runs a conversation to its end, however it ends.

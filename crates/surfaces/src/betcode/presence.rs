@@ -171,18 +171,22 @@ impl Betcode {
         }
     }
 
-    /// Hands the input to whoever calls; returns who had it.
+    /// Hands the input to whoever calls; returns whether it did and who had it. Somebody without a name and without a
+    /// stream could not use it.
     pub(super) async fn take_lock(
         &self,
         session: &SessionId,
         caller: &Client,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<(bool, Option<String>), Error> {
         let holder = self.supervisor.snapshot(session).await?.state.input_holder.clone();
         // Somebody who is gone holds nothing.
         let holder = holder.filter(|holder| self.presence.is_attached(session, holder));
         let speaker = self.presence.speaker(session, caller, holder.as_deref());
+        if !caller.named && !self.presence.is_attached(session, &speaker) {
+            return Ok((false, None));
+        }
         self.supervisor.command(session, Command::HoldInput { holder: Some(speaker.clone()) }).await?;
-        Ok(holder.filter(|holder| *holder != speaker))
+        Ok((true, holder.filter(|holder| *holder != speaker)))
     }
 }
 

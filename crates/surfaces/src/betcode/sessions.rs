@@ -25,7 +25,8 @@ impl Betcode {
             page.working_dir = Some(resolved(&request.working_directory));
         }
         if !request.worktree_id.is_empty() {
-            page.below = Some(self.worktree_folder(&request.worktree_id).await?);
+            let path = self.supervisor.worktrees().path(&request.worktree_id).await?;
+            page.below = Some(path.display().to_string());
         }
         let (found, total) = self.supervisor.page(page).await?;
         let worktrees = self.worktrees_of(&found).await?;
@@ -122,8 +123,8 @@ impl Betcode {
         client: &Client,
     ) -> Result<pb::InputLockResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
-        let previous = self.take_lock(&id, client).await?;
-        Ok(pb::InputLockResponse { granted: true, previous_holder: previous.unwrap_or_default() })
+        let (granted, previous) = self.take_lock(&id, client).await?;
+        Ok(pb::InputLockResponse { granted, previous_holder: previous.unwrap_or_default() })
     }
 
     pub(super) async fn grants(

@@ -13,6 +13,7 @@ use wire::betcode::v1::agent_event::Event as Body;
 
 use super::structs;
 use crate::pump::{Flow, Projector};
+use crate::{limits, shorten};
 
 /// What parts several questions of one request.
 const BETWEEN_QUESTIONS: &str = "\n\n";
@@ -250,7 +251,7 @@ impl Conversation {
                 self.turn(at, kind)
             }
             EventKind::TextDelta { text, .. } => {
-                Some(Body::TextDelta(pb::TextDelta { text: text.clone(), is_complete: false }))
+                Some(Body::TextDelta(pb::TextDelta { text: fitting(text), is_complete: false }))
             }
             EventKind::ToolStarted { .. } | EventKind::ToolFinished { .. } => self.call(at, kind),
             EventKind::RequestOpened { .. } | EventKind::RequestSettled { .. } => self.request(at, kind),
@@ -294,6 +295,7 @@ impl Conversation {
             | EventKind::ThinkingDelta { .. }
             | EventKind::ToolProgress { .. }
             | EventKind::CommandsChanged { .. }
+            | EventKind::ServersChanged { .. }
             | EventKind::ToolsRegistered { .. }
             | EventKind::WorkerProgressed { .. }
             | EventKind::ActivityReported { .. }
@@ -343,11 +345,11 @@ impl Conversation {
                 self.compacting = prompt == COMPACT;
                 self.messages += u64::from(!prompt.is_empty() && !self.compacting);
                 (*origin == Origin::Client)
-                    .then(|| Body::UserInput(pb::UserInput { content: prompt.clone() }))
+                    .then(|| Body::UserInput(pb::UserInput { content: fitting(prompt) }))
             }
             EventKind::MessageAdded { text, .. } => {
                 self.messages += 1;
-                Some(Body::UserInput(pb::UserInput { content: text.clone() }))
+                Some(Body::UserInput(pb::UserInput { content: fitting(text) }))
             }
             EventKind::TurnEnded { reason, .. } => {
                 self.messages += u64::from(!self.compacting);
@@ -376,7 +378,7 @@ impl Conversation {
                 let took = self.calls.remove(call).map_or(0, |(began, _)| millis(at, began));
                 Some(Body::ToolCallResult(pb::ToolCallResult {
                     tool_id: call.to_string(),
-                    output: output.clone(),
+                    output: fitting(output),
                     is_error: !ok,
                     duration_ms: took,
                 }))
@@ -435,6 +437,11 @@ impl Conversation {
             duration_ms: self.turn_began.map_or(0, |began| millis(at, began)),
         })
     }
+}
+
+/// Returns a text that fits into a message every client takes; the journal has the whole.
+fn fitting(text: &str) -> String {
+    shorten::text(text, limits::ACTIVITY_TEXT_MAX_BYTES)
 }
 
 fn millis(at: Timestamp, began: Timestamp) -> u32 {

@@ -7,6 +7,7 @@ use wire::obey::v1::event_service_server::EventService;
 
 use super::local::{answer, owner};
 use super::{Obey, from_wire, to_wire};
+use crate::limits;
 use crate::pump::{Messages, Until, pump};
 
 #[tonic::async_trait]
@@ -40,6 +41,10 @@ impl Obey {
             // A restarted session has ended before; only an end after this point counts.
             live_after: newest,
             left: (request.limit > 0).then_some(request.limit),
+            max_bytes: match request.max_message_bytes as usize {
+                0 => limits::CLIENT_MESSAGE_BYTES,
+                max => max,
+            },
         };
         Ok(pump(cursor, log, until))
     }

@@ -51,7 +51,7 @@ impl Obey {
                 }
             }
         });
-        Ok(ReceiverStream::new(receiver))
+        Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 }
 

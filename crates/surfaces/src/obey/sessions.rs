@@ -138,7 +138,7 @@ impl Obey {
         let statuses = self.supervisor.watch_statuses();
         let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
         tokio::spawn(self.clone().feed_statuses(statuses, campaign, sender));
-        Ok(ReceiverStream::new(receiver))
+        Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 
     async fn feed_statuses(

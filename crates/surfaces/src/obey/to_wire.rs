@@ -9,6 +9,7 @@ use wire::obey::local::v1 as pb;
 use wire::obey::v1 as pb_own;
 
 use crate::pump::{Flow, Projector};
+use crate::{limits, shorten};
 
 pub(super) fn timestamp(at: Timestamp) -> PbTimestamp {
     let (seconds, nanos) = at.seconds_and_nanos();
@@ -109,13 +110,15 @@ pub(super) struct Log {
     /// The session's end after this event ends the log.
     pub(super) live_after: u64,
     pub(super) left: Option<u64>,
+    /// Largest message the client takes.
+    pub(super) max_bytes: usize,
 }
 
 impl Projector for Log {
     type Wire = pb_own::Event;
 
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
-        out.push(logged_event(event));
+        out.push(logged_event(event, self.max_bytes));
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(1);
             if *left == 0 {
@@ -131,13 +134,12 @@ impl Projector for Log {
     }
 }
 
-pub(super) fn logged_event(event: &Event) -> pb_own::Event {
+fn logged_event(event: &Event, max_bytes: usize) -> pb_own::Event {
     pb_own::Event {
         seq: event.seq,
         at: Some(timestamp(event.at)),
         r#type: event.kind.name().to_owned(),
-        // Our own types always serialise.
-        json: serde_json::to_string(&event.kind).unwrap_or_default(),
+        json: shorten::json(&event.kind, max_bytes.saturating_sub(limits::EVENT_FRAME_BYTES)),
         session_id: event.session.to_string(),
     }
 }
@@ -268,7 +270,7 @@ fn typed(
     content: &str,
 ) -> pb::SessionActivityEvent {
     base.r#type = kind.into();
-    content.clone_into(&mut base.content);
+    base.content = shorten::text(content, limits::ACTIVITY_TEXT_MAX_BYTES);
     base
 }
 
@@ -314,6 +316,7 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
         | EventKind::TodosChanged { .. }
         | EventKind::ModelChanged { .. }
         | EventKind::CommandsChanged { .. }
+        | EventKind::ServersChanged { .. }
         | EventKind::UsageReported { .. }
         | EventKind::ToolsRegistered { .. }
         | EventKind::WorkerProgressed { .. }

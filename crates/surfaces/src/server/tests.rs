@@ -2,6 +2,7 @@
 
 mod crowds;
 mod files;
+mod floods;
 pub(crate) mod running;
 mod serving;
 

@@ -18,7 +18,7 @@ fn main() {
     let code = match words.as_slice() {
         ["sandbox-stage", ..] => workbench::sandbox::enter(&arguments[1..]),
         ["suite", tier] => suite::run(tier),
-        ["hold", tier, word] => suite::hold(tier, word),
+        ["hold", tier, root, word] => suite::hold(tier, root.into(), word),
         ["escape", ground] => probe::run_all(ground),
         other => {
             eprintln!("not understood: {other:?}");

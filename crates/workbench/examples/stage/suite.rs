@@ -13,16 +13,15 @@ pub(crate) fn run(tier: &str) -> i32 {
 }
 
 /// Runs a command that does not end, says so, and waits to be killed.
-pub(crate) fn hold(tier: &str, word: &str) -> i32 {
+pub(crate) fn hold(tier: &str, root: PathBuf, word: &str) -> i32 {
     let own = std::env::current_exe().unwrap();
     let mut config = Config::new(vec![own.into(), "sandbox-stage".into()]);
     config.highest = named(tier);
     let script = format!("sh -c 'sleep 600; : {word}' & wait");
     block_on(async move {
-        let dir = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::probe(config).await;
         let argv = vec!["/bin/sh".into(), "-c".into(), script.into()];
-        let mut running = sandbox.run(command(dir.path().canonicalize().unwrap(), argv)).await.unwrap();
+        let mut running = sandbox.run(command(root, argv)).await.unwrap();
         println!("running");
         while running.next().await.is_some() {}
         0

@@ -129,11 +129,18 @@ fn sign_cost(len: u64, starts_word: bool) -> u64 {
     }
 }
 
-/// Estimates a whole text.
+/// Returns what a whole text costs: estimated, or counted where the program was built with `exact-tokens`.
 pub fn estimate(text: &str) -> u64 {
-    let mut tokens = Tokens::default();
-    tokens.push(text);
-    tokens.total()
+    #[cfg(feature = "exact-tokens")]
+    {
+        tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
+    }
+    #[cfg(not(feature = "exact-tokens"))]
+    {
+        let mut tokens = Tokens::default();
+        tokens.push(text);
+        tokens.total()
+    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,30 @@ pub(super) struct Cgroup {
     folders: Vec<PathBuf>,
 }
 
+/// What the groups' names start with; the number of the process that made them follows.
+const PREFIX: &str = "obey-exec-";
+
 impl Cgroup {
     /// Makes the groups and sets their limits; none if the machine or its owner does not let us.
     pub(super) fn create(most: &Limits) -> Option<Self> {
-        let name = format!("obey-{}", crate::random::name().ok()?);
+        let name = format!("{PREFIX}{}-{}", std::process::id(), crate::random::name().ok()?);
         create_unified(&name, most).or_else(|| create_legacy(&name, most))
+    }
+
+    /// Removes groups that a killed daemon left behind: those whose maker is gone.
+    pub(super) fn sweep() {
+        let folders =
+            [own_folder("cgroup2", ""), own_folder("cgroup", "pids"), own_folder("cgroup", "memory")];
+        for folder in folders.into_iter().flatten() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+                if maker.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                    // One that is in use all the same cannot be removed.
+                    let _ = fs::remove_dir(entry.path());
+                }
+            }
+        }
     }
 
     /// Returns the files through which a process joins.

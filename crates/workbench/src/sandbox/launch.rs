@@ -57,6 +57,8 @@ pub struct Running {
     tier: Tier,
     started: Instant,
     deadline: Instant,
+    /// When the stage, having been asked to kill, is killed itself.
+    kill_by: Option<Instant>,
     timed_out: bool,
     ended: bool,
     leftovers: Option<Leftovers>,
@@ -105,6 +107,7 @@ pub(super) async fn start(
         leftovers.scratch = Some(Scratch(scratch));
     }
     order.env = environment(&order);
+    order.timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let tier = order.tier;
     let (ours, theirs) = StdStream::pair().map_err(|error| failed("control socket", error))?;
     let spawned = spawn(config, theirs);
@@ -126,7 +129,9 @@ pub(super) async fn start(
         last: None,
         tier,
         started: now,
-        deadline: now + timeout,
+        // The stage keeps the time, too, and should be the first to act.
+        deadline: now + timeout + limits::TIMEOUT_SLACK,
+        kill_by: None,
         timed_out: false,
         ended: false,
         leftovers: Some(leftovers),
@@ -172,9 +177,26 @@ fn environment(order: &Order) -> Vec<(OsString, OsString)> {
 /// Makes a folder nobody else can enter, with a name nobody can guess.
 pub(super) fn temporary_folder(parent: &std::path::Path) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
-    let path = parent.join(format!("obey-{}", crate::random::name()?));
+    let path = parent.join(format!("{FOLDER_PREFIX}{}-{}", std::process::id(), crate::random::name()?));
     std::fs::DirBuilder::new().mode(0o700).create(&path)?;
     path.canonicalize()
+}
+
+/// What the folders' names start with; the number of the process that made them follows.
+const FOLDER_PREFIX: &str = "obey-exec-";
+
+/// Removes folders that a killed daemon of ours left behind. Others may make folders of such names beside them.
+pub(super) fn sweep_folders(parent: &std::path::Path) {
+    use std::os::unix::fs::MetadataExt;
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let maker = name.strip_prefix(FOLDER_PREFIX).and_then(|rest| rest.split('-').next());
+        let stale = maker.is_some_and(|pid| !PathBuf::from("/proc").join(pid).exists());
+        if stale && entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == own) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 impl Running {
@@ -211,6 +233,8 @@ impl Running {
     /// Asks the stage to kill everything.
     pub fn kill(&mut self) {
         self.control = None;
+        // From now on the clock runs for the stage, which may have been asked before.
+        self.kill_by.get_or_insert(Instant::now() + limits::KILL_WAIT);
     }
 
     /// Returns what comes next; nothing after the end. Cancel-safe.
@@ -222,19 +246,19 @@ impl Running {
             if self.stdout.is_none() && self.stderr.is_none() && self.reports.is_none() {
                 return Some(self.finish().await);
             }
-            let killed = self.control.is_none();
-            let wait = if killed { self.deadline + limits::KILL_WAIT } else { self.deadline };
-            // Output first: what a command wrote before it ended is delivered before its end.
+            let wait = self.kill_by.unwrap_or(self.deadline);
+            // The clock first: a command that never stops writing must still be stopped. Then output: what a command
+            // wrote before it ended is delivered before its end.
             let output = tokio::select! {
                 biased;
+                () = tokio::time::sleep_until(wait) => {
+                    self.expire();
+                    None
+                }
                 chunk = read(&mut self.stdout), if self.stdout.is_some() => chunk.map(Output::Stdout),
                 chunk = read(&mut self.stderr), if self.stderr.is_some() => chunk.map(Output::Stderr),
                 line = next_line(&mut self.reports), if self.reports.is_some() => {
                     self.take_report(line);
-                    None
-                }
-                () = tokio::time::sleep_until(wait) => {
-                    self.expire(killed);
                     None
                 }
             };
@@ -255,14 +279,13 @@ impl Running {
         }
     }
 
-    fn expire(&mut self, killed: bool) {
-        if killed {
+    fn expire(&mut self) {
+        if self.kill_by.is_some() {
             // The stage does not answer: it goes, and the kernel takes the command with it.
             let _ = self.child.start_kill();
             (self.stdout, self.stderr, self.reports) = (None, None, None);
         } else {
             self.timed_out = true;
-            self.deadline = Instant::now();
             self.kill();
         }
     }
@@ -274,6 +297,7 @@ impl Running {
         if let Some(leftovers) = self.leftovers.take() {
             leftovers.clear().await;
         }
+        self.timed_out |= self.last == Some(Report::Expired);
         let (exit_code, signal) = match self.last {
             _ if self.timed_out => (EXIT_TIMED_OUT, libc::SIGKILL),
             Some(Report::Exited { code, signal }) => (code, signal),

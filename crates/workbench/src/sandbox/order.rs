@@ -28,6 +28,8 @@ pub(crate) struct Order {
     pub(crate) writable: Vec<OsString>,
     /// A folder for temporary files; without namespaces only.
     pub(crate) scratch: Option<OsString>,
+    /// When everything is killed, whether or not somebody reads its output.
+    pub(crate) timeout_ms: u64,
     /// Control groups to join: their files of members.
     pub(crate) cgroups: Vec<OsString>,
 }
@@ -60,6 +62,8 @@ pub(crate) enum Report {
     Unstarted { errno: i32 },
     /// The command ended by itself. Always the last.
     Exited { code: i32, signal: i32 },
+    /// Everything was killed because its time was up. Always the last.
+    Expired,
     /// Everything was killed because the daemon asked for it or went away. Always the last.
     Killed,
 }

@@ -40,6 +40,8 @@ pub(super) async fn run(config: &Config) -> Findings {
         cgroups: false,
         notes: Vec::new(),
     };
+    Cgroup::sweep();
+    launch::sweep_folders(&config.temporary);
     match Cgroup::create(&Limits::default()) {
         Some(cgroup) => {
             cgroup.remove().await;

@@ -13,6 +13,7 @@ mod seccomp;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -96,14 +97,32 @@ enum Wake {
     ChildEnded,
     /// The daemon closed its side, or died.
     DaemonGone,
+    Expired,
 }
 
-/// Waits until a child ends or the daemon wants no more.
-fn watch(control: &File, child: &OwnedFd) -> io::Result<Wake> {
-    use rustix::event::{PollFd, PollFlags, poll};
+impl Wake {
+    /// What to report when the command did not end by itself.
+    fn report(self) -> Report {
+        if self == Self::Expired { Report::Expired } else { Report::Killed }
+    }
+}
+
+/// When the order's time is up; none if that is too far away to count.
+fn deadline(order: &Order) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_millis(order.timeout_ms))
+}
+
+/// Waits until a child ends, the daemon wants no more, or the time is up.
+fn watch(control: &File, child: &OwnedFd, deadline: Option<Instant>) -> io::Result<Wake> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(Wake::Expired);
+        }
+        let wait = left.and_then(|left| Timespec::try_from(left).ok());
         let mut fds = [PollFd::new(child, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
-        match poll(&mut fds, None) {
+        match poll(&mut fds, wait.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),

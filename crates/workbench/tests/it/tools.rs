@@ -29,10 +29,13 @@ async fn desk() -> Desk {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("project/src")).unwrap();
     let setup = Setup {
-        sandbox: config(Tier::Namespaces),
+        sandbox: Arc::new(workbench::sandbox::Sandbox::probe(config(Tier::Namespaces)).await),
         scrub: Config::new().with_known([KnownSecret::new("DAEMON_SECRET", KNOWN)]),
         refs_folder: dir.path().join("refs"),
         refs: refs::Limits::default(),
+        store: runtime::store::Store::open(&dir.path().join("daemon.db")).unwrap(),
+        lives: workbench::sessions::Lives::default(),
+        policies: workbench::policy::Policies::new(None).unwrap(),
     };
     let bench = Arc::new(Workbench::open(setup).await.unwrap());
     println!("sandbox tier: {} (level {})", bench.tier(), bench.tier().level());
@@ -50,7 +53,7 @@ impl Desk {
     }
 
     async fn content(&self, id: &Option<String>) -> String {
-        self.bench.content(&self.session, id.as_deref().unwrap(), 0).await.unwrap().content
+        self.bench.content(Some(&self.session), id.as_deref().unwrap(), 0).await.unwrap().content
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -62,7 +65,10 @@ impl Desk {
 async fn a_command_is_answered_in_tiers() {
     let desk = desk().await;
     let answer = desk.exec("seq 1 1000; echo problem >&2").await;
-    assert_eq!(answer.summary, "Executed: seq 1 1000; echo problem >&2 (exit 0, 1000 lines)");
+    assert_eq!(
+        answer.summary,
+        "Executed: seq 1 1000; echo problem >&2 (exit 0, 1000 lines) [sandbox: namespaces]"
+    );
     assert_eq!(answer.stdout.preview.chars().count(), 500);
     assert!(answer.stdout.preview.starts_with("1\n2\n3\n"));
     let expected: String = (1..=1000).map(|number| format!("{number}\n")).collect();
@@ -76,7 +82,7 @@ async fn a_command_is_answered_in_tiers() {
 async fn a_command_that_fails_is_an_answer() {
     let desk = desk().await;
     let answer = desk.exec("cat /nonexistent").await;
-    assert_eq!(answer.summary, "Executed: cat /nonexistent (exit 1)");
+    assert_eq!(answer.summary, "Executed: cat /nonexistent (exit 1) [sandbox: namespaces]");
     assert!(answer.stderr.preview.contains("No such file"), "{}", answer.stderr.preview);
     assert_eq!((answer.exit_code, answer.stdout.ref_id), (1, None));
     let mut slow = exec("echo begun; sleep 60");
@@ -108,7 +114,7 @@ async fn secrets_appear_nowhere() {
     assert_eq!(answer.stdout.preview, "[REDACTED:github-pat]\n");
     assert_eq!(answer.stdout.findings.total() + answer.stderr.findings.total(), 3, "{:?}", answer.stderr);
     let answer = desk.exec(&format!("echo {token}")).await;
-    assert_eq!(answer.summary, "Executed: echo [REDACTED:github-pat] (exit 0, 1 line)");
+    assert_eq!(answer.summary, "Executed: echo [REDACTED:github-pat] (exit 0, 1 line) [sandbox: namespaces]");
     let error = desk
         .bench
         .read(&desk.session, &desk.project, Read { path: token.clone(), ..Read::default() })
@@ -130,6 +136,16 @@ async fn secrets_appear_nowhere() {
 }
 
 #[tokio::test]
+async fn secrets_given_to_a_command_do_not_come_back() {
+    let desk = desk().await;
+    let env = vec![("DEPLOY_TOKEN".to_owned(), "plain-words-but-secret".to_owned())];
+    let with =
+        Exec { env, ..exec("echo \"$DEPLOY_TOKEN\"; echo \"$DEPLOY_TOKEN\" | od -An -tx1 | tr -d ' \\n'") };
+    let answer = desk.bench.exec(&desk.session, &desk.project, with).await.unwrap();
+    assert_eq!(answer.stdout.preview, "[REDACTED:env:DEPLOY_TOKEN]\n[REDACTED:env:DEPLOY_TOKEN]0a");
+}
+
+#[tokio::test]
 async fn output_of_any_size_comes_in_bounded_memory() {
     let desk = desk().await;
     let before = resident();
@@ -138,7 +154,7 @@ async fn output_of_any_size_comes_in_bounded_memory() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 64 << 20, "{} MB more than before", grown >> 20);
     let content =
-        desk.bench.content(&desk.session, answer.stdout.ref_id.as_deref().unwrap(), 0).await.unwrap();
+        desk.bench.content(Some(&desk.session), answer.stdout.ref_id.as_deref().unwrap(), 0).await.unwrap();
     assert!(content.total_bytes <= (64 << 20) + 100, "{}", content.total_bytes);
 }
 
@@ -205,7 +221,8 @@ async fn files_are_written_appended_and_protected() {
         [".git/hooks/post-checkout", ".claude/settings.json", ".gitleaks.toml", "../outside", "/etc/passwd"]
     {
         let error = desk.bench.write(&desk.project, write(path, "x", false)).await.unwrap_err();
-        assert_eq!(error.code, ErrorCode::NotAllowed, "{path}: {error}");
+        // A policy may say so before the walls do.
+        assert!(matches!(error.code, ErrorCode::NotAllowed | ErrorCode::PolicyRefused), "{path}: {error}");
     }
 }
 
@@ -215,10 +232,10 @@ async fn stored_output_belongs_to_its_session() {
     let answer = desk.exec("echo mine").await;
     let id = answer.stdout.ref_id.unwrap();
     let other = SessionId::new("sess_b");
-    assert!(desk.bench.content(&other, &id, 0).await.is_err());
-    assert_eq!(desk.bench.content(&desk.session, &id, 2).await.unwrap().content, "ne\n");
+    assert!(desk.bench.content(Some(&other), &id, 0).await.is_err());
+    assert_eq!(desk.bench.content(Some(&desk.session), &id, 2).await.unwrap().content, "ne\n");
     desk.bench.end_session(&desk.session);
-    assert!(desk.bench.content(&desk.session, &id, 0).await.is_err());
+    assert!(desk.bench.content(Some(&desk.session), &id, 0).await.is_err());
 }
 
 #[tokio::test]
@@ -257,4 +274,31 @@ async fn a_projects_own_rules_count_when_they_are_trusted() {
     std::fs::write(desk.path(".gitleaks.toml"), "[[rules]]\nid = 'x'\nregex = '('").unwrap();
     let error = desk.bench.project(desk.project.root(), ProjectRules::Trusted).unwrap_err();
     assert_eq!(error.code, ErrorCode::ConfigInvalid);
+}
+
+#[tokio::test]
+async fn sessions_expire_and_open_again_on_the_same_project() {
+    use domain::Timestamp;
+    use workbench::sessions::{Known, Remembered};
+    let desk = desk().await;
+    let sessions = desk.bench.sessions();
+    let at = |minutes: i64| Timestamp(minutes * 60 * 1_000_000);
+    let with = Remembered { root: desk.project.root().to_owned(), task: "t".into(), ..Remembered::default() };
+    let project = desk.project.clone();
+    sessions.open_as(desk.session.clone(), project.clone(), with, false, at(0)).await.unwrap();
+    let find = async |minutes| sessions.find(&desk.session, at(minutes)).await.unwrap();
+    // Each use keeps it open, but not for ever.
+    for minutes in [10, 30, 55, 80, 105, 130, 155, 180, 205, 230] {
+        assert!(matches!(find(minutes).await, Known::Open(_)), "{minutes}");
+    }
+    let Known::Expired(with) = find(241).await else { panic!("older than four hours and open") };
+    assert_eq!((with.root.as_path(), with.task.as_str()), (desk.project.root(), "t"));
+    sessions.open_as(desk.session.clone(), project, with, false, at(241)).await.unwrap();
+    assert!(matches!(find(242).await, Known::Open(_)));
+    let answer = desk.exec("echo kept").await;
+    assert_eq!(desk.bench.sweep(at(273)), 1);
+    assert!(desk.bench.content(None, answer.stdout.ref_id.as_deref().unwrap(), 0).await.is_err());
+    assert!(matches!(find(273).await, Known::Expired(_)));
+    sessions.end(&desk.session, "success", at(274)).await.unwrap();
+    assert!(matches!(find(275).await, Known::Ended));
 }

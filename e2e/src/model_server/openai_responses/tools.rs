@@ -87,7 +87,8 @@ impl Offered {
             }
         }
         // Tools that the agent keeps back until they are searched for are named with their name space.
-        let mcp = name.strip_prefix("mcp__").and_then(|_| name.rsplit_once("__"));
+        let server = name.strip_prefix("mcp__").and_then(|rest| rest.find("__")).map(|at| at + "mcp__".len());
+        let mcp = server.map(|at| (&name[..at], &name[at + "__".len()..]));
         let (namespace, name) = match name.split_once('/').or(mcp) {
             Some((namespace, name)) => (Some(namespace.to_owned()), name),
             None => (None, name),

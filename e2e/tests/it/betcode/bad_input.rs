@@ -55,7 +55,7 @@ async fn a_start_that_cannot_be_is_fatal_and_names_its_field() -> Result<()> {
             "OBEY-1001",
             "allowed_tools",
         ),
-        (pb::StartConversation { worktree_id: "wt_x".into(), ..good() }, "OBEY-1001", "worktree_id"),
+        (pb::StartConversation { worktree_id: "wt_x".into(), ..good() }, "OBEY-2040", "worktree_id"),
         (
             pb::StartConversation { metadata: metadata("provider", "hal"), ..good() },
             "OBEY-2002",

@@ -10,9 +10,9 @@ use super::talk::asked_model;
 use super::talk::{
     Talk, again, assert_increasing, new_start, numbered, prompts, results, stop_reason, stored, text,
 };
-use crate::stage::{Agent, scenarios_with_claude, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios_with_claude!(
+process_scenarios!(
     a_conversation_is_answered_at_once_and_takes_turns,
     a_client_that_says_no_more_hears_the_turn_to_its_end,
     a_cancelled_turn_says_so_and_the_session_goes_on,
@@ -35,8 +35,8 @@ async fn a_conversation_is_answered_at_once_and_takes_turns(agent: Agent) -> Res
         {"text": "done", "chunks": 2},
     ]);
     let mut request = script(agent, "first", &steps);
-    if agent == Agent::Claude {
-        // The real one asks before it runs something.
+    if agent.is_real() {
+        // The real ones ask before they run something.
         request = script(agent, "first", &json!([{"text": "looking", "chunks": 3}, {"text": "done"}]));
     }
     talk.prompt(&request).await?;
@@ -147,7 +147,7 @@ async fn files_reach_the_agent(agent: Agent) -> Result<()> {
     talk.say(Said::Message(pb::UserMessage { content, attachments: vec![file], ..Default::default() }))
         .await?;
     assert_eq!(text(&talk.turn().await?), "I read it");
-    if agent == Agent::Claude {
+    if agent.is_real() {
         assert!(asked_model(&stage, "read this").contains("xylophone"));
     }
     let turn = stage.wait_for(talk.session(), "turn_started", |_| true).await?;

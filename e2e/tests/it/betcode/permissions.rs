@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::json;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::PermissionDecision as Decision;
 use wire::betcode::v1::agent_event::Event as Body;
 use wire::betcode::v1::agent_request::Request as Said;
 
 use super::talk::{Talk, again, asked_model, new_start, results, stop_reason, text};
-use crate::stage::{Agent, scenarios_with_claude, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios_with_claude!(
+process_scenarios!(
     a_permission_is_allowed_once,
     a_permission_for_the_session_is_remembered,
     a_denial_tells_the_agent_why,
@@ -22,10 +22,6 @@ scenarios_with_claude!(
     allowed_tools_are_not_asked_about_and_nothing_hides_behind_them,
     a_waiting_permission_is_offered_again_to_whoever_comes_back,
 );
-
-fn asking(command: &str) -> Value {
-    json!({"tool": "Bash", "input": {"command": command}, "ask": true, "result": "ran"})
-}
 
 /// The command a permission is about.
 fn command(request: &pb::PermissionRequest) -> String {
@@ -39,9 +35,9 @@ fn command(request: &pb::PermissionRequest) -> String {
 async fn a_permission_is_allowed_once(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut talk = Talk::new(&stage).await?;
-    talk.prompt(&script(agent, "ask", &json!([asking("touch made"), {"text": "made it"}]))).await?;
+    talk.prompt(&script(agent, "ask", &json!([agent.asking("touch made"), {"text": "made it"}]))).await?;
     let request = talk.permission().await?;
-    assert_eq!((request.tool_name.as_str(), command(&request).as_str()), ("Bash", "touch made"));
+    assert_eq!((request.tool_name.as_str(), command(&request).as_str()), (agent.shell(), "touch made"));
     assert!(!request.description.is_empty(), "{request:?}");
     talk.decide(&request.request_id, Decision::AllowOnce).await?;
     let turn = talk.turn().await?;
@@ -61,7 +57,7 @@ async fn a_permission_is_allowed_once(agent: Agent) -> Result<()> {
 async fn a_permission_for_the_session_is_remembered(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut talk = Talk::new(&stage).await?;
-    let steps = json!([asking("touch made"), asking("touch made"), {"text": "twice"}]);
+    let steps = json!([agent.asking("touch made"), agent.asking("touch made"), {"text": "twice"}]);
     talk.prompt(&script(agent, "ask", &steps)).await?;
     let request = talk.permission().await?;
     talk.decide(&request.request_id, Decision::AllowSession).await?;
@@ -74,11 +70,11 @@ async fn a_permission_for_the_session_is_remembered(agent: Agent) -> Result<()> 
     let grants = agents.list_session_grants(list.clone()).await?.into_inner().grants;
     let granted: Vec<(&str, bool)> =
         grants.iter().map(|grant| (grant.tool_name.as_str(), grant.granted)).collect();
-    assert_eq!(granted, [("Bash(touch made)", true)]);
+    assert_eq!(granted, [(format!("{}(touch made)", agent.shell()).as_str(), true)]);
     let clear = pb::ClearSessionGrantsRequest { session_id: talk.session().into(), ..Default::default() };
     agents.clear_session_grants(clear).await?;
     assert!(agents.list_session_grants(list).await?.into_inner().grants.is_empty());
-    talk.prompt(&script(agent, "more", &json!([asking("touch made"), {"text": "thrice"}]))).await?;
+    talk.prompt(&script(agent, "more", &json!([agent.asking("touch made"), {"text": "thrice"}]))).await?;
     let request = talk.permission().await?;
     talk.decide(&request.request_id, Decision::AllowOnce).await?;
     assert_eq!(text(&talk.turn().await?), "thrice");
@@ -88,7 +84,7 @@ async fn a_permission_for_the_session_is_remembered(agent: Agent) -> Result<()> 
 async fn a_denial_tells_the_agent_why(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut talk = Talk::new(&stage).await?;
-    talk.prompt(&script(agent, "ask", &json!([asking("touch made"), {"text": "as you wish"}]))).await?;
+    talk.prompt(&script(agent, "ask", &json!([agent.asking("touch made"), {"text": "as you wish"}]))).await?;
     let request = talk.permission().await?;
     let response = pb::PermissionResponse {
         request_id: request.request_id,
@@ -108,7 +104,8 @@ async fn a_denial_tells_the_agent_why(agent: Agent) -> Result<()> {
 async fn a_denial_can_end_the_turn(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut talk = Talk::new(&stage).await?;
-    talk.prompt(&script(agent, "ask", &json!([asking("touch made"), {"text": "must not be said"}]))).await?;
+    talk.prompt(&script(agent, "ask", &json!([agent.asking("touch made"), {"text": "must not be said"}])))
+        .await?;
     let request = talk.permission().await?;
     talk.decide(&request.request_id, Decision::DenyWithInterrupt).await?;
     let turn = talk.turn().await?;
@@ -120,7 +117,7 @@ async fn a_denial_can_end_the_turn(agent: Agent) -> Result<()> {
 async fn a_call_can_be_changed_before_it_is_allowed(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut talk = Talk::new(&stage).await?;
-    talk.prompt(&script(agent, "ask", &json!([asking("touch wrong"), {"text": "made it"}]))).await?;
+    talk.prompt(&script(agent, "ask", &json!([agent.asking("touch wrong"), {"text": "made it"}]))).await?;
     let request = talk.permission().await?;
     let mut response = pb::PermissionResponse {
         request_id: request.request_id,
@@ -162,7 +159,7 @@ async fn a_question_is_answered_by_its_text(agent: Agent) -> Result<()> {
     assert!(talk.error().await?.message.contains("Which car?"));
     talk.say(Said::QuestionResponse(answers("Which colour?"))).await?;
     let turn = talk.turn().await?;
-    let heard = if agent == Agent::Claude { asked_model(&stage, "choose") } else { text(&turn) };
+    let heard = if agent.is_real() { asked_model(&stage, "choose") } else { text(&turn) };
     assert!(heard.contains("blue"), "{heard}");
     talk.say(Said::QuestionResponse(answers("Which colour?"))).await?;
     assert!(talk.error().await?.message.contains("settled already"));
@@ -173,14 +170,15 @@ async fn allowed_tools_are_not_asked_about_and_nothing_hides_behind_them(agent: 
     let stage = stage!(agent);
     let start = pb::StartConversation { allowed_tools: vec!["Bash(touch *)".into()], ..new_start(&stage) };
     let mut talk = Talk::start(&stage.clients, start).await?;
-    let steps = json!([asking("touch made"), asking("touch made; touch hidden"), {"text": "both"}]);
+    let steps =
+        json!([agent.asking("touch made"), agent.asking("touch made; touch hidden"), {"text": "both"}]);
     talk.prompt(&script(agent, "ask", &steps)).await?;
     let request = talk.permission().await?;
     assert_eq!(command(&request), "touch made; touch hidden");
     talk.decide(&request.request_id, Decision::Deny).await?;
     assert_eq!(text(&talk.turn().await?), "both");
     assert!(!stage.world.project().join("hidden").exists());
-    assert_eq!(stage.world.project().join("made").exists(), agent == Agent::Claude);
+    assert_eq!(stage.world.project().join("made").exists(), agent.is_real());
     let settled = stage.wait_for(talk.session(), "request_settled", |_| true).await?;
     assert_eq!(settled["by"], "grant");
     stage.close().await
@@ -189,7 +187,7 @@ async fn allowed_tools_are_not_asked_about_and_nothing_hides_behind_them(agent: 
 async fn a_waiting_permission_is_offered_again_to_whoever_comes_back(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let mut talk = Talk::new(&stage).await?;
-    talk.prompt(&script(agent, "ask", &json!([asking("touch made"), {"text": "made it"}]))).await?;
+    talk.prompt(&script(agent, "ask", &json!([agent.asking("touch made"), {"text": "made it"}]))).await?;
     let request = talk.permission().await?;
     let (session, last) = (talk.session().to_owned(), talk.last());
     drop(talk);

@@ -8,9 +8,9 @@ use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
 use super::talk::{Talk, agents, new_start, numbered, stop_reason, stored, text};
-use crate::stage::{Agent, Stage, scenarios_with_claude, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios_with_claude!(a_session_is_listed_with_what_it_cost, cancel_turn_says_whether_there_was_one);
+process_scenarios!(a_session_is_listed_with_what_it_cost, cancel_turn_says_whether_there_was_one);
 
 async fn list(stage: &Stage, request: pb::ListSessionsRequest) -> Result<pb::ListSessionsResponse> {
     Ok(agents(&stage.clients).list_sessions(request).await?.into_inner())

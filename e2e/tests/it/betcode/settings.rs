@@ -11,9 +11,9 @@ use wire::betcode::v1 as pb;
 use wire::betcode::v1::config_service_client::ConfigServiceClient;
 
 use super::talk::{Talk, again, results, text};
-use crate::stage::{Agent, Stage, scenarios_with_claude, script, stage};
+use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
-scenarios_with_claude!(rules_answer_for_every_agent, a_permission_nobody_answers_is_denied_in_time);
+process_scenarios!(rules_answer_for_every_agent, a_permission_nobody_answers_is_denied_in_time);
 
 fn config(clients: &Clients) -> ConfigServiceClient<Channel> {
     ConfigServiceClient::new(clients.channel.clone())
@@ -26,10 +26,6 @@ pub(crate) fn write(stage: &Stage, settings: &Value) -> Result<()> {
     Ok(std::fs::write(folder.join("settings.json"), settings.to_string())?)
 }
 
-fn asking(command: &str) -> Value {
-    json!({"tool": "Bash", "input": {"command": command}, "ask": true, "result": "ran"})
-}
-
 async fn rules_answer_for_every_agent(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     write(&stage, &json!({"permissions": {"allow": ["Bash(touch *)"], "deny": ["Bash(rm *)"]}}))?;
@@ -39,10 +35,10 @@ async fn rules_answer_for_every_agent(agent: Agent) -> Result<()> {
     std::fs::write(stage.world.project().join(".betcode/settings.json"), project.to_string())?;
     let mut talk = Talk::new(&stage).await?;
     let steps = json!([
-        asking("touch made"),
-        asking("touch secret"),
-        asking("touch more; rm made"),
-        asking("touch more; echo hi"),
+        agent.asking("touch made"),
+        agent.asking("touch secret"),
+        agent.asking("touch more; rm made"),
+        agent.asking("touch more; echo hi"),
         {"text": "end"},
     ]);
     talk.prompt(&script(agent, "go", &steps)).await?;
@@ -65,8 +61,9 @@ async fn rules_answer_for_every_agent(agent: Agent) -> Result<()> {
     assert!(!stage.world.project().join("more").exists());
     // Sessions of the other surface have the same rules.
     let id = stage.create().await?;
-    let turn =
-        stage.turn(&id, &script(agent, "other", &json!([asking("touch made"), {"text": "ok"}]))).await?;
+    let turn = stage
+        .turn(&id, &script(agent, "other", &json!([agent.asking("touch made"), {"text": "ok"}])))
+        .await?;
     assert!(format!("{turn:?}").contains("allowed once by rule"), "{turn:#?}");
     stage.close().await
 }
@@ -75,7 +72,7 @@ async fn a_permission_nobody_answers_is_denied_in_time(agent: Agent) -> Result<(
     let stage = stage!(agent);
     write(&stage, &json!({"permissions": {"connected_timeout_secs": 1, "disconnected_timeout_secs": 1}}))?;
     let mut talk = Talk::new(&stage).await?;
-    talk.prompt(&script(agent, "ask", &json!([asking("touch made"), {"text": "so be it"}]))).await?;
+    talk.prompt(&script(agent, "ask", &json!([agent.asking("touch made"), {"text": "so be it"}]))).await?;
     talk.permission().await?;
     let turn = talk.turn().await?;
     assert_eq!(text(&turn), "so be it");
@@ -83,7 +80,7 @@ async fn a_permission_nobody_answers_is_denied_in_time(agent: Agent) -> Result<(
     let settled = stage.wait_for(talk.session(), "request_settled", |_| true).await?;
     assert_eq!((&settled["by"], &settled["decision"]), (&json!("timeout"), &json!("deny")));
     // The same without anybody there.
-    talk.prompt(&script(agent, "again", &json!([asking("touch made"), {"text": "once more"}]))).await?;
+    talk.prompt(&script(agent, "again", &json!([agent.asking("touch made"), {"text": "once more"}]))).await?;
     talk.permission().await?;
     let (session, last) = (talk.session().to_owned(), talk.last());
     drop(talk);
@@ -93,7 +90,7 @@ async fn a_permission_nobody_answers_is_denied_in_time(agent: Agent) -> Result<(
     // A session of the other surface waits; so does one whose settings say so.
     write(&stage, &json!({"permissions": {"connected_timeout_secs": 0}}))?;
     let mut patient = Talk::new(&stage).await?;
-    patient.prompt(&script(agent, "ask", &json!([asking("touch made"), {"text": "at last"}]))).await?;
+    patient.prompt(&script(agent, "ask", &json!([agent.asking("touch made"), {"text": "at last"}]))).await?;
     let asked = patient.permission().await?;
     let spec = stage.wait_for(patient.session(), "request_opened", |_| true).await?;
     assert_eq!(spec["request"], asked.request_id);
@@ -150,6 +147,34 @@ async fn settings_are_read_and_changed_by_scope() -> Result<()> {
     let free = pb::Settings { permissions: Some(free), ..Default::default() };
     refused(config.update_settings(update(&project, free)).await, Code::InvalidArgument, "OBEY-1001")?;
     stage.close().await
+}
+
+#[tokio::test]
+async fn variables_and_flags_win_over_files() -> Result<()> {
+    let world = e2e::world::World::new()?;
+    world.set_env("BETCODE_PERMISSIONS_CONNECTED_TIMEOUT_SECS", "11");
+    world.set_env("BETCODE_PERMISSIONS_DISCONNECTED_TIMEOUT_SECS", "12");
+    let options = ["--betcode", "permissions.disconnected_timeout_secs=13"];
+    let mut daemon = e2e::daemon::Daemon::start_with(&world, &options).await?;
+    let folder = world.path("config/betcode");
+    std::fs::create_dir_all(&folder)?;
+    let file = json!({"permissions": {"connected_timeout_secs": 1, "disconnected_timeout_secs": 2}});
+    std::fs::write(folder.join("settings.json"), file.to_string())?;
+    let mut config = config(&daemon.clients().await?);
+    for (scope, connected, disconnected) in [
+        ("default", Some(60), Some(604_800)),
+        ("global", Some(1), Some(2)),
+        ("environment", Some(11), Some(12)),
+        ("flag", None, Some(13)),
+        ("", Some(11), Some(13)),
+    ] {
+        let request = pb::GetSettingsRequest { scope: scope.into() };
+        let found = config.get_settings(request).await?.into_inner().permissions.context("none")?;
+        let seconds = (found.connected_timeout_secs, found.disconnected_timeout_secs);
+        assert_eq!(seconds, (connected, disconnected), "{scope}");
+    }
+    daemon.terminate().await?;
+    Ok(())
 }
 
 #[tokio::test]

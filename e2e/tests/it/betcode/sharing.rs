@@ -9,9 +9,9 @@ use wire::betcode::v1::PermissionDecision as Decision;
 use wire::betcode::v1::agent_event::Event as Body;
 
 use super::talk::{Talk, again, agents, numbered, text};
-use crate::stage::{Agent, scenarios_with_claude, script, stage};
+use crate::stage::{Agent, process_scenarios, script, stage};
 
-scenarios_with_claude!(two_clients_hear_the_same_and_one_speaks);
+process_scenarios!(two_clients_hear_the_same_and_one_speaks);
 
 fn named(session: &str, client: &str) -> pb::StartConversation {
     let metadata = HashMap::from([("client_id".to_owned(), client.to_owned())]);
@@ -33,8 +33,7 @@ async fn two_clients_hear_the_same_and_one_speaks(agent: Agent) -> Result<()> {
     assert_eq!((refused.code.as_str(), refused.is_fatal), ("OBEY-1002", false), "{refused:?}");
     assert!(refused.message.contains("RequestInputLock"), "{refused:?}");
 
-    let ask = json!({"tool": "Bash", "input": {"command": "touch made"}, "ask": true, "result": "ok"});
-    first.prompt(&script(agent, "ask", &json!([ask, {"text": "made it"}]))).await?;
+    first.prompt(&script(agent, "ask", &json!([agent.asking("touch made"), {"text": "made it"}]))).await?;
     let asked = second.permission().await?;
     assert_eq!(asked, first.permission().await?);
     // Answers are everybody's; only messages need the input.
@@ -76,6 +75,18 @@ async fn two_streams_of_one_connection_are_two_clients() -> Result<()> {
     assert!(taken.into_inner().granted);
     second.prompt(&script(Agent::Scripted, "go", &json!([{"text": "mine"}]))).await?;
     assert_eq!(text(&second.turn().await?), "mine");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn who_is_not_there_cannot_take_the_input() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let mut talk = Talk::new(&stage).await?;
+    let request = pb::InputLockRequest { session_id: talk.session().into() };
+    let answer = agents(&stage.daemon.clients().await?).request_input_lock(request).await?.into_inner();
+    assert!(!answer.granted, "{answer:?}");
+    talk.prompt(&script(Agent::Scripted, "go", &json!([{"text": "still mine"}]))).await?;
+    assert_eq!(text(&talk.turn().await?), "still mine");
     stage.close().await
 }
 

@@ -13,6 +13,7 @@ use super::{agents_dir, assert_numbered, crash, gone, no_folder_left, revive, sa
 use crate::stage::{Agent, Stage, contents, process_scenarios, script, stage};
 
 process_scenarios!(
+    memory_that_runs_out_ends_agents_before_those_who_hold_their_words,
     a_killed_agent_fails_its_session_and_no_other,
     a_killed_shim_fails_its_session_and_nothing_of_its_agent_lives_on,
     an_agent_that_dies_without_a_daemon_is_found_with_its_end,
@@ -213,5 +214,19 @@ async fn a_shim_that_stands_still_cannot_keep_a_session_from_ending(agent: Agent
     gone(shim).await?;
     stage.stop(&other, false).await?;
     no_folder_left(&stage).await?;
+    stage.close().await
+}
+
+async fn memory_that_runs_out_ends_agents_before_those_who_hold_their_words(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let session = stage.create_as(stage.new_session()).await?;
+    let likelihood = |pid: i32| -> Result<i32> {
+        Ok(std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj"))?.trim().parse()?)
+    };
+    let daemon = likelihood(stage.daemon.pid().context("no daemon")?)?;
+    let shim = likelihood(shim_of(&stage, &session.id)?)?;
+    let agent = likelihood(session.pid)?;
+    assert_eq!(shim, daemon, "whoever holds the words is as safe as the daemon");
+    assert!(agent > shim || daemon == 1_000, "agent {agent}, shim {shim}, daemon {daemon}");
     stage.close().await
 }

@@ -1,7 +1,15 @@
 //! Many readers of one session, some of which stand still.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use e2e::deadline::within;
+use e2e::faults::crew::Crew;
+use e2e::faults::random::Random;
+use e2e::faults::story::Story;
+use e2e::faults::view::View;
 use e2e::faults::{readers, stops};
+use e2e::world::World;
+use tokio_stream::StreamExt;
+use wire::obey::v1 as own;
 
 use super::seed;
 
@@ -21,4 +29,47 @@ async fn agents_that_resist_are_ended_in_time_and_leave_nothing() -> Result<()> 
     println!("{figures}");
     ensure!(figures.holds(), "seed {}:\n{figures}", options.seed);
     Ok(())
+}
+
+/// How many sessions speak at once, and how many clients each listen to all of them.
+const SPEAKERS: usize = 10;
+const LISTENERS: usize = 10;
+
+#[tokio::test]
+async fn nobody_ever_hears_a_word_of_another_session() -> Result<()> {
+    let mut random = Random::new(seed());
+    let crew = Crew::start(World::new()?).await?;
+    let mut told = Vec::new();
+    for number in 0..SPEAKERS {
+        let story = Story::new(&format!("canary-{number}"), 200, 1, &mut random);
+        told.push((crew.create().await?.id, story));
+    }
+    let mut listening = Vec::new();
+    for _ in 0..LISTENERS {
+        let clients = crew.daemon.clients().await?;
+        for (id, story) in told.clone() {
+            let mut events = clients.events.clone();
+            listening.push(tokio::spawn(async move {
+                let request =
+                    own::ReadEventsRequest { session_id: id.clone(), follow: true, ..Default::default() };
+                let mut events = events.read_events(request).await?.into_inner();
+                let mut view = View::default();
+                view.expect(story);
+                while view.ended().is_empty() {
+                    let event = events.next().await.context("the stream ended")??;
+                    ensure!(event.session_id == id, "{} was sent to {id}", event.session_id);
+                    view.take(&event);
+                }
+                Ok(view)
+            }));
+        }
+    }
+    for (id, story) in &told {
+        crew.prompt(id, &story.prompt()).await?;
+    }
+    for listener in listening {
+        let view = within("the end of a story", listener).await???;
+        ensure!(!view.faults().any(), "{:?}", view.first_fault());
+    }
+    crew.close().await
 }

@@ -53,7 +53,7 @@ fn a_used_up_budget_launches_nothing() {
            ; error OBEY-2013 "the session has used 100 of its 100 tokens; the turn is ended"
            ; interrupt 1 budget; tell interrupt; arm interrupt 10s
            disarm interrupt; turn 1 completed; WORKING→RUNNING
-           disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+           disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
            disarm all; agent exited 0; STOPPING→STOPPED
            refused OBEY-2013: the session has used 100 of its 100 tokens"#,
     );
@@ -125,7 +125,7 @@ fn a_deadline_ends_the_session_in_every_live_status() {
         "spec timeout=60
          given working
          timer deadline",
-        "disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s",
+        "disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.3s",
     );
 }
 
@@ -137,7 +137,7 @@ fn a_turn_that_a_deadline_ended_says_so() {
          timer deadline
          exit 0
          prompt hi",
-        r#"disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s
+        r#"disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.3s
            disarm all; agent exited 0
            ; turn 1 interrupted error "OBEY-2014: the session's timeout of 60 s was reached"
            ; error OBEY-2014 "the session's timeout of 60 s was reached"
@@ -163,7 +163,7 @@ fn a_restart_gives_new_time() {
          restart
          agent ready
          prompt hi",
-        r#"disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+        r#"disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
            disarm all; agent exited 0; error OBEY-2014 "the session's timeout of 60 s was reached"
            ; STOPPING→FAILED "OBEY-2014: the session's timeout of 60 s was reached"
            restarted 1; FAILED→STARTING; launch and resume; arm start 60s; arm deadline 60s

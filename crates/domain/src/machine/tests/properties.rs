@@ -32,6 +32,15 @@ const LINES: &[&str] = &[
     "return 1 ok x by editor",
     "return 3 failed x by editor",
     "tools editor open save",
+    "tools arm lift!:5",
+    "tools arm",
+    "tools turn look",
+    "call c1 open",
+    "call c2 save",
+    "call c3 lift",
+    "call c4 lift",
+    "ask c5 lift",
+    "timer tool",
     "mode autonomous",
     "mode supervised",
     "mode plan",
@@ -241,6 +250,7 @@ impl Witness {
         if permissions && upkeep.attended_wait.is_some() && upkeep.unattended_wait.is_some() {
             assert!(armed(Timer::Answer), "nothing bounds the wait for an answer");
         }
+        assert_eq!(armed(Timer::Tool), state.tool_calls.deadline().is_some());
         assert_eq!(armed(Timer::Idle), state.status == Status::Running && upkeep.idle_wait.is_some());
         if matches!(state.status, Status::Starting | Status::Running | Status::Working) {
             assert_eq!(armed(Timer::Deadline), play.machine.spec().timeout.is_some());
@@ -258,6 +268,7 @@ fn name(timer: Timer) -> &'static str {
         Timer::Interrupt => "interrupt",
         Timer::Answer => "answer",
         Timer::Idle => "idle",
+        Timer::Tool => "tool",
     }
 }
 

@@ -123,7 +123,7 @@ fn a_grant_outlives_the_turn_and_a_restart() {
         "request 1 permission Edit
          request 1 allowed for the session by anna granting Edit; tell n1 allowed for the session
          disarm interrupt; turn 1 completed; WORKING→RUNNING
-         disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+         disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
          disarm all; agent exited 0; STOPPING→STOPPED; restarted 1; STOPPED→STARTING; launch and resume
          ; arm start 60s
          disarm start; agent ready; STARTING→RUNNING

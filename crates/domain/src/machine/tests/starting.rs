@@ -125,7 +125,7 @@ fn a_launch_that_fails_during_a_stop_completes_the_stop() {
          stop now
          launch_failed no such program",
         "CREATED→STARTING; launch; arm start 60s
-         disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.8s
+         disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.3s
          disarm all; STOPPING→STOPPED",
     );
 }
@@ -145,7 +145,7 @@ fn an_agent_that_comes_when_nobody_waits_is_killed() {
     check(
         "start\nstop now\nlaunched 42",
         "CREATED→STARTING; launch; arm start 60s
-         disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.8s
+         disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.3s
          agent started 42",
     );
 }
@@ -233,7 +233,7 @@ fn a_restart_stops_a_living_agent_first() {
          exit 0
          launched 43
          agent ready",
-        r#"disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s
+        r#"disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.3s
            disarm all; agent exited 0; turn 1 interrupted error "the session was restarted"
            ; STOPPING→STOPPED; restarted 1; STOPPED→STARTING; launch and resume; arm start 60s
            agent started 43
@@ -268,4 +268,18 @@ fn a_restart_forgets_the_error_and_counts_on() {
     assert_eq!(session.state().error_code, None);
     assert_eq!(session.state().ended_at, None);
     assert!(session.state().stderr_tail.is_empty());
+}
+
+#[test]
+fn what_an_agent_is_started_with_is_changed_while_there_is_none() {
+    check(
+        "spec launch=on_prompt
+         configure sandbox=read-only",
+        r#"info "the agent's settings were changed: sandbox""#,
+    );
+    check(
+        "given running
+         configure sandbox=read-only",
+        "refused OBEY-2011: session sess_1 is RUNNING, its agent must be stopped before it is started differently",
+    );
 }

@@ -12,8 +12,8 @@ fn a_stop_asks_then_terminates_then_kills() {
          timer ask
          timer term
          exit signal 9",
-        "disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
-         term; arm term 1.2s
+        "disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
+         term; arm term 2s
          kill
          disarm all; agent killed 9; STOPPING→STOPPED",
     );
@@ -25,7 +25,7 @@ fn an_idle_session_stops_gracefully_at_once() {
         "given running
          stop graceful
          exit 0",
-        "disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+        "disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
          disarm all; agent exited 0; STOPPING→STOPPED",
     );
 }
@@ -40,7 +40,7 @@ fn a_graceful_stop_lets_the_turn_end() {
          exit 0",
         r#"disarm start; disarm deadline; WORKING→STOPPING; arm grace 30s
            text "almost"
-           disarm interrupt; turn 1 completed "bye"; disarm grace; ask to leave; arm ask 1.8s
+           disarm interrupt; turn 1 completed "bye"; disarm grace; ask to leave; arm ask 1.3s
            disarm all; agent exited 0; STOPPING→STOPPED"#,
     );
     assert!(!after("given grace\nagent done\nexit 0").grace_ran_out());
@@ -53,7 +53,7 @@ fn a_graceful_stop_that_takes_too_long_becomes_a_forced_one() {
          timer grace
          exit 0",
         r#"warning OBEY-2021 "the turn did not end within 30 s; the session is ended by force"
-           ; ask to leave; arm ask 1.8s
+           ; ask to leave; arm ask 1.3s
            disarm all; agent exited 0; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED"#,
     );
     assert!(after("given grace\ntimer grace\nexit 0").grace_ran_out());
@@ -67,7 +67,7 @@ fn a_second_harder_stop_overtakes_a_graceful_one() {
          stop now
          stop now
          exit 0",
-        r#"disarm grace; ask to leave; arm ask 1.8s
+        r#"disarm grace; ask to leave; arm ask 1.3s
            nothing
            disarm all; agent exited 0; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED"#,
     );
@@ -80,7 +80,7 @@ fn a_stop_during_the_start_ends_it() {
         "given starting
          stop now
          exit signal 15",
-        "disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.8s
+        "disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.3s
          disarm all; agent killed 15; STOPPING→STOPPED",
     );
 }
@@ -93,7 +93,7 @@ fn a_graceful_stop_does_not_wait_for_a_prompt_that_was_not_told() {
          agent ready
          exit 0",
         r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
-           disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.8s
+           disarm start; disarm deadline; STARTING→STOPPING; ask to leave; arm ask 1.3s
            disarm start; agent ready
            disarm all; agent exited 0; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED"#,
     );
@@ -204,7 +204,7 @@ fn timers_of_a_stop_mean_nothing_outside_of_one() {
 fn a_grace_that_runs_out_as_the_turn_ends_did_not_run_out() {
     check(
         "given grace\nagent done\ntimer grace",
-        r#"disarm interrupt; turn 1 completed; disarm grace; ask to leave; arm ask 1.8s
+        r#"disarm interrupt; turn 1 completed; disarm grace; ask to leave; arm ask 1.3s
            nothing"#,
     );
     assert!(!after("given grace\nagent done\ntimer grace").grace_ran_out());
@@ -222,7 +222,7 @@ fn a_stop_during_a_restart_wins() {
          restart
          stop graceful
          exit 0",
-        "disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+        "disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
          nothing
          disarm all; agent exited 0; STOPPING→STOPPED",
     );
@@ -268,7 +268,7 @@ fn an_agent_without_work_is_stopped_and_comes_back_with_the_next_prompt() {
            disarm interrupt; turn 1 completed; WORKING→RUNNING; arm idle 900s
            turn 2 "more"; RUNNING→WORKING; disarm idle; tell prompt "more"
            disarm interrupt; turn 2 completed; WORKING→RUNNING; arm idle 900s
-           disarm start; disarm deadline; RUNNING→STOPPING; disarm idle; ask to leave; arm ask 1.8s
+           disarm start; disarm deadline; RUNNING→STOPPING; disarm idle; ask to leave; arm ask 1.3s
            disarm all; agent exited 0; STOPPING→STOPPED
            turn 3 "again"; STOPPED→STARTING; launch and resume; arm start 60s"#,
     );

@@ -41,8 +41,8 @@ fn a_prompt_needs_an_idle_session() {
 #[test]
 fn a_prompt_has_a_size() {
     check(
-        "given running\nprompt_of 8388609",
-        "refused OBEY-1001: message: is 8388609 bytes long; the limit is 8388608",
+        "given running\nprompt_of 3584001",
+        "refused OBEY-1001: message: is 3584001 bytes long; the limit is 3584000",
     );
 }
 
@@ -67,6 +67,21 @@ fn a_message_can_be_added_to_the_running_turn() {
          agent done",
         r#"added by anna "not that file"; tell steer "not that file"
            disarm interrupt; turn 1 completed; WORKING→RUNNING"#,
+    );
+}
+
+#[test]
+fn a_message_said_before_the_agent_is_ready_is_told_with_the_prompt() {
+    check(
+        "spec launch=on_prompt
+         prompt go
+         launched 42
+         steer and quickly by anna
+         agent ready",
+        r#"turn 1 "go"; CREATED→STARTING; launch; arm start 60s
+           agent started 42
+           added by anna "and quickly"
+           disarm start; agent ready; STARTING→WORKING; tell prompt "go\n\nand quickly""#,
     );
 }
 
@@ -130,7 +145,7 @@ fn a_turn_that_is_waited_for_can_be_cancelled() {
          cancel
          agent fails aborted",
         r#"interrupt 1 cancelled; tell interrupt; arm interrupt 10s
-           disarm interrupt; turn 1 cancelled error "aborted"; disarm grace; ask to leave; arm ask 1.8s"#,
+           disarm interrupt; turn 1 cancelled error "aborted"; disarm grace; ask to leave; arm ask 1.3s"#,
     );
 }
 
@@ -138,7 +153,7 @@ fn a_turn_that_is_waited_for_can_be_cancelled() {
 fn an_agent_that_leaves_already_is_not_interrupted() {
     check(
         "given working\nstop now\ncancel",
-        "disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.8s
+        "disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.3s
          nothing",
     );
     check("given grace\nreattached\ncancel", "kill\nnothing");
@@ -321,6 +336,8 @@ fn what_an_agent_reports_is_recorded_as_it_is() {
          agent model opus
          agent model opus
          agent commands review
+         agent server lab
+         agent server lab
          agent worker w1
          agent worker_says w1 halfway
          agent worker_done w1
@@ -331,6 +348,8 @@ fn what_an_agent_reports_is_recorded_as_it_is() {
            model_changed {"model":"opus"}
            nothing
            commands_changed {"commands":[{"description":"","name":"review"}]}
+           servers_changed {"servers":[{"name":"lab","status":"running","tools":["ping"]}]}
+           nothing
            worker_started {"call":null,"title":"","worker":"w1"}
            worker_progressed {"summary":"halfway","worker":"w1"}
            worker_finished {"ok":true,"summary":"","worker":"w1"}
@@ -340,12 +359,13 @@ fn what_an_agent_reports_is_recorded_as_it_is() {
 }
 
 #[test]
-fn the_model_can_be_changed_while_an_agent_lives() {
+fn the_model_can_be_changed_unless_an_agent_comes_or_goes() {
     check("given running\nmodel opus", r#"model_changed {"model":"opus"}; tell model opus"#);
     check("given working\nmodel opus", r#"model_changed {"model":"opus"}; tell model opus"#);
+    check("given stopped\nmodel opus", r#"model_changed {"model":"opus"}"#);
     check(
-        "given stopped\nmodel opus",
-        "refused OBEY-2011: session sess_1 is STOPPED, the model can be changed while it is RUNNING or WORKING",
+        "given starting\nmodel opus",
+        "refused OBEY-2011: session sess_1 is STARTING, the model can be changed once it is RUNNING or STOPPED",
     );
 }
 
@@ -410,7 +430,7 @@ fn a_stopped_conversation_is_started_to_be_compacted() {
            agent started 42
            disarm start; agent ready; STARTING→WORKING; tell prompt "hi"
            disarm interrupt; turn 1 completed; WORKING→RUNNING
-           disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.8s
+           disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
            disarm all; agent exited 0; STOPPING→STOPPED
            turn 2 "/compact"; STOPPED→STARTING; launch and resume; arm start 60s
            agent started 43

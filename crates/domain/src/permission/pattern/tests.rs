@@ -82,6 +82,21 @@ fn an_allowance_is_for_the_tool_it_names() {
 }
 
 #[test]
+fn an_allowance_holds_for_what_other_agents_call_the_same() {
+    assert!(surely("Bash(git *)", "shell", &run("git log")));
+    assert!(!surely("Bash(git *)", "shell", &run("git log; rm -rf .")));
+    assert!(surely("Bash", "exec_command", &json!({"cmd": "ls"})));
+    assert!(!surely("Bash", "shell_unsandboxed", &run("ls")));
+    assert!(!surely("Bash", "write_stdin", &run("ls")));
+    assert!(!surely("shell(git *)", "Bash", &run("git log")), "the other way round nobody wrote it");
+    let patch = json!({"changes": [{"path": "/repo/src/a", "kind": "update"}]});
+    assert!(surely("Edit", "apply_patch", &patch));
+    assert!(!surely("Edit(src/**)", "apply_patch", &patch), "a file may be moved out of there");
+    assert!(perhaps("Edit(src/**)", "apply_patch", &patch));
+    assert!(!perhaps("Edit(secrets/**)", "apply_patch", &patch));
+}
+
+#[test]
 fn a_refusal_covers_the_whole_family() {
     assert!(perhaps("Bash", "exec_command", &json!({"cmd": "ls"})));
     assert!(perhaps("Bash(rm *)", "mcp__x__run", &run("ls; rm -rf .")));

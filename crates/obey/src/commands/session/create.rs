@@ -10,6 +10,7 @@ use wire::obey::local::v1 as local;
 use super::protobuf_duration;
 use crate::args::session::CreateArgs;
 use crate::client::Client;
+use crate::commands::bench;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -31,6 +32,9 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) parent: Option<String>,
 }
 
+/// The key of `provider_config` that is added to what agents are told.
+const PROMPT_KEY: &str = "append_system_prompt";
+
 pub(super) async fn run(console: &mut Console, args: CreateArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let campaign = resolve::campaign(&client, args.campaign.as_deref(), &console.folder).await?;
@@ -38,6 +42,7 @@ pub(super) async fn run(console: &mut Console, args: CreateArgs) -> Result<Exit>
         Some(parent) => Some(resolve::session(&client, parent).await?),
         None => None,
     };
+    let args = dressed(console, &client, &campaign, args).await?;
     let plan = Plan { request: request(args, campaign)?, parent };
     console.out.status("starting the agent…")?;
     let session = create(&client, plan).await?;
@@ -56,6 +61,47 @@ pub(super) async fn run(console: &mut Console, args: CreateArgs) -> Result<Exit>
         console.out.note(Style::Dim, &next)?;
     }
     Ok(Exit::OK)
+}
+
+/// Adds what an agent of the catalogue and a checkpoint bring; what was said on the command line wins.
+async fn dressed(
+    console: &mut Console,
+    client: &Client,
+    campaign: &str,
+    mut args: CreateArgs,
+) -> Result<CreateArgs> {
+    if args.agent.is_none() && args.checkpoint.is_none() {
+        return Ok(args);
+    }
+    let campaigns = resolve::campaigns(client).await?;
+    let root = campaigns.into_iter().find(|known| known.id == campaign).map(|known| known.path);
+    let root = std::path::PathBuf::from(root.unwrap_or_default());
+    let mut told: Vec<String> = Vec::new();
+    if let Some(name) = args.agent.clone() {
+        match bench::agent(console, root.clone(), &name).await? {
+            Some(character) => {
+                told.push(character.system_prompt);
+                let model = (!character.model.is_empty()).then_some(character.model);
+                args.model = args.model.or(model);
+            }
+            None => {
+                let note =
+                    format!("There is no agent {name} in the catalogue; the session is only called that.");
+                console.out.note(Style::Dim, &note)?;
+            }
+        }
+        args.name.get_or_insert(name);
+    }
+    if let Some(id) = args.checkpoint.clone() {
+        let context = bench::checkpoint_context(console, root, id).await?;
+        told.push(format!("You go on with work that was begun before. What is known of it:\n{context}"));
+    }
+    if !told.is_empty() {
+        let config = args.config.get_or_insert_default();
+        told.extend(config.remove(PROMPT_KEY));
+        config.insert(PROMPT_KEY.to_owned(), told.join("\n\n"));
+    }
+    Ok(args)
 }
 
 /// Creates a session.

@@ -58,7 +58,8 @@ impl Place {
     fn launch(&self, state: &State) -> Result<ProcessLaunch, Error> {
         let resume = !state.native_session.is_empty();
         let environment = self.environment.clone();
-        let request = LaunchRequest { spec: &self.spec, state, resume, environment, past: None };
+        let request =
+            LaunchRequest { spec: &self.spec, state, resume, environment, bridge: None, past: None };
         match ClaudeCode::new(None).launch(&request)? {
             LaunchPlan::Process(launch) => Ok(launch),
             LaunchPlan::InProcess(_) => panic!("expected a process"),
@@ -188,8 +189,14 @@ fn a_missing_program_says_what_to_install() {
 fn no_two_runs_name_a_message_alike() {
     let place = Place::new();
     let name = |state: &State| {
-        let request =
-            LaunchRequest { spec: &place.spec, state, resume: false, environment: Vec::new(), past: None };
+        let request = LaunchRequest {
+            spec: &place.spec,
+            state,
+            resume: false,
+            environment: Vec::new(),
+            bridge: None,
+            past: None,
+        };
         memory(&request, OURS).expect_end()
     };
     let first = place.state();

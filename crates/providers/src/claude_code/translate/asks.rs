@@ -4,7 +4,7 @@
 use domain::event::{AgentCommand, Level};
 use domain::request::{Ask, PermissionAsk, Question, QuestionOption};
 use domain::{AgentEvent, CallId};
-use runtime::provider::Decoded;
+use runtime::provider::{BridgeServer, Decoded};
 use serde_json::{Value, json};
 
 use super::super::encode::{self, Purpose};
@@ -19,6 +19,11 @@ use crate::text::one_line;
 pub(super) fn request(memory: &mut Memory, value: &Value, out: &mut Decoded) -> bool {
     let (native, body) = (value.text("request_id"), value.under("request"));
     match body.text("subtype") {
+        // The daemon asks for itself, once the call is there: for every agent in the same way.
+        "can_use_tool" if memory.bridged && BridgeServer::plain_name(body.text("tool_name")).is_some() => {
+            let answer = json!({"behavior": "allow", "updatedInput": body.under("input")});
+            encode::reply(native, &answer, &mut out.replies);
+        }
         "can_use_tool" => {
             let ask = ask(memory, body);
             out.events.push(AgentEvent::Asked { native: native.to_owned(), ask });

@@ -3,7 +3,7 @@
 
 use domain::event::{Todo, TodoStatus};
 use domain::{AgentEvent, CallId};
-use runtime::provider::Decoded;
+use runtime::provider::{BridgeServer, Decoded};
 use serde_json::Value;
 
 use super::super::memory::{Call, Memory, TodoChange};
@@ -16,6 +16,7 @@ use crate::text::cut;
 /// Takes a block that calls a tool.
 pub(super) fn started(memory: &mut Memory, block: &Value, parent: Option<&CallId>, out: &mut Decoded) {
     let (id, tool, input) = (block.text("id"), block.text("name"), block.under("input"));
+    let tool = plain_name(memory, tool);
     let call = CallId::new(id);
     if id.is_empty() || memory.calls.contains_key(&call) {
         return;
@@ -31,6 +32,11 @@ pub(super) fn started(memory: &mut Memory, block: &Value, parent: Option<&CallId
         title: title::of(tool, input),
         parent: parent.cloned(),
     });
+}
+
+/// Returns what a tool is called where it comes from: those of the daemon's own server go by their plain names.
+pub(super) fn plain_name<'a>(memory: &Memory, tool: &'a str) -> &'a str {
+    BridgeServer::plain_name(tool).filter(|_| memory.bridged).unwrap_or(tool)
 }
 
 /// Takes what the agent adds in the user's name. Text there is the agent's note to itself and not told.

@@ -2,7 +2,7 @@
 //! ended), folds messages into a running turn and joins messages that wait; so a `result` ends our turn only when it
 //! settles what we sent. In doubt it does: a turn that ends early is a nuisance, one that never ends is a dead session.
 
-use domain::event::{AgentCommand, Level};
+use domain::event::{AgentCommand, Level, ServerStatus, ToolServer};
 use domain::turn::EndReason;
 use domain::{AgentEvent, Mode, Usage};
 use runtime::provider::Decoded;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::memory::Memory;
 use super::super::wire::{Look, api_usage, model_usage, nano};
 use super::notice;
-use crate::limits::MESSAGE_MAX_CHARS;
+use crate::limits::{MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX, SERVERS_MAX, TITLE_MAX_CHARS};
 use crate::text::cut;
 
 /// Takes the line every turn begins with.
@@ -37,6 +37,39 @@ pub(super) fn init(memory: &mut Memory, value: &Value, out: &mut Decoded) {
     }
     mode_seen(memory, value.text("permissionMode"), out);
     commands_seen(memory, value.list("slash_commands"), out);
+    servers_seen(memory, value, out);
+}
+
+/// Tells of the servers of tools, where there are or were any.
+fn servers_seen(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+    let listed = value.list("mcp_servers");
+    if listed.is_empty() && !memory.servers {
+        return;
+    }
+    memory.servers = true;
+    let tools = value.list("tools");
+    let server = |server: &Value| {
+        let name = cut(server.text("name"), TITLE_MAX_CHARS);
+        // In the names of tools the agent writes a server's name with plain letters only.
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+        let prefix = format!("mcp__{}__", name.chars().map(plain).collect::<String>());
+        let own = tools.iter().filter_map(|tool| tool.as_str()?.strip_prefix(&prefix));
+        let (status, error) = match server.text("status") {
+            "connected" => (ServerStatus::Running, ""),
+            "pending" => (ServerStatus::Starting, ""),
+            "disabled" => (ServerStatus::Stopped, ""),
+            other => (ServerStatus::Failed, other),
+        };
+        ToolServer {
+            status,
+            tools: own.take(SERVER_TOOLS_MAX).map(|tool| cut(tool, TITLE_MAX_CHARS)).collect(),
+            endpoint: String::new(),
+            error: cut(error, MESSAGE_MAX_CHARS),
+            name,
+        }
+    };
+    let servers = listed.iter().take(SERVERS_MAX).map(server).collect();
+    out.events.push(AgentEvent::Servers(servers));
 }
 
 /// Follows the agent's own mode. Asking less than the session's mode says is never taken over from the agent.

@@ -62,15 +62,19 @@ pub(super) fn decide(
 ) {
     let asking = memory.asks.remove(native).unwrap_or(Asking::Decision);
     let id = id_of(native);
+    // Before the answer: the agent then reads it with its next request. Behind it, it would break off what the model
+    // has begun to write, and that would be heard twice.
+    if !matches!(asking, Asking::Plan | Asking::Form(_)) {
+        explain(memory, decided, wire);
+    }
     match asking {
-        Asking::Plan => return decide_plan(memory, settings, decided, wire),
+        Asking::Plan => decide_plan(memory, settings, decided, wire),
         Asking::Consent => rpc::reply(&id, consent(decided.word(), json!({})), wire),
         // The server's own form may have been filled in.
         Asking::Form(_) => {
             let content = decided.updated.cloned().unwrap_or_else(|| json!({}));
             let word = if decided.decision.allows() { "accept" } else { decided.word() };
             rpc::reply(&id, consent(word, content), wire);
-            return;
         }
         Asking::Decision => rpc::reply(&id, json!({"decision": decided.word()}), wire),
         Asking::Permissions => {
@@ -80,7 +84,6 @@ pub(super) fn decide(
         }
         Asking::Answers => rpc::reply(&id, json!({"answers": {}}), wire),
     }
-    explain(memory, decided, wire);
 }
 
 /// Tells the agent what its protocol has no room for: why something was denied, and what to do instead.

@@ -68,9 +68,9 @@ fn a_changed_call_is_declined_and_explained() {
         let mut memory = ready();
         memory.remember_ask("7", asking);
         let written = decide(&mut memory, Decision::AllowOnce, Some(json!({"command": "y"})));
-        assert!(written[0]["result"].to_string().contains("decline"));
-        assert_eq!(written[1]["method"], "turn/start");
-        assert!(written[1]["params"]["input"][0]["text"].as_str().unwrap().contains(r#"{"command":"y"}"#));
+        assert_eq!(written[0]["method"], "turn/start");
+        assert!(written[0]["params"]["input"][0]["text"].as_str().unwrap().contains(r#"{"command":"y"}"#));
+        assert!(written[1]["result"].to_string().contains("decline"));
     }
     // A server's form is there to be filled in.
     let mut memory = ready();

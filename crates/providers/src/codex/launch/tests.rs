@@ -57,8 +57,14 @@ impl Place {
 
     fn launch(&self) -> Result<ProcessLaunch, Error> {
         let (state, environment) = (State::new(&self.spec), self.environment.clone());
-        let request =
-            LaunchRequest { spec: &self.spec, state: &state, resume: false, environment, past: None };
+        let request = LaunchRequest {
+            spec: &self.spec,
+            state: &state,
+            resume: false,
+            environment,
+            bridge: None,
+            past: None,
+        };
         match Codex::new(None).launch(&request)? {
             LaunchPlan::Process(process) => Ok(process),
             LaunchPlan::InProcess(_) => panic!("expected a process"),
@@ -156,8 +162,14 @@ fn only_a_model_that_somebody_asked_for_is_insisted_on() {
     let mut place = Place::new();
     let mut state = State::new(&place.spec);
     let known = |place: &Place, state: &State| {
-        let request =
-            LaunchRequest { spec: &place.spec, state, resume: true, environment: Vec::new(), past: None };
+        let request = LaunchRequest {
+            spec: &place.spec,
+            state,
+            resume: true,
+            environment: Vec::new(),
+            bridge: None,
+            past: None,
+        };
         memory(&request)
     };
     // What the agent said it used, last time.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use domain::request::{Ask, PermissionAsk, Question, QuestionOption};
 use domain::{AgentEvent, CallId};
-use runtime::provider::Decoded;
+use runtime::provider::{BridgeServer, Decoded};
 use serde_json::{Value, json};
 
 use super::super::memory::{Asking, Memory};
@@ -31,6 +31,11 @@ pub(super) fn request(memory: &mut Memory, stance: Stance<'_>, request: &Request
         "item/fileChange/requestApproval" => (Asking::Decision, change(memory, params)),
         "item/permissions/requestApproval" => (Asking::Permissions, permissions(memory, params)),
         "item/tool/requestUserInput" => (Asking::Answers, questions(params)),
+        // The daemon asks for itself, once the call is there: for every agent in the same way.
+        "mcpServer/elicitation/request" if memory.bridged && is_bridge_consent(params) => {
+            rpc::reply(id, json!({"action": "accept", "content": {}}), &mut out.replies);
+            return true;
+        }
         "mcpServer/elicitation/request" => elicitation(memory, params),
         "item/tool/call" => {
             // Only tools that we registered are called, and we register none.
@@ -52,6 +57,11 @@ pub(super) fn request(memory: &mut Memory, stance: Stance<'_>, request: &Request
     memory.remember_ask(&native, asking);
     out.events.push(AgentEvent::Asked { native, ask });
     true
+}
+
+fn is_bridge_consent(params: &Value) -> bool {
+    params.text("serverName") == BridgeServer::NAME
+        && params.under("_meta").text("codex_approval_kind") == "mcp_tool_call"
 }
 
 /// Takes the end of a request; one that nobody answered was taken back.

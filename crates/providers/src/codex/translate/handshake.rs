@@ -12,7 +12,7 @@ use super::super::rpc::{self, Purpose};
 use super::super::settings::Settings;
 use super::super::stance::Workspace;
 use super::super::{TESTED_RANGE, is_tested, models};
-use super::{notice, turn};
+use super::{notes, notice, turn};
 use crate::look::Look;
 
 /// What the agent says of a conversation it does not have.
@@ -52,11 +52,12 @@ pub(super) fn answer(
             notice(out, Level::Error, &format!("Codex did not change its settings: {error}"));
         }
         (Purpose::Terminals, Ok(page)) => end_strays(memory, &page, out),
+        (Purpose::Servers, Ok(page)) => notes::listed_servers(memory, &page, out),
         (Purpose::Settle, _) => turn::settled(memory, out),
         // What became of these is seen in lines of their own, or does not matter any more: an account nobody can
         // read, a turn that ended before it could be interrupted, a command that was gone already. The answer to
         // `turn/start` names the turn, but it cannot be interrupted before the agent says that it began.
-        (Purpose::Account | Purpose::Terminals, Err(_))
+        (Purpose::Account | Purpose::Terminals | Purpose::Servers, Err(_))
         | (Purpose::Turn | Purpose::Steer | Purpose::Compact, Ok(_))
         | (Purpose::Interrupt | Purpose::Terminate, _) => {}
     }

@@ -1,13 +1,16 @@
 //! What a person should know beside the conversation itself: warnings, retries, servers that did not start.
 
 use domain::AgentEvent;
-use domain::event::Level;
+use domain::event::{Level, ServerStatus, ToolServer};
 use runtime::provider::Decoded;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::memory::Memory;
+use super::super::rpc::Purpose;
 use super::{Whose, notice, turn, whose};
+use crate::limits::{MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX, SERVERS_MAX, TITLE_MAX_CHARS};
 use crate::look::Look;
+use crate::text::cut;
 
 /// Notifications that say nothing a session needs, by their names or how these begin (`/` at the end). Known by name,
 /// so that a kind that is new in another version is kept as it came instead of being lost.
@@ -65,7 +68,7 @@ pub(super) fn other(memory: &mut Memory, method: &str, params: &Value, out: &mut
     match method {
         "warning" | "guardianWarning" => notice(out, Level::Warning, params.text("message")),
         "configWarning" => config_warning(params, out),
-        "mcpServer/startupStatus/updated" => server(params, out),
+        "mcpServer/startupStatus/updated" => server(memory, params, out),
         "model/rerouted" => rerouted(memory, params, out),
         "hook/completed" => hook(params, out),
         "thread/closed" | "thread/deleted" => gone(memory, method, params, out),
@@ -129,11 +132,52 @@ fn config_warning(params: &Value, out: &mut Decoded) {
     notice(out, Level::Warning, &format!("Codex's configuration: {summary}{separator}{details}"));
 }
 
-fn server(params: &Value, out: &mut Decoded) {
-    if params.text("status") == "failed" {
-        let (name, error) = (params.text("name"), params.text("error"));
+/// Takes what became of a server of tools; of one that runs, its tools are asked for.
+fn server(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    let (name, error) = (params.text("name"), params.text("error"));
+    let status = match params.text("status") {
+        "starting" => ServerStatus::Starting,
+        "ready" => ServerStatus::Running,
+        "cancelled" => ServerStatus::Stopped,
+        _ => ServerStatus::Failed,
+    };
+    if let Some(server) = server_named(memory, name) {
+        server.status = status;
+        server.error = cut(error, MESSAGE_MAX_CHARS);
+    }
+    if status == ServerStatus::Running {
+        let params =
+            json!({"threadId": params.under("threadId"), "serverName": name, "detail": "toolsAndAuthOnly"});
+        memory.ask(Purpose::Servers, params, &mut out.replies);
+    }
+    out.events.push(AgentEvent::Servers(memory.servers.clone()));
+    if status == ServerStatus::Failed {
         notice(out, Level::Error, &format!("MCP server {name} did not start: {error}"));
     }
+}
+
+/// Takes the tools of servers.
+pub(super) fn listed_servers(memory: &mut Memory, page: &Value, out: &mut Decoded) {
+    for listed in page.list("data") {
+        let Some(server) = server_named(memory, listed.text("name")) else { continue };
+        let tools = listed.under("tools").as_object().into_iter().flatten();
+        server.tools = tools.take(SERVER_TOOLS_MAX).map(|(tool, _)| cut(tool, TITLE_MAX_CHARS)).collect();
+        server.endpoint = cut(listed.text("httpOrigin"), MESSAGE_MAX_CHARS);
+    }
+    out.events.push(AgentEvent::Servers(memory.servers.clone()));
+}
+
+/// Returns a server, made where it is new and there is room.
+fn server_named<'a>(memory: &'a mut Memory, name: &str) -> Option<&'a mut ToolServer> {
+    let name = cut(name, TITLE_MAX_CHARS);
+    let known = memory.servers.iter().position(|server| server.name == name);
+    if known.is_none() && memory.servers.len() < SERVERS_MAX {
+        let (status, tools) = (ServerStatus::Starting, Vec::new());
+        let (endpoint, error) = (String::new(), String::new());
+        memory.servers.push(ToolServer { name, status, tools, endpoint, error });
+        return memory.servers.last_mut();
+    }
+    known.and_then(|at| memory.servers.get_mut(at))
 }
 
 fn hook(params: &Value, out: &mut Decoded) {

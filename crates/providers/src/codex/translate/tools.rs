@@ -1,6 +1,7 @@
 //! What Codex's items are as calls: a tool's name, its input, one line for a person, and what came of it. Pure.
 
 use domain::CallId;
+use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
 use super::super::memory::{Call, CallKind};
@@ -44,6 +45,10 @@ pub(super) fn begun(item: &Value, parent: Option<CallId>) -> Option<Begun> {
         }
         "mcpToolCall" => {
             let (server, tool) = (item.text("server"), item.text("tool"));
+            if server == BridgeServer::NAME {
+                // Whose tools go by their plain names; no other server can have its name.
+                return Some(plain(tool, item.under("arguments").clone(), ""));
+            }
             let name = format!("mcp__{server}__{tool}");
             let mut begun = plain(&name, item.under("arguments").clone(), "");
             begun.title = one_line(&format!("{server} {tool}"), TITLE_MAX_CHARS);

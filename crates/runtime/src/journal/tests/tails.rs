@@ -35,6 +35,7 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
         input_schema: json!(null),
         exclusive: false,
         timeout_ms: None,
+        asks: false,
     };
     vec![
         EventKind::TextDelta { text: text.clone(), parent: None },
@@ -64,6 +65,13 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
         ask(Ask::Permission(permission)),
         ask(Ask::Question { questions: vec![question], call: None }),
         ask(Ask::ClientTool { call, tool: String::new(), input: json!(text) }),
+        EventKind::RequestSettled {
+            request: RequestId(1),
+            outcome: domain::request::Outcome::ToolReturned { ok: true, output: text },
+            by: String::new(),
+            message: String::new(),
+            grant: None,
+        },
     ]
 }
 

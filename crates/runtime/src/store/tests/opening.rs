@@ -71,7 +71,7 @@ async fn a_file_of_a_newer_version_is_refused_and_not_touched() {
     let log = format!("{}-wal", newer.display());
     let before = (fs::read(&newer).unwrap(), fs::read(&log).unwrap());
     assert!(!before.1.is_empty());
-    let error = Store::open(&newer).err().expect("must be refused");
+    let error = Store::open(&newer).expect_err("must be refused");
     assert_eq!(error.code, ErrorCode::StorageTooNew);
     assert!(error.message.contains("format 99") && error.message.contains("newer.db"), "{error}");
     assert!((fs::read(&newer).unwrap(), fs::read(&log).unwrap()) == before, "the files changed");
@@ -100,7 +100,7 @@ fn a_file_that_is_no_database_is_refused_and_not_touched() {
     let path = home.path().join("obey.db");
     let text = "Dear diary, this is not a database. ".repeat(100);
     fs::write(&path, &text).unwrap();
-    let error = Store::open(&path).err().expect("must be refused");
+    let error = Store::open(&path).expect_err("must be refused");
     assert_eq!(error.code, ErrorCode::StorageFailed);
     assert!(error.message.contains("obey.db") && error.message.contains("not a database"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -110,7 +110,7 @@ fn a_file_that_is_no_database_is_refused_and_not_touched() {
 fn a_folder_that_is_missing_or_read_only_is_named() {
     let home = tempfile::tempdir().unwrap();
     let refused = |path: &Path| {
-        let error = Store::open(path).err().expect("must be refused");
+        let error = Store::open(path).expect_err("must be refused");
         assert_eq!(error.code, ErrorCode::StorageFailed);
         assert!(error.message.contains(&path.display().to_string()), "{error}");
         assert!(!error.message.contains("disk is full"), "{error}");

@@ -1,5 +1,6 @@
 //! Settings, rules and MCP servers as clients see them. Pure.
 
+use domain::event::{ServerStatus, ToolServer};
 use domain::permission::pattern::Pattern;
 use domain::permission::{Action, Grant, Rule, Rules};
 use runtime::Snapshot;
@@ -87,6 +88,25 @@ fn rule(rule: &Rule) -> pb::PermissionRule {
     }
 }
 
-pub(super) fn mcp_servers(_snapshot: &Snapshot) -> Vec<pb::McpServerInfo> {
-    Vec::new()
+/// Returns the servers of a session; those of an agent that is gone do not run.
+pub(super) fn mcp_servers(snapshot: &Snapshot) -> Vec<pb::McpServerInfo> {
+    let runs = snapshot.state.status.has_agent();
+    let server = |server: &ToolServer| {
+        let status = match server.status {
+            _ if !runs => pb::McpServerStatus::Stopped,
+            ServerStatus::Starting => pb::McpServerStatus::Starting,
+            ServerStatus::Running => pb::McpServerStatus::Running,
+            ServerStatus::Stopped => pb::McpServerStatus::Stopped,
+            ServerStatus::Failed => pb::McpServerStatus::Error,
+        };
+        pb::McpServerInfo {
+            name: server.name.clone(),
+            server_type: if server.endpoint.is_empty() { String::new() } else { "http".to_owned() },
+            endpoint: server.endpoint.clone(),
+            status: status.into(),
+            tools: server.tools.clone(),
+            error_message: server.error.clone(),
+        }
+    };
+    snapshot.state.servers.iter().map(server).collect()
 }

@@ -35,7 +35,7 @@ pub(super) fn run(order: &Order, control: &File) -> Result<Report, Fault> {
             drop((told, groups));
             super::release_outputs().map_err(Fault::at("outputs"))?;
             inner::forward(&mut unstarted, control);
-            attend(control, child)
+            attend(order, control, child)
         }
     }
 }
@@ -50,10 +50,11 @@ fn die_with(parent: Pid) -> io::Result<()> {
 }
 
 /// Waits for the command, reaping what it leaves behind; then ends everything below.
-fn attend(control: &File, child: i32) -> Result<Report, Fault> {
+fn attend(order: &Order, control: &File, child: i32) -> Result<Report, Fault> {
+    let deadline = super::deadline(order);
     let child = super::pid(child).map_err(Fault::at("fork"))?;
     let handle = rustix::process::pidfd_open(child, PidfdFlags::empty()).map_err(Fault::at("pidfd"))?;
-    let wake = super::watch(control, &handle).map_err(Fault::at("watch"))?;
+    let wake = super::watch(control, &handle, deadline).map_err(Fault::at("watch"))?;
     let mut ended = None;
     if wake == Wake::ChildEnded {
         let waited =
@@ -63,7 +64,7 @@ fn attend(control: &File, child: i32) -> Result<Report, Fault> {
     kill_all_below();
     Ok(match (wake, ended) {
         (Wake::ChildEnded, Some(status)) => super::exited(status),
-        _ => Report::Killed,
+        _ => wake.report(),
     })
 }
 

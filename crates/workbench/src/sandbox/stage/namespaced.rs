@@ -32,13 +32,20 @@ pub(super) fn run(order: &Order, control: &File) -> Result<Report, Fault> {
         }
         Fork::Parent(init) => {
             drop((arm, go));
-            attend(control, init, armed, start)
+            attend(order, control, init, armed, start)
         }
     }
 }
 
 /// Waits for the init, and kills it when the daemon wants that.
-fn attend(control: &File, init: i32, mut armed: impl Read, mut start: impl Write) -> Result<Report, Fault> {
+fn attend(
+    order: &Order,
+    control: &File,
+    init: i32,
+    mut armed: impl Read,
+    mut start: impl Write,
+) -> Result<Report, Fault> {
+    let deadline = super::deadline(order);
     super::release_outputs().map_err(Fault::at("outputs"))?;
     let init = super::pid(init).map_err(Fault::at("fork"))?;
     let handle = rustix::process::pidfd_open(init, PidfdFlags::empty()).map_err(Fault::at("pidfd"))?;
@@ -47,14 +54,14 @@ fn attend(control: &File, init: i32, mut armed: impl Read, mut start: impl Write
     if armed.read_exact(&mut byte).is_ok() {
         let _ = start.write_all(&byte);
     }
-    let wake = super::watch(control, &handle).map_err(Fault::at("watch"))?;
+    let wake = super::watch(control, &handle, deadline).map_err(Fault::at("watch"))?;
     let _ = rustix::process::pidfd_send_signal(&handle, Signal::KILL);
     // Returns when nothing is left inside.
     let waited = rustix::process::waitpid(Some(init), WaitOptions::empty()).map_err(Fault::at("wait"))?;
     Ok(match (wake, waited) {
-        (Wake::DaemonGone, _) | (_, None) => Report::Killed,
         // The init reports an end itself, before it ends.
         (Wake::ChildEnded, Some((_, status))) => super::exited(status),
+        (wake, _) => wake.report(),
     })
 }
 

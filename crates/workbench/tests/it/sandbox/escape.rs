@@ -69,18 +69,39 @@ fn judge(text: &str, column: usize, who: &str) {
     println!("sandbox {first}: {} attempts by {who}, all ended as expected", seen.len());
 }
 
-/// A copy of the stage that every user may run.
-fn public_stage() -> (tempfile::TempDir, std::path::PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let copy = dir.path().join("stage");
-    std::fs::copy(stage(), &copy).unwrap();
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
-    (dir, copy)
+/// Copies of the stage and of these tests that every user may run, beside each other as in the build folder.
+struct Public {
+    dir: tempfile::TempDir,
+}
+
+impl Public {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let open =
+            |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        open(dir.path());
+        for (from, to) in [(stage(), "examples/stage"), (std::env::current_exe().unwrap(), "deps/it")] {
+            let to = dir.path().join(to);
+            std::fs::create_dir(to.parent().unwrap()).unwrap();
+            std::fs::copy(from, &to).unwrap();
+            open(to.parent().unwrap());
+            open(&to);
+        }
+        Self { dir }
+    }
+
+    fn stage(&self) -> std::path::PathBuf {
+        self.dir.path().join("examples/stage")
+    }
+
+    fn tests(&self) -> std::path::PathBuf {
+        self.dir.path().join("deps/it")
+    }
 }
 
 fn at_tier(tier: &str, column: usize) {
-    let (_dir, program) = public_stage();
+    let public = Public::new();
+    let program = public.stage();
     let root = rustix::process::geteuid().is_root();
     if let Some(text) = run(&program, tier, None) {
         judge(&text, column, if root { "root" } else { "an ordinary user" });
@@ -98,4 +119,29 @@ fn nothing_gets_out_of_namespaces() {
 #[test]
 fn nothing_gets_out_of_landlock() {
     at_tier("landlock", 2);
+}
+
+/// Root is exempt from some of the kernel's checks, so that what holds for it may hold for it alone.
+#[test]
+fn what_holds_for_root_holds_for_nobody() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let public = Public::new();
+    let output = Command::new(public.tests())
+        .args(["sandbox::bombs", "sandbox::running", "tools::", "--test-threads=2", "--nocapture"])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .current_dir("/")
+        .env_clear()
+        .env("TMPDIR", "/tmp")
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let tiers = text.lines().filter(|line| line.starts_with("sandbox tier: namespaces")).count();
+    println!("as nobody: {}", text.lines().rfind(|line| line.starts_with("test result")).unwrap_or_default());
+    assert!(tiers > 0, "the tests of nobody said nothing of a tier:\n{text}");
 }

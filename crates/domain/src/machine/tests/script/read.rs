@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use crate::agent::{AgentEvent, Exit};
 use crate::command::{Command, StopHow, WhenBusy};
 use crate::error::{Error, ErrorCode};
-use crate::event::{AgentCommand, Attachment, ClientTool, EventKind, Level, Todo, TodoStatus};
+use crate::event::{
+    AgentCommand, Attachment, ClientTool, EventKind, Level, ServerStatus, Todo, TodoStatus, ToolServer,
+};
 use crate::id::{CallId, RequestId};
 use crate::machine::{Input, Timer};
 use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
@@ -69,6 +71,7 @@ fn timer(name: &str) -> Timer {
     match name {
         "answer" => return Timer::Answer,
         "idle" => return Timer::Idle,
+        "tool" => return Timer::Tool,
         _ => {}
     }
     *TIMERS.iter().find(|timer| timer_name(**timer) == name).expect("a timer")
@@ -88,6 +91,7 @@ pub(super) fn timer_name(timer: Timer) -> &'static str {
         Timer::Interrupt => "interrupt",
         Timer::Answer => "answer",
         Timer::Idle => "idle",
+        Timer::Tool => "tool",
     }
 }
 
@@ -109,6 +113,21 @@ fn command(line: &str) -> Command {
             let answers = pairs.map(|(key, answer)| (key.to_owned(), answer.to_owned())).collect();
             Command::Answer { request: RequestId(number(first)), answers, by }
         }
+        "call" => {
+            let (tool, input) = split(more);
+            let (native, call) = (crate::request::bridged(first), CallId::new(first));
+            Command::CallTool { native, call, tool: tool.to_owned(), input: json_of(input) }
+        }
+        "ask" => Command::AskPermission {
+            native: crate::request::bridged(first),
+            ask: PermissionAsk {
+                call: Some(CallId::new(first)),
+                tool: more.to_owned(),
+                input: json!({}),
+                title: String::new(),
+                parent: None,
+            },
+        },
         "return" => {
             let (outcome, output) = split(more);
             let request = RequestId(number(first));
@@ -131,13 +150,8 @@ fn command(line: &str) -> Command {
         "release" => Command::HoldInput { holder: None },
         "stop" if rest == "graceful" => Command::Stop { how: StopHow::Graceful },
         "stop" if rest == "now" => Command::Stop { how: StopHow::Now },
-        "restart" => Command::Restart {
-            provider_config: rest
-                .split_whitespace()
-                .map(|pair| pair.split_once('=').expect("KEY=VALUE"))
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
-        },
+        "restart" => Command::Restart { provider_config: pairs(rest) },
+        "configure" => Command::Configure { provider_config: pairs(rest) },
         "report" => Command::Report(reported(first, more)),
         _ => panic!("no input is written {line:?}"),
     }
@@ -175,11 +189,16 @@ fn decide(request: &str, rest: &str, by: String) -> Command {
 
 fn client_tool(name: &str) -> ClientTool {
     ClientTool {
-        name: name.to_owned(),
+        name: name.split(['!', ':']).next().unwrap_or_default().to_owned(),
         description: String::new(),
         input_schema: json!({}),
-        exclusive: false,
-        timeout_ms: None,
+        // A name may say how it is run: `arm!` one at a time, `arm:5` with five seconds.
+        exclusive: name.contains('!'),
+        timeout_ms: name
+            .split_once(':')
+            .and_then(|(_, wait)| wait.parse().ok())
+            .map(|wait: u64| wait * 1_000),
+        asks: false,
     }
 }
 
@@ -238,6 +257,13 @@ fn agent_event(line: &str) -> AgentEvent {
         "mode" => AgentEvent::Mode(Mode::parse(rest).expect("a mode")),
         "plan" => AgentEvent::PlanMode(rest == "on"),
         "model" => AgentEvent::Model(text),
+        "server" => AgentEvent::Servers(vec![ToolServer {
+            name: text,
+            status: ServerStatus::Running,
+            tools: vec!["ping".to_owned()],
+            endpoint: String::new(),
+            error: String::new(),
+        }]),
         "commands" => AgentEvent::Commands(vec![AgentCommand { name: text, description: String::new() }]),
         "usage" => AgentEvent::Usage {
             usage: Usage { input_tokens: number(first), output_tokens: number(more), ..Usage::default() },
@@ -288,4 +314,11 @@ fn asked(kind: &str, native: &str, rest: &str) -> AgentEvent {
         _ => Ask::ClientTool { call: CallId::new(native), tool: tool.to_owned(), input: json_of(input) },
     };
     AgentEvent::Asked { native: native.to_owned(), ask }
+}
+
+fn pairs(rest: &str) -> std::collections::BTreeMap<String, String> {
+    rest.split_whitespace()
+        .map(|pair| pair.split_once('=').expect("KEY=VALUE"))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }

@@ -1,0 +1,156 @@
+//! `obey acp`: chunks to an editor beside a bare pipe, bursts, many prompts at once, start and memory, and the published
+//! adapters beside it where they are installed.
+
+use std::collections::HashSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::daemon::{self, Home};
+use crate::editor::{Editor, Heard};
+use crate::emitter::Script;
+use crate::machine;
+use crate::stats::{median, mib, micros, millis, per_second, percentile};
+use crate::table::{Goal, Table};
+
+const ROUNDS: usize = 7;
+const CHUNKS: u64 = 2_500;
+const GAP: Duration = Duration::from_millis(1);
+/// What a chunk may take beyond a bare pipe; the contract's own wish is 150 ms.
+const OVER_MOST_US: f64 = 2_000.0;
+const BURST: u64 = 100_000;
+const SIDE_BY_SIDE: usize = 50;
+const STARTS: usize = 20;
+const SESSION_MOST_KIB: f64 = 100.0 * 1024.0;
+
+/// Commands of published adapters, `NAME=COMMAND` separated by `;`.
+const ADAPTERS: &str = "OBEY_BENCH_ACP_ADAPTERS";
+
+pub(crate) async fn run(table: &mut Table) -> Result<()> {
+    let mut home = Home::new("acp")?;
+    home.start()?;
+    latency(table, &home)?;
+    burst(table, &home)?;
+    side_by_side(table, &home)?;
+    starts(table, &home)?;
+    home.end()
+}
+
+fn connect(home: &Home) -> Result<Editor> {
+    let mut editor = Editor::start(home.acp())?;
+    editor.initialize(Instant::now())?;
+    Ok(editor)
+}
+
+/// The agent alone at a pipe.
+fn bare() -> Result<Editor> {
+    let mut editor = Editor::start(daemon::agent_alone()?)?;
+    editor.send(&json!({"do": "start", "session": "s"}))?;
+    Ok(editor)
+}
+
+fn bare_turn(pipe: &mut Editor, script: &Script) -> Result<Heard> {
+    pipe.send(&json!({"do": "prompt", "text": script.prompt()}))?;
+    pipe.turn(script.chunks, |line| line.contains("turn_ended"))
+}
+
+fn turn(editor: &mut Editor, session: &str, script: &Script) -> Result<Heard> {
+    editor.prompt(session, script)?;
+    editor.turn(script.chunks, |line| line.contains("stopReason"))
+}
+
+fn latency(table: &mut Table, home: &Home) -> Result<()> {
+    let script = Script::paced(CHUNKS, GAP);
+    let mut pipe = bare()?;
+    let mut editor = connect(home)?;
+    let session = editor.open(&home.project())?;
+    let (mut floors, mut ours, mut over) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let low = percentile(&bare_turn(&mut pipe, &script)?.ages, 0.99);
+        let high = percentile(&turn(&mut editor, &session, &script)?.ages, 0.99);
+        // The first round warms both sides up and does not count.
+        if round > 0 {
+            floors.push(low);
+            ours.push(high);
+            over.push(high - low);
+        }
+    }
+    let judged = median(&over);
+    let words = format!("{} (over a bare pipe: {})", micros(median(&ours)), micros(judged));
+    let goal = Goal::AtMost(OVER_MOST_US, format!("{} over", micros(OVER_MOST_US)));
+    table.row("chunk to editor, p99", words, micros(median(&floors)), judged, goal);
+    Ok(())
+}
+
+fn burst(table: &mut Table, home: &Home) -> Result<()> {
+    let script = Script::burst(BURST);
+    let mut pipe = bare()?;
+    let low = bare_turn(&mut pipe, &script)?;
+    let mut editor = connect(home)?;
+    let session = editor.open(&home.project())?;
+    let heard = turn(&mut editor, &session, &script)?;
+    let rate = |heard: &Heard| BURST as f64 / heard.span.as_secs_f64();
+    let (ours, floor) = (rate(&heard), rate(&low));
+    table.row(
+        "burst of 100,000 chunks to an editor, none lost",
+        per_second(ours),
+        per_second(floor),
+        ours,
+        Goal::None,
+    );
+    Ok(())
+}
+
+fn side_by_side(table: &mut Table, home: &Home) -> Result<()> {
+    let script = Script::paced(200, GAP);
+    let mut editor = connect(home)?;
+    let before = machine::smaps(home.pid()?, "Pss")?;
+    let mut sessions = Vec::new();
+    for _ in 0..SIDE_BY_SIDE {
+        sessions.push(editor.open(&home.project())?);
+    }
+    let began = Instant::now();
+    let mut waiting = HashSet::new();
+    for session in &sessions {
+        waiting.insert(editor.prompt(session, &script)?);
+    }
+    let chunks = editor.finish(waiting)?;
+    anyhow::ensure!(chunks == script.chunks * SIDE_BY_SIDE as u64, "{chunks} chunks came");
+    let took = millis(began.elapsed());
+    table.row("50 prompts at once", format!("{took:.0} ms"), String::new(), took, Goal::None);
+    let daemon = machine::smaps(home.pid()?, "Pss")?.saturating_sub(before);
+    let own = machine::smaps(editor.pid(), "Pss")?;
+    let each = (daemon + own) as f64 / SIDE_BY_SIDE as f64;
+    let words = format!("{} (and its shim)", mib(each as u64));
+    let goal = Goal::AtMost(SESSION_MOST_KIB, "100 MiB".to_owned());
+    table.row("our memory per session", words, String::new(), each, goal);
+    Ok(())
+}
+
+fn starts(table: &mut Table, home: &Home) -> Result<()> {
+    let (took, memory) = of(|| home.acp())?;
+    let words = format!("{took:.0} ms, {}", mib(memory));
+    table.row("start to initialize, memory", words, String::new(), took, Goal::None);
+    let adapters = std::env::var(ADAPTERS).unwrap_or_default();
+    for entry in adapters.split(';').filter(|entry| !entry.is_empty()) {
+        let (name, line) = entry.split_once('=').unwrap_or((entry, entry));
+        let (took, memory) = of(|| daemon::command_line(line))?;
+        let words = format!("{took:.0} ms, {}", mib(memory));
+        table.row(&format!("start to initialize, memory: {name}"), words, String::new(), took, Goal::None);
+    }
+    Ok(())
+}
+
+/// Starts a program over and over; returns the median time to its answer in milliseconds, and its memory in KiB.
+fn of(command: impl Fn() -> Command) -> Result<(f64, u64)> {
+    let (mut times, mut sizes) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        let began = Instant::now();
+        let mut editor = Editor::start(command())?;
+        times.push(millis(editor.initialize(began)?));
+        sizes.push(machine::smaps(editor.pid(), "Pss")? as f64);
+    }
+    Ok((median(&times), median(&sizes) as u64))
+}

@@ -1,0 +1,141 @@
+//! Tools that clients run for the agent: offered, called through the daemon, returned, or too late.
+
+use serde_json::Value;
+
+use super::{Step, Timer};
+use crate::agent::AgentInput;
+use crate::error::{Error, ErrorCode};
+use crate::event::{ClientTool, EventKind};
+use crate::id::CallId;
+use crate::limits;
+use crate::permission::Findings;
+use crate::request::{Ask, Outcome, Pending, PermissionAsk};
+use crate::session::Status;
+use crate::tools::{self, TURN_SOURCE};
+
+impl Step<'_> {
+    pub(super) fn register_tools(&mut self, source: String, tools: Vec<ClientTool>) -> Result<(), Error> {
+        let others = self.state().tools.iter().filter(|(name, _)| **name != source);
+        let count = others.map(|(_, tools)| tools.len()).sum::<usize>() + tools.len();
+        if count > limits::TOOLS_MAX {
+            let most = limits::TOOLS_MAX;
+            return Err(Error::new(ErrorCode::LimitReached, format!("tools: {count}; the limit is {most}")));
+        }
+        self.record(EventKind::ToolsRegistered { source, tools });
+        if self.has_live_agent() {
+            self.tell_tools();
+        }
+        Ok(())
+    }
+
+    pub(super) fn tell_tools(&mut self) {
+        let all = tools::offered(&self.state().tools).into_iter().cloned().collect();
+        self.tell(AgentInput::Tools(all));
+    }
+
+    /// What was offered for one turn goes with it.
+    pub(super) fn forget_turn_tools(&mut self) {
+        if self.state().tools.contains_key(TURN_SOURCE) {
+            self.record(EventKind::ToolsRegistered { source: TURN_SOURCE.to_owned(), tools: Vec::new() });
+            if self.has_live_agent() {
+                self.tell_tools();
+            }
+        }
+    }
+
+    /// Opens a permission for a call that came through the bridge.
+    pub(super) fn ask_bridged(
+        &mut self,
+        native: String,
+        ask: PermissionAsk,
+        findings: Option<&Findings>,
+    ) -> Result<(), Error> {
+        self.check_bridge()?;
+        if !self.knows(&native) {
+            self.open_request(native, Ask::Permission(ask), findings);
+        }
+        Ok(())
+    }
+
+    pub(super) fn call_tool(
+        &mut self,
+        native: String,
+        call: CallId,
+        tool: String,
+        input: Value,
+    ) -> Result<(), Error> {
+        self.check_bridge()?;
+        if self.knows(&native) {
+            return Ok(());
+        }
+        if tools::find(&self.state().tools, &tool).is_none() {
+            return Err(Error::invalid("tool", format_args!("no client offers {tool:?}")));
+        }
+        self.open_request(native, Ask::ClientTool { call, tool, input }, None);
+        Ok(())
+    }
+
+    /// Only an agent calls, and one that is being ended is not served any more.
+    fn check_bridge(&self) -> Result<(), Error> {
+        match self.state().status {
+            Status::Starting | Status::Running | Status::Working => Ok(()),
+            _ => Err(self.wrong_state("so that its agent calls nothing")),
+        }
+    }
+
+    fn knows(&self, native: &str) -> bool {
+        let state = self.state();
+        state.requests.values().any(|pending| pending.native == native)
+            || state.settled.iter().any(|settled| settled.request.native == native)
+    }
+
+    pub(super) fn settle_tool(&mut self, pending: Pending, ok: bool, output: String, by: String) {
+        let told = output.clone();
+        self.record(EventKind::RequestSettled {
+            request: pending.id,
+            outcome: Outcome::ToolReturned { ok, output },
+            by,
+            message: String::new(),
+            grant: None,
+        });
+        if !crate::request::is_bridged(&pending.native) {
+            self.tell(AgentInput::ToolResult { native: pending.native, ok, output: told });
+        }
+        self.watch_tools();
+    }
+
+    /// Sets the clock for the call that must return soonest.
+    pub(super) fn watch_tools(&mut self) {
+        let armed = self.machine.tool_deadline;
+        let deadline = self.state().tool_calls.deadline();
+        if armed == deadline {
+            return;
+        }
+        self.machine.tool_deadline = deadline;
+        match deadline {
+            Some(at) => self.arm(Timer::Tool, at.since(self.now)),
+            None => self.disarm(Timer::Tool),
+        }
+    }
+
+    /// Fails the calls that have not returned in time; their results come too late for anybody.
+    pub(super) fn tools_ran_out(&mut self) {
+        self.machine.tool_deadline = None;
+        for (request, timeout_ms) in self.state().tool_calls.late(self.now) {
+            let Some(pending) = self.state().requests.get(&request).cloned() else { continue };
+            let output = format!("tool timeout after {timeout_ms} ms");
+            self.settle_tool(pending, false, output, "timeout".to_owned());
+        }
+        self.watch_tools();
+    }
+
+    /// Fails every call that waits for a client, for one reason.
+    pub(super) fn fail_tools(&mut self, reason: &str) {
+        let waiting = self.state().requests.values();
+        let calls: Vec<Pending> =
+            waiting.filter(|pending| matches!(pending.ask, Ask::ClientTool { .. })).cloned().collect();
+        for pending in calls {
+            self.settle_tool(pending, false, reason.to_owned(), "obey".to_owned());
+        }
+    }
+}

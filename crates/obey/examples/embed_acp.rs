@@ -1,0 +1,56 @@
+//! A program of one's own that serves the Agent Client Protocol: a store, a supervisor, and the server of one
+//! connection on standard input and output.
+//!
+//! ```sh
+//! cargo run -p obey --example embed_acp -- /path/to/data /path/to/obey
+//! ```
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use domain::ProviderKind;
+use runtime::Supervisor;
+use runtime::settings::{Settings, Sources};
+use runtime::store::Store;
+use runtime::supervisor::Options;
+use surfaces::acp::{Habits, RuntimeConfig};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let mut words = std::env::args_os().skip(1).map(PathBuf::from);
+    let data = words.next().context("the first argument is a folder for the sessions")?;
+    // Agents are held by a small process of their own, which is a mode of `obey`.
+    let obey = words.next().context("the second argument is the obey program")?;
+    let agents_dir = data.join("agents");
+    std::fs::create_dir_all(&agents_dir)?;
+    let store = Store::open(&data.join("sessions.db"))?;
+    let providers = providers::all(&providers::Options { obey_exe: obey.clone(), ..Default::default() });
+    let supervisor = Supervisor::new(Options {
+        store: store.clone(),
+        providers,
+        agents_dir,
+        worktrees_dir: data.join("worktrees"),
+        shim_program: obey,
+        socket: data.join("none.sock"),
+        spool_max_bytes: 1 << 30,
+        active_sessions_max: 64,
+        settings: Settings::new(Sources::default()),
+    })
+    .await?;
+    let mut server = surfaces::acp::start(RuntimeConfig {
+        supervisor: supervisor.clone(),
+        habits: Habits { provider: ProviderKind::Scripted, ..Habits::default() },
+        input: Box::new(tokio::io::stdin()),
+        output: Box::new(tokio::io::stdout()),
+    })
+    .await?;
+    tokio::select! {
+        // The editor has left.
+        () = server.ended() => {}
+        _ = tokio::signal::ctrl_c() => server.stop().await?,
+    }
+    supervisor.stop_all().await;
+    store.close();
+    // A thread may still wait for standard input.
+    std::process::exit(0)
+}

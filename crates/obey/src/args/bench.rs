@@ -1,0 +1,308 @@
+//! The command line of the workbench: memories, checkpoints, cures, policies, skills, agents, audit.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Where a command of the workbench works.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DeskArgs {
+    /// A session of the workbench [default: one for this command alone]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// The project's folder [default: the campaign of the current folder, else that folder]
+    #[arg(long, value_name = "DIR", conflicts_with = "session")]
+    pub(crate) project: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemoryCommand {
+    /// Find memories by meaning and by words
+    Search {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// What is looked for
+        query: String,
+        /// project, team, org or all
+        #[arg(long, default_value = "project")]
+        scope: String,
+        /// success, failure or all
+        #[arg(long, default_value = "all")]
+        outcome: String,
+        /// At most so many
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        limit: i32,
+        /// Leave out memories with less confidence
+        #[arg(long, default_value_t = 0.7, value_name = "0..1")]
+        min_confidence: f32,
+    },
+    /// Keep something that was learnt
+    Store {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// What it is about, in a few words
+        title: String,
+        /// What to know or do
+        content: String,
+        /// When it matters
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        description: String,
+        /// success, failure, mixed or neutral
+        #[arg(long, default_value = "neutral")]
+        outcome: String,
+        /// A word to find it by; repeat for more
+        #[arg(long = "tag", value_name = "WORD")]
+        tags: Vec<String>,
+    },
+    /// Show a memory
+    Get {
+        #[command(flatten)]
+        desk: DeskArgs,
+        id: String,
+    },
+    /// Say whether a memory helped
+    Feedback {
+        #[command(flatten)]
+        desk: DeskArgs,
+        id: String,
+        /// It helped
+        #[arg(long, conflicts_with = "unhelpful", required_unless_present = "unhelpful")]
+        helpful: bool,
+        /// It did not
+        #[arg(long)]
+        unhelpful: bool,
+        /// Why; `outdated` takes it out of searches
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        comment: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointCommand {
+    /// Keep where a session stands
+    Save {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// What was done and what is next
+        summary: String,
+        /// A word to tell it by; repeat for more
+        #[arg(long = "tag", value_name = "WORD")]
+        tags: Vec<String>,
+    },
+    /// List the project's checkpoints, newest first
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// At most so many
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        limit: i32,
+    },
+    /// Show what to know to go on
+    Resume {
+        #[command(flatten)]
+        desk: DeskArgs,
+        id: String,
+        /// summary, context or full
+        #[arg(long, default_value = "context")]
+        level: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RemediationCommand {
+    /// Find cures for an error
+    Search {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// The error as it was printed
+        error: String,
+        /// What was being done
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        context: String,
+        /// At most so many
+        #[arg(long, default_value_t = 5, value_name = "N")]
+        limit: i32,
+    },
+    /// Record an error and its cure
+    Record {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// What it is about, in a few words
+        title: String,
+        /// The error as it was printed
+        #[arg(long, value_name = "TEXT")]
+        problem: String,
+        /// What cured it
+        #[arg(long, value_name = "TEXT")]
+        solution: String,
+        /// Why it happened
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        root_cause: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say whether a command, `read PATH` or `write PATH` keeps the policies
+    Check {
+        #[command(flatten)]
+        desk: DeskArgs,
+        action: String,
+        /// What belongs to it, such as a file's content
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        context: String,
+    },
+    /// List the policies that hold
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// project, team (yours) or org (built in)
+        #[arg(long, default_value = "")]
+        scope: String,
+        /// security, coding or repo
+        #[arg(long, default_value = "")]
+        category: String,
+    },
+    /// Show a policy
+    Get {
+        #[command(flatten)]
+        desk: DeskArgs,
+        id: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillCommand {
+    /// List skills
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// project, team or org
+        #[arg(long, default_value = "")]
+        scope: String,
+    },
+    /// Show a skill
+    Get {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// Id or name
+        id: String,
+    },
+    /// Write down a skill
+    Create {
+        #[command(flatten)]
+        desk: DeskArgs,
+        name: String,
+        #[command(flatten)]
+        text: SkillText,
+        /// project, team or org
+        #[arg(long, default_value = "project")]
+        scope: String,
+    },
+    /// Change a skill; what is left out stays
+    Update {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// Id or name
+        id: String,
+        /// A new name
+        #[arg(long, default_value = "")]
+        name: String,
+        #[command(flatten)]
+        text: SkillText,
+    },
+    /// Forget a skill
+    #[command(visible_alias = "rm")]
+    Delete {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// Id or name
+        id: String,
+    },
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct SkillText {
+    /// What it is good for
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) description: String,
+    /// When to use it
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) trigger: String,
+    /// What to do; repeat for more
+    #[arg(long = "step", value_name = "TEXT")]
+    pub(crate) steps: Vec<String>,
+    /// A prompt to start from
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) prompt: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// List agents
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// project, team or org
+        #[arg(long, default_value = "")]
+        scope: String,
+    },
+    /// Show an agent
+    Get {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// Id or name
+        id: String,
+    },
+    /// Write down an agent, for `obey session create --agent NAME`
+    Create {
+        #[command(flatten)]
+        desk: DeskArgs,
+        name: String,
+        /// What it is told before everything else
+        #[arg(long, value_name = "TEXT")]
+        system_prompt: String,
+        /// What it is good for
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        description: String,
+        /// A skill it has; repeat for more
+        #[arg(long = "skill", value_name = "NAME")]
+        skills: Vec<String>,
+        /// The model it prefers
+        #[arg(long, default_value = "")]
+        model: String,
+        /// project, team or org
+        #[arg(long, default_value = "project")]
+        scope: String,
+    },
+    /// Forget an agent
+    #[command(visible_alias = "rm")]
+    Delete {
+        #[command(flatten)]
+        desk: DeskArgs,
+        /// Id or name
+        id: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Compute every hash of the audit again
+    Verify,
+    /// Show what was done with the workbench
+    Tail {
+        /// The last so many; 0: all
+        #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+        lines: u64,
+        /// Stay and show new entries
+        #[arg(long, short)]
+        follow: bool,
+        /// Only of this session
+        #[arg(long, default_value = "", value_name = "ID")]
+        session: String,
+    },
+}

@@ -1,0 +1,278 @@
+//! What `obey acp` is to serve: flags, then the bridge's variables, then the configuration. Reads; does nothing.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use domain::ProviderKind;
+use surfaces::acp::{Habits, Notify, NotifyKind};
+use wire::obey::v1 as pb;
+
+use crate::args::acp::AcpArgs;
+use crate::config::Acp;
+use crate::failure::{Failure, Result};
+use crate::vars::Vars;
+
+/// What was chosen.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) habits: Habits,
+    pub(super) standalone: bool,
+    /// Programs of the user's own; a daemon takes none from its clients.
+    pub(super) codex_binary: Option<PathBuf>,
+    pub(super) codex_notify: Vec<String>,
+    /// Variables that were not understood; their defaults hold.
+    pub(super) problems: Vec<String>,
+}
+
+/// Variables of the editor that its agents need as well.
+const PASSED_ON: [&str; 2] = ["ANTHROPIC_", "OPENAI_"];
+
+impl Chosen {
+    pub(super) fn of(args: &AcpArgs, config: &Acp, vars: &Vars) -> Result<Self> {
+        let mut read = Reading { vars, problems: Vec::new() };
+        let provider = match args.provider {
+            Some(provider) => provider,
+            None => ProviderKind::parse(&config.provider)
+                .ok_or_else(|| Failure::usage(format!("there is no provider {:?}", config.provider)))?,
+        };
+        let notify = read.notify();
+        let (mut provider_config, codex_notify) = match provider {
+            ProviderKind::Codex => (read.overrides(), read.notify_program()),
+            _ => (BTreeMap::new(), Vec::new()),
+        };
+        if let (Some(notify), ProviderKind::Codex) = (&notify, provider)
+            && read.injects(codex_notify.is_empty())
+        {
+            let kind = if notify.kind == NotifyKind::Fifo { "fifo" } else { "file" };
+            provider_config.insert("notify_path".to_owned(), notify.path.to_string_lossy().into_owned());
+            provider_config.insert("notify_kind".to_owned(), kind.to_owned());
+        }
+        let codex_notify =
+            if read.text("ACPLB_NOTIFY_INJECT") == "force" { Vec::new() } else { codex_notify };
+        let codex_binary = match provider {
+            ProviderKind::Codex => vars.get("CODEX_RUN").or_else(|| vars.get("CODEX_CMD")).map(PathBuf::from),
+            _ => None,
+        };
+        let defaults = Habits::default();
+        let habits = Habits {
+            provider,
+            model: args.model.clone().unwrap_or_else(|| config.model.clone()),
+            mode: args.mode.clone().unwrap_or_else(|| config.mode.clone()),
+            provider_config,
+            environment: passed_on(vars),
+            keep: args.keep || config.keep,
+            max_sessions: usize::try_from(config.max_sessions).unwrap_or(defaults.max_sessions),
+            idle_timeout: read.millis("ACPLB_IDLE_TIMEOUT_MS"),
+            polling_interval: read.millis("ACPLB_POLLING_INTERVAL_MS").unwrap_or(defaults.polling_interval),
+            notify,
+            lends_tools: false,
+        };
+        let standalone = args.standalone || codex_binary.is_some() || !codex_notify.is_empty();
+        Ok(Self { habits, standalone, codex_binary, codex_notify, problems: read.problems })
+    }
+
+    /// Returns the message that opens a connection to the daemon.
+    pub(super) fn open(&self) -> pb::AcpOpen {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let habits = &self.habits;
+        let (notify_path, notify_kind) = match &habits.notify {
+            Some(Notify { path, kind }) => {
+                let kind = if *kind == NotifyKind::Fifo { "fifo" } else { "file" };
+                (path.to_string_lossy().into_owned(), kind.to_owned())
+            }
+            None => (String::new(), String::new()),
+        };
+        pb::AcpOpen {
+            provider: habits.provider.name().to_owned(),
+            model: habits.model.clone(),
+            mode: habits.mode.clone(),
+            provider_config: habits.provider_config.clone().into_iter().collect(),
+            environment: habits.environment.clone().into_iter().collect(),
+            keep: habits.keep,
+            max_sessions: u32::try_from(habits.max_sessions).unwrap_or(u32::MAX),
+            idle_timeout_ms: habits.idle_timeout.map_or(0, millis),
+            polling_interval_ms: millis(habits.polling_interval),
+            notify_path,
+            notify_kind,
+        }
+    }
+}
+
+fn passed_on(vars: &Vars) -> BTreeMap<String, String> {
+    vars.all()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| PASSED_ON.iter().any(|prefix| name.starts_with(prefix)))
+        .collect()
+}
+
+/// The bridge's variables.
+struct Reading<'a> {
+    vars: &'a Vars,
+    problems: Vec<String>,
+}
+
+impl Reading<'_> {
+    fn text(&self, name: &str) -> String {
+        self.vars.get(name).map(|value| value.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Reads a time; what is no number, and zero, is the same as nothing.
+    fn millis(&mut self, name: &str) -> Option<Duration> {
+        let text = self.text(name);
+        if text.is_empty() {
+            return None;
+        }
+        match text.trim().parse::<u64>() {
+            Ok(0) => None,
+            Ok(millis) => Some(Duration::from_millis(millis)),
+            Err(_) => {
+                self.problems.push(format!("{name}={text}: is no number of milliseconds; the default holds"));
+                None
+            }
+        }
+    }
+
+    fn notify(&mut self) -> Option<Notify> {
+        let path = PathBuf::from(self.vars.get("ACPLB_NOTIFY_PATH")?);
+        let text = self.text("ACPLB_NOTIFY_KIND");
+        let kind = NotifyKind::parse(&text).unwrap_or_else(|| {
+            self.problems.push(format!("ACPLB_NOTIFY_KIND={text}: must be file or fifo; file holds"));
+            NotifyKind::File
+        });
+        match std::path::absolute(&path) {
+            Ok(path) => Some(Notify { path, kind }),
+            Err(error) => {
+                self.problems.push(format!("ACPLB_NOTIFY_PATH={}: {error}", path.display()));
+                None
+            }
+        }
+    }
+
+    /// Whether the agent is told to run our own forwarder.
+    fn injects(&mut self, is_without_program: bool) -> bool {
+        match self.text("ACPLB_NOTIFY_INJECT").as_str() {
+            "" | "auto" => is_without_program,
+            "never" => false,
+            "force" => true,
+            other => {
+                let problem =
+                    format!("ACPLB_NOTIFY_INJECT={other}: must be auto, never or force; auto holds");
+                self.problems.push(problem);
+                is_without_program
+            }
+        }
+    }
+
+    fn notify_program(&mut self) -> Vec<String> {
+        let text = self.text("ACPLB_NOTIFY_CMD");
+        if text.is_empty() {
+            return Vec::new();
+        }
+        match serde_json::from_str::<Vec<String>>(&text) {
+            Ok(words) if words.first().is_some_and(|program| !program.is_empty()) => words,
+            _ => {
+                self.problems.push(format!("ACPLB_NOTIFY_CMD={text}: must be a JSON list of words; ignored"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Overrides of what a mode says to Codex.
+    fn overrides(&mut self) -> BTreeMap<String, String> {
+        let mut config = BTreeMap::new();
+        let known: [(&str, &str, &[&str]); 3] = [
+            ("ACPLB_APPROVAL_POLICY", "approval_policy", &["never", "on-request", "untrusted"]),
+            ("ACPLB_SANDBOX_MODE", "sandbox", &["read-only", "workspace-write", "danger-full-access"]),
+            ("ACPLB_NETWORK_ACCESS", "network_access", &["true", "false"]),
+        ];
+        for (variable, key, values) in known {
+            let text = self.text(variable);
+            if values.contains(&text.as_str()) {
+                config.insert(key.to_owned(), text);
+            } else if !text.is_empty() {
+                self.problems
+                    .push(format!("{variable}={text}: must be one of {}; ignored", values.join(", ")));
+            }
+        }
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(vars: &[(&str, &str)]) -> Chosen {
+        Chosen::of(&AcpArgs::default(), &Acp::default(), &Vars::of(vars)).unwrap()
+    }
+
+    #[test]
+    fn without_variables_the_configuration_holds() {
+        let plain = chosen(&[]);
+        assert_eq!(plain.habits.provider, ProviderKind::Codex);
+        assert_eq!((plain.habits.idle_timeout, plain.standalone), (None, false));
+        assert_eq!(plain.habits.polling_interval, Duration::from_millis(100));
+        let args = AcpArgs { provider: Some(ProviderKind::ClaudeCode), keep: true, ..AcpArgs::default() };
+        let config = Acp { mode: "plan".into(), max_sessions: 3, ..Acp::default() };
+        let flags = Chosen::of(&args, &config, &Vars::default()).unwrap();
+        assert_eq!(flags.open().provider, "claude-code");
+        assert!(flags.open().keep && flags.open().mode == "plan" && flags.open().max_sessions == 3);
+    }
+
+    #[test]
+    fn variables_of_the_bridge_are_respected() {
+        let all = chosen(&[
+            ("ACPLB_IDLE_TIMEOUT_MS", "1200"),
+            ("ACPLB_POLLING_INTERVAL_MS", "50"),
+            ("ACPLB_NOTIFY_PATH", "/n/sink"),
+            ("ACPLB_NOTIFY_KIND", "fifo"),
+            ("ACPLB_SANDBOX_MODE", "workspace-write"),
+            ("ACPLB_APPROVAL_POLICY", "never"),
+            ("OPENAI_API_KEY", "k"),
+            ("OTHER", "x"),
+        ]);
+        assert!(all.problems.is_empty(), "{:?}", all.problems);
+        let open = all.open();
+        assert_eq!((open.idle_timeout_ms, open.polling_interval_ms), (1200, 50));
+        assert_eq!((open.notify_path.as_str(), open.notify_kind.as_str()), ("/n/sink", "fifo"));
+        assert_eq!(open.provider_config["notify_path"], "/n/sink", "the forwarder is injected");
+        assert_eq!(open.provider_config["sandbox"], "workspace-write");
+        assert_eq!(open.environment.len(), 1);
+    }
+
+    #[test]
+    fn injection_can_be_refused_and_forced() {
+        let sink = ("ACPLB_NOTIFY_PATH", "/n");
+        let program = ("ACPLB_NOTIFY_CMD", r#"["/p","a"]"#);
+        let has = |chosen: &Chosen| chosen.habits.provider_config.contains_key("notify_path");
+        assert!(!has(&chosen(&[sink, ("ACPLB_NOTIFY_INJECT", "never")])));
+        let own = chosen(&[sink, program]);
+        assert!(!has(&own) && own.codex_notify == ["/p", "a"] && own.standalone);
+        let forced = chosen(&[sink, program, ("ACPLB_NOTIFY_INJECT", "force")]);
+        assert!(has(&forced) && forced.codex_notify.is_empty());
+    }
+
+    #[test]
+    fn programs_of_the_users_own_make_it_standalone() {
+        let own = chosen(&[("CODEX_CMD", "/fake/codex")]);
+        assert!(own.standalone && own.codex_binary == Some("/fake/codex".into()));
+        let run = chosen(&[("CODEX_CMD", "/a"), ("CODEX_RUN", "/b")]);
+        assert_eq!(run.codex_binary, Some("/b".into()));
+    }
+
+    #[test]
+    fn wrong_values_are_named_and_the_defaults_hold() {
+        let wrong = chosen(&[
+            ("ACPLB_IDLE_TIMEOUT_MS", "soon"),
+            ("ACPLB_NOTIFY_PATH", "/n"),
+            ("ACPLB_NOTIFY_KIND", "pipe"),
+            ("ACPLB_NOTIFY_INJECT", "maybe"),
+            ("ACPLB_NOTIFY_CMD", "x"),
+            ("ACPLB_SANDBOX_MODE", "none"),
+        ]);
+        assert_eq!(wrong.problems.len(), 5, "{:?}", wrong.problems);
+        assert_eq!(wrong.habits.idle_timeout, None);
+        assert_eq!(chosen(&[("ACPLB_IDLE_TIMEOUT_MS", "0")]).habits.idle_timeout, None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Everything in one process: a store of its own, sessions, and the server of one connection. Ends with its agents.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use domain::{Error, ErrorCode};
+use runtime::Supervisor;
+use runtime::settings::Settings;
+use runtime::store::Store;
+use runtime::supervisor::Options;
+use surfaces::acp::RuntimeConfig;
+use surfaces::server::DaemonLock;
+
+use super::chosen::Chosen;
+use super::{Pipes, end_signal};
+use crate::args::ServeArgs;
+use crate::console::Console;
+use crate::daemon::bench::{Opener, Plan};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::limits;
+use crate::paths;
+use crate::serve::{self, ServeOptions};
+use crate::toolbox::Workshop;
+
+pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
+    let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
+    let coded = |error: Error| Failure::coded(error.code, error.message);
+    let (folder, _lock) = folder(&options.data_dir)?;
+    let store = Store::open(&folder.join("sessions.db")).map_err(coded)?;
+    let keep = chosen.habits.keep;
+    let supervisor = supervisor(console, &chosen, &options, &folder, store.clone()).await.map_err(coded)?;
+    // What an earlier process that was killed has left.
+    supervisor.recover().await.map_err(coded)?;
+    if !keep {
+        supervisor.stop_all().await;
+    }
+    let config = RuntimeConfig {
+        supervisor: supervisor.clone(),
+        habits: chosen.habits,
+        input: pipes.input,
+        output: pipes.output,
+    };
+    let mut server = surfaces::acp::start(config).await.map_err(coded)?;
+    let stopped = tokio::select! {
+        () = server.ended() => Ok(()),
+        () = end_signal() => server.stop().await,
+    };
+    if !keep {
+        supervisor.stop_all().await;
+    }
+    supervisor.detach(limits::DETACH_WAIT).await;
+    store.close();
+    stopped.map_err(coded)?;
+    Ok(Exit::OK)
+}
+
+async fn supervisor(
+    console: &Console,
+    chosen: &Chosen,
+    options: &ServeOptions,
+    folder: &Path,
+    store: Store,
+) -> std::result::Result<Supervisor, Error> {
+    let opening = Opener::start(Plan::of(options)?.with_refs(folder.join("refs")), store.clone()).await?;
+    Supervisor::new(Options {
+        store,
+        providers: providers::all(&providers::Options {
+            obey_exe: console.program.clone(),
+            claude_binary: options.config.claude_code.binary.clone(),
+            codex_binary: chosen.codex_binary.clone(),
+            codex_notify: chosen.codex_notify.clone(),
+            openclaw: options.config.openclaw.options(),
+            // The configuration was checked when it was read.
+            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
+            toolbox: Some(Arc::new(Workshop(opening))),
+        }),
+        agents_dir: folder.join("agents"),
+        worktrees_dir: folder.join("worktrees"),
+        shim_program: console.program.clone(),
+        // Nobody listens there: agents of one editor have no daemon to call.
+        socket: folder.join("none.sock"),
+        spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
+        active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
+        settings: Settings::new(options.settings.clone()),
+    })
+    .await
+}
+
+/// Finds a folder that no other process uses: the first is the usual one, so that a later process finds the sessions.
+fn folder(data_dir: &Path) -> Result<(PathBuf, DaemonLock)> {
+    for number in 1..=limits::STANDALONE_MAX {
+        let name = if number == 1 { "standalone".to_owned() } else { format!("standalone-{number}") };
+        let folder = data_dir.join(name);
+        paths::make_private(&folder.join("agents"))?;
+        match DaemonLock::acquire(&folder.join("lock")) {
+            Ok(lock) => return Ok((folder, lock)),
+            Err(error) if error.code == ErrorCode::AlreadyRunning => {}
+            Err(error) => return Err(Failure::coded(error.code, error.message)),
+        }
+    }
+    let most = limits::STANDALONE_MAX;
+    Err(Failure::coded(ErrorCode::LimitReached, format!("{most} standalone processes run already")))
+}

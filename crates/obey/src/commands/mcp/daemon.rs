@@ -1,0 +1,91 @@
+//! What the MCP server asks of the daemon. A daemon that is exchanged for another is waited for: the agent does not
+//! notice.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_stream::StreamExt as _;
+use tonic::{Code, Status};
+use wire::obey::v1 as pb;
+
+use crate::client::Client;
+use crate::failure::Result;
+use crate::limits;
+
+/// The tools as they are now.
+pub(super) type Tools = watch::Receiver<Arc<pb::ToolList>>;
+
+/// The daemon, for one session.
+#[derive(Clone)]
+pub(super) struct Daemon {
+    client: Client,
+    session: String,
+}
+
+impl Daemon {
+    pub(super) fn new(client: Client, session: String) -> Self {
+        Self { client, session }
+    }
+
+    /// Returns the tools of the session, kept up to date in the background. Fails where the session cannot be used.
+    pub(super) async fn watch(&self) -> Result<Tools> {
+        let mut stream = self.stream().await?;
+        let first = stream.next().await.transpose()?.unwrap_or_default();
+        let (sender, tools) = watch::channel(Arc::new(first));
+        let daemon = self.clone();
+        tokio::spawn(async move {
+            loop {
+                while let Some(Ok(list)) = stream.next().await {
+                    if sender.send(Arc::new(list)).is_err() {
+                        return;
+                    }
+                }
+                // The session has ended, or the daemon is being exchanged.
+                stream = loop {
+                    tokio::time::sleep(limits::MCP_RETRY_WAIT).await;
+                    match daemon.stream().await {
+                        Ok(stream) => break stream,
+                        Err(status) if passes(&status) => {}
+                        Err(_) => return,
+                    }
+                };
+            }
+        });
+        Ok(tools)
+    }
+
+    async fn stream(&self) -> std::result::Result<tonic::Streaming<pb::ToolList>, Status> {
+        let request = pb::WatchToolsRequest { session_id: self.session.clone() };
+        Ok(self.client.bridge().watch_tools(request).await?.into_inner())
+    }
+
+    /// Says that the agent has read its tools. Only whoever waits for it cares, so nobody is told of a failure.
+    pub(super) async fn note_read(&self, revision: u64) {
+        let request = pb::NoteToolsReadRequest { session_id: self.session.clone(), revision };
+        let _ = self.client.bridge().note_tools_read(request).await;
+    }
+
+    /// Runs a tool; the same id means the same call, so asking again is safe.
+    pub(super) async fn call(
+        &self,
+        mut request: pb::CallToolRequest,
+    ) -> std::result::Result<pb::CallToolResponse, Status> {
+        request.session_id.clone_from(&self.session);
+        let mut left = limits::MCP_RETRIES_MAX;
+        loop {
+            match self.client.bridge().call_tool(request.clone()).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) if passes(&status) && left > 0 => {
+                    left -= 1;
+                    tokio::time::sleep(limits::MCP_RETRY_WAIT).await;
+                }
+                Err(status) => return Err(status),
+            }
+        }
+    }
+}
+
+/// Whether an error is one of a daemon that is not there at the moment.
+fn passes(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown)
+}

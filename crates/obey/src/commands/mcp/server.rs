@@ -1,0 +1,101 @@
+//! The protocol's side of `obey mcp`: lists tools as the daemon has them and passes calls on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
+use serde_json::{Map, Value};
+use wire::obey::v1 as pb;
+
+use super::daemon::{Daemon, Tools};
+
+/// Where agents put their own name of a call.
+const CALL_KEYS: [&str; 3] = ["claudecode/toolUseId", "callId", "toolCallId"];
+
+pub(super) struct Server {
+    daemon: Daemon,
+    tools: Tools,
+    /// Names calls, together with the process.
+    calls: AtomicU64,
+}
+
+impl Server {
+    pub(super) fn new(daemon: Daemon, tools: Tools) -> Self {
+        Self { daemon, tools, calls: AtomicU64::new(1) }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("obey", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let list = Arc::clone(&self.tools.borrow());
+        let daemon = self.daemon.clone();
+        let revision = list.revision;
+        tokio::spawn(async move { daemon.note_read(revision).await });
+        Ok(ListToolsResult::with_all_items(list.tools.iter().map(tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let meta = Value::Object(context.meta.0.0.clone());
+        let agent_call_id = CALL_KEYS.iter().find_map(|key| meta.get(key)?.as_str()).unwrap_or_default();
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let arguments = request.arguments.map(Value::Object).unwrap_or_default();
+        let call = pb::CallToolRequest {
+            session_id: String::new(),
+            tool: request.name.into_owned(),
+            arguments_json: if arguments.is_null() { String::new() } else { arguments.to_string() },
+            id: format!("{}.{number}", std::process::id()),
+            agent_call_id: agent_call_id.to_owned(),
+        };
+        let answer = tokio::select! {
+            answer = self.daemon.call(call) => answer,
+            // The agent no longer waits; the daemon hears of it when the call is dropped.
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
+        };
+        Ok(match answer {
+            Ok(answer) if answer.ok => CallToolResult::success(vec![ContentBlock::text(answer.output)]),
+            Ok(answer) => CallToolResult::error(vec![ContentBlock::text(answer.output)]),
+            Err(status) => CallToolResult::error(vec![ContentBlock::text(status.message().to_owned())]),
+        }
+        .into())
+    }
+}
+
+/// Tells the agent whenever its tools change.
+pub(super) async fn tell_changes(agent: Peer<RoleServer>, mut tools: Tools) {
+    let mut told = tools.borrow_and_update().revision;
+    while tools.changed().await.is_ok() {
+        let revision = tools.borrow_and_update().revision;
+        if std::mem::replace(&mut told, revision) != revision
+            && agent.notify_tool_list_changed().await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn tool(offered: &pb::BridgeTool) -> Tool {
+    let schema = serde_json::from_str::<Map<String, Value>>(&offered.input_schema_json).unwrap_or_default();
+    let tool = Tool::new(offered.name.clone(), offered.description.clone(), Arc::new(schema));
+    let mut annotations = ToolAnnotations::default();
+    annotations.read_only_hint = Some(offered.read_only);
+    tool.with_annotations(annotations)
+}

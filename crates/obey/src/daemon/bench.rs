@@ -1,0 +1,171 @@
+//! The workbench of the daemon: made from its configuration, cleaned now and then.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Error, ErrorCode};
+use runtime::store::Store;
+use runtime::{Supervisor, clock};
+use surfaces::contextd::{About, Bench, Contextd, Opening};
+use tokio::sync::OnceCell;
+use workbench::policy::Policies;
+use workbench::sandbox::Sandbox;
+use workbench::scrub::KnownSecret;
+use workbench::sessions::Lives;
+use workbench::{ProjectRules, Setup, Workbench, refs, sandbox, scrub};
+
+use crate::config::Config;
+use crate::limits;
+use crate::serve::ServeOptions;
+
+/// Files of the user beside the configuration.
+const RULES: &str = "gitleaks.toml";
+const POLICIES: &str = "policies.toml";
+
+/// What the workbench is made of, but for the store.
+pub(crate) struct Plan {
+    sandbox: sandbox::Config,
+    scrub: scrub::Config,
+    policies: Policies,
+    lives: Lives,
+    refs_folder: std::path::PathBuf,
+    /// The user brings rules of their own.
+    own_rules: bool,
+}
+
+impl Plan {
+    pub(crate) fn of(options: &ServeOptions) -> Result<Self, Error> {
+        let workbench = &options.config.workbench;
+        let mut scrub = scrub::Config::new().with_known(KnownSecret::from_env(environment()));
+        let (rules, policies) = (options.config_dir.join(RULES), options.config_dir.join(POLICIES));
+        let own = read(&rules)?;
+        let own_rules = own.is_some();
+        if let Some(text) = own {
+            scrub = scrub.with_file(rules.display().to_string(), text);
+        }
+        let text = read(&policies)?;
+        let name = policies.display().to_string();
+        Ok(Self {
+            sandbox: sandbox_config(&options.config, super::own_program()?.into_os_string()),
+            scrub,
+            policies: Policies::new(text.as_deref().map(|text| (name.as_str(), text)))?,
+            lives: Lives {
+                idle: Duration::from_secs(workbench.session_idle_minutes.saturating_mul(60)),
+                longest: Duration::from_secs(workbench.session_max_minutes.saturating_mul(60)),
+            },
+            refs_folder: options.data_dir.join("refs"),
+            own_rules,
+        })
+    }
+
+    /// Keeps stored output in another folder: two processes must not share one.
+    pub(crate) fn with_refs(mut self, folder: std::path::PathBuf) -> Self {
+        self.refs_folder = folder;
+        self
+    }
+}
+
+/// Returns how commands are run, by the configuration.
+pub(crate) fn sandbox_config(config: &Config, program: OsString) -> sandbox::Config {
+    let mut made = sandbox::Config::new(vec![program, crate::STAGE_WORD.into()]);
+    made.required = config.sandbox.required;
+    made.read_only.clone_from(&config.sandbox.read_only);
+    made.writable.clone_from(&config.sandbox.writable);
+    made
+}
+
+/// The workbench, opened when somebody first needs it.
+pub(crate) struct Opener {
+    plan: Plan,
+    store: Store,
+    sandbox: OnceCell<Arc<Sandbox>>,
+    bench: OnceCell<Arc<Workbench>>,
+}
+
+impl Opener {
+    /// Begins to find out which sandbox holds. Rules of the user that cannot be used end the start, so that a workbench
+    /// with such is opened at once.
+    pub(crate) async fn start(plan: Plan, store: Store) -> Result<Arc<Self>, Error> {
+        let own_rules = plan.own_rules;
+        let opener = Arc::new(Self { plan, store, sandbox: OnceCell::new(), bench: OnceCell::new() });
+        if own_rules {
+            opener.bench().await?;
+        }
+        let probing = Arc::clone(&opener);
+        tokio::spawn(async move {
+            let sandbox = probing.sandbox().await;
+            let notes = &sandbox.findings().notes;
+            tracing::info!(tier = %sandbox.tier(), ?notes, "commands run in a sandbox of this tier");
+        });
+        Ok(opener)
+    }
+
+    async fn sandbox(&self) -> &Arc<Sandbox> {
+        self.sandbox.get_or_init(async || Arc::new(Sandbox::probe(self.plan.sandbox.clone()).await)).await
+    }
+
+    async fn open(&self) -> Result<Arc<Workbench>, Error> {
+        let setup = Setup {
+            sandbox: Arc::clone(self.sandbox().await),
+            scrub: self.plan.scrub.clone(),
+            refs_folder: self.plan.refs_folder.clone(),
+            refs: refs::Limits::default(),
+            store: self.store.clone(),
+            lives: self.plan.lives,
+            policies: self.plan.policies.clone(),
+        };
+        let bench = Workbench::open(setup).await.inspect_err(|error| {
+            tracing::error!(%error, detail = error.detail, "the workbench cannot be opened");
+        })?;
+        let bench = Arc::new(bench);
+        tokio::spawn(sweep(Arc::clone(&bench)));
+        Ok(bench)
+    }
+}
+
+impl Opening for Opener {
+    fn bench(&self) -> Bench<'_> {
+        Box::pin(async { self.bench.get_or_try_init(|| self.open()).await.cloned() })
+    }
+}
+
+/// Returns the workbench's surface.
+pub(crate) fn contextd(options: &ServeOptions, opening: Arc<Opener>, supervisor: Supervisor) -> Contextd {
+    let workbench = &options.config.workbench;
+    let about = About {
+        default_project: workbench.default_project.clone().or_else(|| std::env::current_dir().ok()),
+        project_rules: if workbench.project_rules { ProjectRules::Trusted } else { ProjectRules::Ignored },
+    };
+    Contextd::new(opening, supervisor, about, env!("CARGO_PKG_VERSION"))
+}
+
+/// Closes sessions whose time ran out, as long as the daemon runs.
+async fn sweep(bench: Arc<Workbench>) {
+    let mut interval = tokio::time::interval(limits::SWEEP_INTERVAL);
+    loop {
+        interval.tick().await;
+        let closed = bench.sweep(clock::now());
+        if closed > 0 {
+            tracing::debug!(closed, "sessions of the workbench ran out of time");
+        }
+    }
+}
+
+/// What is set for the daemon, as far as it is text.
+fn environment() -> Vec<(String, String)> {
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
+}
+
+fn read(path: &Path) -> Result<Option<String>, Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            Err(Error::new(ErrorCode::ConfigInvalid, format!("cannot read {}: {error}", path.display())))
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Tools that clients run for the scripted agent. It calls them in its own protocol, as an agent inside the daemon would;
+//! real agents reach them through the daemon's MCP server.
+
+use std::io::Write;
+
+use domain::CallId;
+use domain::request::{Ask, PermissionAsk};
+use serde_json::Value;
+
+use super::{Agent, Settled, Stop};
+use crate::scripted::wire::Say;
+
+impl<W: Write> Agent<W> {
+    /// Calls a tool that a client runs, after asking where it must, and says what came of it.
+    pub(super) fn client_tool(&mut self, tool: &str, input: &Value) -> Result<(), Stop> {
+        self.calls += 1;
+        let call = CallId::new(format!("call-{}", self.calls));
+        let (name, title) = (tool.to_owned(), tool.to_owned());
+        self.say(&Say::ToolStarted { call: call.clone(), tool: name, input: input.clone(), title })?;
+        let asks = self.tools.iter().find(|(name, _)| name == tool).map(|(_, asks)| *asks);
+        let (ok, output) = match asks {
+            None => (false, format!("no client offers {tool:?}")),
+            Some(asks) => self.run_client_tool(&call, tool, input, asks)?,
+        };
+        self.text(&output)?;
+        self.say(&Say::ToolFinished { call, ok, output })
+    }
+
+    fn run_client_tool(
+        &mut self,
+        call: &CallId,
+        tool: &str,
+        input: &Value,
+        asks: bool,
+    ) -> Result<(bool, String), Stop> {
+        let (tool, input, title) = (tool.to_owned(), input.clone(), tool.to_owned());
+        if asks {
+            let ask = PermissionAsk {
+                call: Some(call.clone()),
+                tool: tool.clone(),
+                input: input.clone(),
+                title,
+                parent: None,
+            };
+            if let Settled::Denied { stop, .. } = self.ask(Ask::Permission(ask))? {
+                let denied = format!("Permission denied by user for: {tool}");
+                return if stop { Err(Stop::Interrupted) } else { Ok((false, denied)) };
+            }
+        }
+        match self.ask(Ask::ClientTool { call: call.clone(), tool, input })? {
+            Settled::Returned { ok, output } => Ok((ok, output)),
+            Settled::Denied { message, .. } => Ok((false, message)),
+            Settled::Allowed | Settled::Answered(_) => Ok((false, "not returned".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Workers: sessions that another session's agent, or a task, has begun. They work where their parent works, are asked
+//! no more than it is, and end with their prompt.
+
+use domain::turn::EndReason;
+use domain::{CallId, Command, Error, ErrorCode, EventKind, Launch, SessionId, SessionSpec, State, Upkeep};
+
+use super::{NewSession, Supervisor};
+use crate::limits;
+use crate::session::Snapshot;
+use crate::store::environments;
+
+/// What a worker is asked to be.
+#[derive(Clone, Debug, Default)]
+pub struct NewWorker {
+    pub prompt: String,
+    /// Empty: a default one.
+    pub name: String,
+    /// Empty: its parent's.
+    pub model: String,
+    /// The call of the parent's agent that asked for it.
+    pub call: Option<CallId>,
+}
+
+/// How the last turn of a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastTurn {
+    pub reason: EndReason,
+    pub text: String,
+    pub error: String,
+}
+
+impl Supervisor {
+    /// Begins a worker of a session, within the limits, and tells the parent's journal.
+    pub async fn spawn_worker(&self, parent: &SessionId, new: NewWorker) -> Result<SessionId, Error> {
+        if new.prompt.trim().is_empty() {
+            return Err(Error::invalid("prompt", "is required"));
+        }
+        let snapshot = self.snapshot(parent).await?;
+        self.check_workers(&snapshot).await?;
+        let title = if new.name.is_empty() { preview(&new.prompt) } else { new.name.clone() };
+        let call = new.call.clone();
+        let mut provider_config = snapshot.spec.provider_config.clone();
+        provider_config.insert("permission_mode".to_owned(), snapshot.state.mode.name().to_owned());
+        let child = NewSession {
+            campaign: String::new(),
+            directory: snapshot.spec.working_dir.display().to_string(),
+            provider: snapshot.spec.provider,
+            model: if new.model.is_empty() { snapshot.spec.model.clone() } else { new.model },
+            name: new.name,
+            festival_id: snapshot.spec.festival_id.clone(),
+            task_id: snapshot.spec.task_id.clone(),
+            parent: Some(parent.clone()),
+            provider_config,
+            environment: snapshot.spec.environment.clone(),
+            max_tokens: tokens_left(&snapshot.spec, &snapshot.state)?,
+            timeout: snapshot.spec.timeout,
+            initial_message: new.prompt,
+            launch: Launch::Now,
+            upkeep: Upkeep { idle_wait: Some(limits::WORKER_IDLE_WAIT), ..snapshot.spec.upkeep },
+            by: format!("agent of {parent}"),
+        };
+        let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
+        let created = self.create_prepared(child, vec![offered]).await?;
+        let worker = created.spec.id.clone();
+        self.tell_of_worker(parent, &worker, call, title).await?;
+        Ok(worker)
+    }
+
+    /// Has the parent's journal say that it has a worker, and later how that ended.
+    pub async fn tell_of_worker(
+        &self,
+        parent: &SessionId,
+        worker: &SessionId,
+        call: Option<CallId>,
+        title: String,
+    ) -> Result<(), Error> {
+        let started = EventKind::WorkerStarted { worker: worker.to_string(), call, title };
+        self.command(parent, Command::Report(started)).await?;
+        let (supervisor, parent, worker) = (self.clone(), parent.clone(), worker.clone());
+        tokio::spawn(async move {
+            if let Err(error) = supervisor.await_worker(&parent, &worker).await {
+                tracing::debug!(%worker, %error, "the end of a worker cannot be told");
+            }
+        });
+        Ok(())
+    }
+
+    async fn await_worker(&self, parent: &SessionId, worker: &SessionId) -> Result<(), Error> {
+        let ended =
+            self.session(worker).await?.wait_until(|snapshot| snapshot.state.status.is_terminal()).await?;
+        let last = self.last_turn(worker).await?;
+        let ok = last.as_ref().is_some_and(|turn| turn.reason == EndReason::Completed);
+        let summary = match last {
+            Some(turn) if !turn.error.is_empty() => turn.error,
+            Some(turn) => preview(&turn.text),
+            None => ended.state.error.clone(),
+        };
+        let finished = EventKind::WorkerFinished { worker: worker.to_string(), ok, summary };
+        self.command(parent, Command::Report(finished)).await.map(drop)
+    }
+
+    /// Returns the sessions that a session has begun, the oldest first.
+    pub async fn workers(&self, parent: &SessionId) -> Result<Vec<SessionId>, Error> {
+        let wanted = parent.to_string();
+        let found = self.store().read(move |connection| environments::children(connection, &wanted)).await?;
+        Ok(found.into_iter().map(SessionId::new).collect())
+    }
+
+    /// Reads how the last turn of a session ended; nothing where none has.
+    pub async fn last_turn(&self, id: &SessionId) -> Result<Option<LastTurn>, Error> {
+        let mut cursor = self.events_after(id, 0).await?;
+        let mut last = None;
+        loop {
+            let events = match cursor.available().await {
+                Err(error) if error.code == ErrorCode::EventsExpired => {
+                    cursor.skip_removed().await?;
+                    continue;
+                }
+                events => events?,
+            };
+            if events.is_empty() {
+                return Ok(last);
+            }
+            for event in events {
+                if let EventKind::TurnEnded { reason, text, error, .. } = &event.kind {
+                    last = Some(LastTurn { reason: *reason, text: text.clone(), error: error.clone() });
+                }
+            }
+        }
+    }
+
+    async fn check_workers(&self, parent: &Snapshot) -> Result<(), Error> {
+        let limit = |what: String| Error::new(ErrorCode::LimitReached, what);
+        let mut depth = 0;
+        let mut above = parent.spec.parent.clone();
+        while let Some(id) = above {
+            depth += 1;
+            if depth >= limits::WORKERS_DEPTH_MAX {
+                return Err(limit(format!(
+                    "workers may have workers of their own {} levels deep",
+                    limits::WORKERS_DEPTH_MAX
+                )));
+            }
+            // A parent that was deleted bounds nothing.
+            above = self.snapshot(&id).await.ok().and_then(|found| found.spec.parent.clone());
+        }
+        let workers = self.workers(&parent.spec.id).await?;
+        if workers.len() >= limits::WORKERS_TOTAL_MAX {
+            return Err(limit(format!("this session has had {} workers already", workers.len())));
+        }
+        let mut busy = 0;
+        for worker in workers {
+            busy += usize::from(!self.snapshot(&worker).await?.state.status.is_terminal());
+        }
+        if busy >= limits::WORKERS_MAX {
+            return Err(limit(format!("{busy} workers are at work already; wait for one to end")));
+        }
+        Ok(())
+    }
+}
+
+/// A worker spends of what its parent has left.
+fn tokens_left(spec: &SessionSpec, state: &State) -> Result<u64, Error> {
+    if spec.max_tokens == 0 {
+        return Ok(0);
+    }
+    match spec.max_tokens.saturating_sub(state.usage.budgeted_tokens()) {
+        0 => Err(Error::new(ErrorCode::BudgetExceeded, "the session has no tokens left for a worker")),
+        left => Ok(left),
+    }
+}
+
+fn preview(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.chars().take(domain::limits::PREVIEW_MAX_CHARS).collect()
+}

@@ -1,0 +1,270 @@
+//! Working trees of git repositories: listed, made, chosen and removed, with the sessions in them. Git itself is run
+//! in `git`; which names are good is in `names`.
+
+mod create;
+mod git;
+mod names;
+mod remove;
+mod shelter;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::{Error, ErrorCode, SessionId, Timestamp};
+
+use crate::session::Snapshot;
+use crate::store::worktrees::{self, WorktreeRow};
+use crate::store::{Durability, Store};
+use crate::supervisor::Supervisor;
+use crate::{campaign, clock, ids};
+pub use create::NewWorktree;
+use git::{Repository, Tree};
+pub use remove::RemovedWorktree;
+
+/// What the worktrees of a daemon share.
+pub(crate) struct Shared {
+    /// Where worktrees are made that name no place, and where we keep what git needs.
+    folder: PathBuf,
+    /// One change of a repository at a time.
+    repositories: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, repositories: Mutex::default() }
+    }
+}
+
+/// The worktrees of this daemon. Cheap to clone.
+#[derive(Clone)]
+pub struct Worktrees {
+    supervisor: Supervisor,
+}
+
+/// A worktree as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worktree {
+    pub id: String,
+    pub name: String,
+    pub path: PathBuf,
+    /// None: no branch is checked out.
+    pub branch: Option<String>,
+    pub created_at: Timestamp,
+    /// The newest session in it that has not ended.
+    pub active_session: Option<SessionId>,
+    pub session_count: u64,
+    pub exists: bool,
+}
+
+impl Worktrees {
+    pub(crate) fn new(supervisor: Supervisor) -> Self {
+        Self { supervisor }
+    }
+
+    /// Returns the working trees of the repository a folder belongs to, the main one first. Those that somebody
+    /// deleted by hand are among them until they are removed here or git forgets them.
+    pub async fn list(&self, repo_path: &str) -> Result<Vec<Worktree>, Error> {
+        let repository = self.repository(repo_path).await?;
+        let trees = repository.trees().await?;
+        // All of them are known before one is looked at: a session belongs to the innermost.
+        let mut rows = Vec::new();
+        for tree in trees.iter().filter(|tree| !tree.bare) {
+            rows.push((self.known(&repository, &tree.path, None).await?, tree));
+        }
+        let mut listed = Vec::new();
+        for (row, tree) in rows {
+            listed.push(self.look(row, Some(tree)).await?);
+        }
+        self.forget_others(&repository, &listed).await?;
+        Ok(listed)
+    }
+
+    /// Returns where a worktree is, or was.
+    pub async fn path(&self, id: &str) -> Result<PathBuf, Error> {
+        Ok(PathBuf::from(self.row(id).await?.path))
+    }
+
+    /// Returns the folder of a worktree, which must be there.
+    pub async fn folder(&self, id: &str) -> Result<PathBuf, Error> {
+        let row = self.row(id).await?;
+        let path = PathBuf::from(&row.path);
+        if path.is_dir() { Ok(path) } else { Err(missing(&row)) }
+    }
+
+    /// Makes a worktree the current one; returns it and the one before.
+    pub async fn switch(&self, id: &str) -> Result<(Worktree, Option<String>), Error> {
+        let row = self.row(id).await?;
+        if !Path::new(&row.path).is_dir() {
+            return Err(missing(&row));
+        }
+        let previous = self.current().await?.map(|row| row.id);
+        let (wanted, now) = (id.to_owned(), clock::now());
+        self.store()
+            .write(Durability::Synced, move |connection| worktrees::choose(connection, &wanted, now))
+            .await?;
+        let tree = self.tree(&row).await?;
+        Ok((self.look(row, tree.as_ref()).await?, previous))
+    }
+
+    /// Returns the folder of the worktree somebody switched to last, if it is still there.
+    pub async fn current_folder(&self) -> Result<Option<PathBuf>, Error> {
+        let current = self.current().await?;
+        Ok(current.map(|row| PathBuf::from(row.path)).filter(|path| path.is_dir()))
+    }
+
+    /// Returns for each folder the id of the innermost known worktree that holds it; empty: none does.
+    pub async fn holding(&self, folders: &[&Path]) -> Result<Vec<String>, Error> {
+        let rows = self.store().read(worktrees::all).await?;
+        let holds = |folder: &&Path| {
+            let holding = rows.iter().filter(|row| folder.starts_with(&row.path));
+            holding.max_by_key(|row| row.path.len()).map(|row| row.id.clone()).unwrap_or_default()
+        };
+        Ok(folders.iter().map(holds).collect())
+    }
+
+    fn store(&self) -> &Store {
+        self.supervisor.store()
+    }
+
+    fn shared(&self) -> &Shared {
+        self.supervisor.worktree_state()
+    }
+
+    async fn current(&self) -> Result<Option<WorktreeRow>, Error> {
+        let rows = self.store().read(worktrees::all).await?;
+        Ok(rows.into_iter().filter(|row| row.chosen_at.0 > 0).max_by_key(|row| row.chosen_at))
+    }
+
+    async fn row(&self, id: &str) -> Result<WorktreeRow, Error> {
+        if id.is_empty() {
+            return Err(Error::invalid("worktree_id", "is required"));
+        }
+        let wanted = id.to_owned();
+        let found = self.store().read(move |connection| worktrees::find(connection, &wanted)).await?;
+        found.ok_or_else(|| {
+            Error::new(
+                ErrorCode::WorktreeNotFound,
+                format!("worktree_id: there is no worktree {id}; ListWorktrees shows those of a repository"),
+            )
+        })
+    }
+
+    /// Finds the repository of a folder that may be used as a root.
+    async fn repository(&self, repo_path: &str) -> Result<Repository, Error> {
+        if repo_path.is_empty() {
+            return Err(Error::invalid("repo_path", "is required"));
+        }
+        let folder = campaign::resolve_root(Path::new(repo_path))
+            .map_err(|error| Error::invalid("repo_path", error.message.trim_start_matches("path: ")))?;
+        Repository::find(&folder).await
+    }
+
+    /// Waits until nobody else changes a repository.
+    async fn alone(&self, repository: &Repository) -> tokio::sync::OwnedMutexGuard<()> {
+        let lock = {
+            let mut all = self.shared().repositories.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(all.entry(repository.common_dir.clone()).or_default())
+        };
+        lock.lock_owned().await
+    }
+
+    /// Returns the row of a worktree, making one where git knows more than we do.
+    async fn known(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        name: Option<&str>,
+    ) -> Result<WorktreeRow, Error> {
+        let Some(text) = path.to_str().map(str::to_owned) else {
+            return Err(Error::invalid("repo_path", format_args!("{} is not valid UTF-8", path.display())));
+        };
+        let folder_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let row = WorktreeRow {
+            id: format!("wt_{}", ids::unique()),
+            path: text,
+            repository: repository.common_dir.display().to_string(),
+            name: name.map_or_else(|| folder_name.unwrap_or_default(), str::to_owned),
+            created_at: clock::now(),
+            chosen_at: Timestamp::default(),
+        };
+        self.store().write(Durability::Synced, move |connection| worktrees::put(connection, &row)).await
+    }
+
+    /// Forgets worktrees of a repository that git no longer knows.
+    async fn forget_others(&self, repository: &Repository, listed: &[Worktree]) -> Result<(), Error> {
+        let common_dir = repository.common_dir.display().to_string();
+        let rows = self.store().read(worktrees::all).await?;
+        let gone: Vec<String> = rows
+            .into_iter()
+            .filter(|row| row.repository == common_dir && !listed.iter().any(|tree| tree.id == row.id))
+            .map(|row| row.id)
+            .collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.store()
+            .write(Durability::Synced, move |connection| {
+                gone.iter().try_for_each(|id| worktrees::remove(connection, id))
+            })
+            .await
+    }
+
+    /// Returns what git says of a worktree; none where its repository is gone or knows it no more.
+    async fn tree(&self, row: &WorktreeRow) -> Result<Option<Tree>, Error> {
+        let Some(repository) = self.repository_of(row).await else { return Ok(None) };
+        Ok(repository.trees().await?.into_iter().find(|tree| tree.path == Path::new(&row.path)))
+    }
+
+    /// Finds the repository of a worktree, from the tree itself or, where that is gone, from what it shared.
+    async fn repository_of(&self, row: &WorktreeRow) -> Option<Repository> {
+        let shared = Path::new(&row.repository);
+        let places = [Some(Path::new(&row.path)), shared.parent()].into_iter().flatten();
+        for place in places.filter(|place| place.is_dir()) {
+            match Repository::find(place).await {
+                Ok(found) if found.common_dir == shared => return Some(found),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Returns the sessions that work in a worktree itself, not in another one below it.
+    async fn sessions_in(&self, row: &WorktreeRow) -> Result<Vec<Snapshot>, Error> {
+        let below = self.supervisor.below(&row.path).await?;
+        let folders: Vec<&Path> = below.iter().map(|session| session.spec.working_dir.as_path()).collect();
+        let holding = self.holding(&folders).await?;
+        Ok(below
+            .into_iter()
+            .zip(holding)
+            .filter(|(_, id)| *id == row.id)
+            .map(|(session, _)| session)
+            .collect())
+    }
+
+    async fn look(&self, row: WorktreeRow, tree: Option<&Tree>) -> Result<Worktree, Error> {
+        let sessions = self.sessions_in(&row).await?;
+        let active = sessions.iter().find(|session| !session.state.status.is_terminal());
+        Ok(Worktree {
+            exists: Path::new(&row.path).is_dir(),
+            path: PathBuf::from(row.path),
+            branch: tree.and_then(|tree| tree.branch.clone()),
+            active_session: active.map(|session| session.spec.id.clone()),
+            session_count: sessions.len() as u64,
+            id: row.id,
+            name: row.name,
+            created_at: row.created_at,
+        })
+    }
+}
+
+fn missing(row: &WorktreeRow) -> Error {
+    Error::new(
+        ErrorCode::WorktreeFailed,
+        format!("worktree {} is gone: {} does not exist; remove it", row.id, row.path),
+    )
+}

@@ -1,0 +1,117 @@
+//! What a worktree and a branch may be called. Stricter than git where git is lenient: names become folders, and must
+//! never pass for options.
+
+use domain::Error;
+
+use crate::limits;
+
+/// Checks the name of a worktree.
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
+    let wrong = |what: &str| Err(Error::invalid("name", format_args!("{name:?} {what}")));
+    if name.is_empty() || name.len() > limits::WORKTREE_NAME_MAX_BYTES {
+        let most = limits::WORKTREE_NAME_MAX_BYTES;
+        return Err(Error::invalid("name", format_args!("must have 1 to {most} letters")));
+    }
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
+    if !name.chars().all(plain) {
+        return wrong("may only have letters, digits, dots, dashes and underscores");
+    }
+    if !name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_') {
+        return wrong("must begin with a letter, a digit or an underscore");
+    }
+    if name.contains("..") || name.ends_with('.') || name.ends_with(".lock") {
+        return wrong("may not have two dots in a row, nor end in a dot or in .lock");
+    }
+    Ok(())
+}
+
+/// Makes a name from a branch.
+pub(super) fn from_branch(branch: &str) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-') { letter } else { '-' }
+    };
+    branch.chars().map(plain).collect()
+}
+
+/// Checks a branch after git's own rules for references, and that it cannot pass for an option.
+pub(super) fn check_branch(branch: &str) -> Result<(), Error> {
+    let wrong = |what: &str| Err(Error::invalid("branch", format_args!("{branch:?} {what}")));
+    if branch.is_empty() || branch.len() > limits::BRANCH_MAX_BYTES {
+        let most = limits::BRANCH_MAX_BYTES;
+        return Err(Error::invalid("branch", format_args!("must have 1 to {most} bytes")));
+    }
+    if branch.starts_with('-') || branch == "@" || branch == "HEAD" || branch.starts_with("refs/") {
+        return wrong("is no branch's name");
+    }
+    let forbidden = |letter: char| {
+        letter.is_control() || matches!(letter, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\')
+    };
+    if branch.contains(forbidden) {
+        return wrong("has a letter that branches may not have");
+    }
+    if branch.contains("..") || branch.contains("@{") || branch.ends_with('.') {
+        return wrong("may not have two dots in a row, nor @{, nor end in a dot");
+    }
+    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    if branch.split('/').any(bad_part) {
+        return wrong("has an empty part, one that begins with a dot, or one that ends in .lock");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_folder_or_pass_for_options() {
+        for good in ["feature", "fix-1.2", "_x", "A"] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        let long = "x".repeat(200);
+        for bad in [
+            "", "../x", "-b", "--force", "a/b", "a b", ".", "..", ".git", "a..b", "x.", "x.lock", "é",
+            "a\nb", "a\0", &long,
+        ] {
+            assert!(check_name(bad).unwrap_err().message.starts_with("name: "), "{bad:?}");
+        }
+        assert_eq!(from_branch("feat/ü x"), "feat---x");
+    }
+
+    #[test]
+    fn branches_follow_git_s_rules() {
+        for good in ["main", "feat/x", "fix-1.2", "a/b/c", "ü"] {
+            assert_eq!(check_branch(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "-b",
+            "--upload-pack=x",
+            "a..b",
+            "a b",
+            "a~1",
+            "a^",
+            "a:b",
+            "a?",
+            "a*",
+            "a[",
+            "a\\b",
+            "@",
+            "HEAD",
+            "a@{1}",
+            ".a",
+            "a/.b",
+            "a/",
+            "/a",
+            "a//b",
+            "a.",
+            "a.lock",
+            "a.lock/b",
+            "refs/heads/a",
+            "a\nb",
+            "a\0b",
+        ] {
+            assert!(check_branch(bad).unwrap_err().message.starts_with("branch: "), "{bad:?}");
+        }
+    }
+}

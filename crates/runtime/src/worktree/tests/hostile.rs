@@ -1,0 +1,163 @@
+//! A repository that wants to run its own code: every hook, filters of both kinds, a file monitor, and helpers of all
+//! sorts write to one file. Whatever we do with it, that file must not appear.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+const HOOKS: &[&str] = &[
+    "post-checkout",
+    "pre-commit",
+    "post-commit",
+    "post-merge",
+    "post-index-change",
+    "reference-transaction",
+    "fsmonitor-watchman",
+    "pre-auto-gc",
+    "post-rewrite",
+    "update",
+    "post-update",
+];
+
+/// Makes a repository full of traps; returns the file they would write to.
+fn set_traps(repo: &Path) -> PathBuf {
+    let canary = repo.parent().unwrap().join("canary");
+    let trap = repo.parent().unwrap().join("trap.sh");
+    let script = format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat 2>/dev/null\nexit 0\n", canary.display());
+    std::fs::write(&trap, &script).unwrap();
+    std::fs::set_permissions(&trap, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let trap = trap.display().to_string();
+    std::fs::write(
+        repo.join(".gitattributes"),
+        "* filter=evil diff=evil merge=evil\nsrc/* filter=evilprocess\n*.md ident\n",
+    )
+    .unwrap();
+    git(repo, &["add", "-A"]);
+    git(repo, &["commit", "-qm", "attributes"]);
+    let hooks = repo.parent().unwrap().join("hooks");
+    for folder in [repo.join(".git/hooks"), hooks.clone()] {
+        std::fs::create_dir_all(&folder).unwrap();
+        for hook in HOOKS {
+            std::fs::write(folder.join(hook), &script).unwrap();
+            std::fs::set_permissions(folder.join(hook), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    let config = |key: &str, value: &str| git(repo, &["config", key, value]);
+    for key in [
+        "core.fsmonitor",
+        "core.sshCommand",
+        "core.askPass",
+        "core.editor",
+        "core.pager",
+        "core.gitProxy",
+        "core.alternateRefsCommand",
+        "filter.evil.smudge",
+        "filter.evil.clean",
+        "filter.evilprocess.process",
+        "diff.evil.command",
+        "diff.evil.textconv",
+        "diff.external",
+        "merge.evil.driver",
+        "gpg.program",
+        "credential.helper",
+        "uploadpack.packObjectsHook",
+        "trailer.x.command",
+        "interactive.diffFilter",
+        "difftool.x.cmd",
+    ] {
+        config(key, &trap);
+    }
+    config("filter.evil.required", "true");
+    config("core.hooksPath", &hooks.display().to_string());
+    config("alias.worktree", &format!("!{trap}"));
+    config("alias.status", &format!("!{trap}"));
+    config("remote.origin.url", &format!("ext::{trap}"));
+    config("remote.origin.uploadpack", &trap);
+    config("remote.origin.promisor", "true");
+    config("include.path", "../more");
+    std::fs::write(repo.join("more"), format!("[core]\n\tfsmonitor = {trap}\n")).unwrap();
+    canary
+}
+
+#[tokio::test]
+async fn a_repository_cannot_run_its_own_code() {
+    let bench = Bench::new().await;
+    let canary = set_traps(&bench.repo);
+    // The traps work: plain git walks into them.
+    let _ = Command::new("git").args(["status"]).current_dir(&bench.repo).output().unwrap();
+    assert!(canary.exists(), "the repository is not as hostile as it should be");
+    std::fs::remove_file(&canary).unwrap();
+
+    let worktrees = &bench.worktrees;
+    let quiet = |step: &str| {
+        let ran = std::fs::read_to_string(&canary).unwrap_or_default();
+        assert!(ran.is_empty(), "while {step}, the repository ran:\n{ran}");
+    };
+    let listed = worktrees.list(&bench.path()).await.unwrap();
+    quiet("listing");
+    let made = worktrees.create(bench.asked("x", "x", true)).await.unwrap();
+    quiet("creating");
+    assert_eq!(std::fs::read_to_string(made.path.join("src/a.txt")).unwrap(), "one\n");
+    worktrees.switch(&made.id).await.unwrap();
+    quiet("switching");
+    std::fs::write(made.path.join("src/a.txt"), "two\n").unwrap();
+    assert!(worktrees.remove(&made.id, false).await.is_err());
+    quiet("looking for changes");
+    worktrees.remove(&made.id, true).await.unwrap();
+    quiet("removing");
+    let made = worktrees.create(bench.asked("y", "other", false)).await.unwrap();
+    worktrees.remove(&made.id, false).await.unwrap();
+    quiet("removing a clean tree");
+    // A failure is undone without waking anything either.
+    let blob = output_quietly(&bench.repo, "HEAD:README.md");
+    let object = bench.repo.join(".git/objects").join(&blob[..2]).join(&blob[2..]);
+    std::fs::remove_file(object).unwrap();
+    assert!(worktrees.create(bench.asked("z", "z", true)).await.is_err());
+    quiet("undoing");
+    assert_eq!(worktrees.list(&bench.path()).await.unwrap(), listed);
+}
+
+/// Asks git in a way that the traps do not hear.
+fn output_quietly(repo: &Path, name: &str) -> String {
+    output(repo, &["-c", "core.fsmonitor=false", "rev-parse", name]).trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_tree_cannot_write_outside_of_itself() {
+    let bench = Bench::new().await;
+    // A link in the tree, and a file that pretends to lie behind it.
+    std::os::unix::fs::symlink(bench.root(), bench.repo.join("out")).unwrap();
+    git(&bench.repo, &["add", "out"]);
+    git(&bench.repo, &["commit", "-qm", "link"]);
+    let made = bench.worktrees.create(bench.asked("x", "x", true)).await.unwrap();
+    assert!(made.path.join("out").is_symlink());
+    // Removing the tree removes the link, not what it leads to.
+    bench.worktrees.remove(&made.id, true).await.unwrap();
+    assert!(bench.repo.join("README.md").exists());
+    let blob = output(&bench.repo, &["rev-parse", "HEAD:README.md"]);
+    let entry = |path: &str| format!("100644 blob {}\t{path}\n", blob.trim());
+    for path in ["../evil", ".git/hooks/post-checkout", ".GIT/config", "a/../../evil"] {
+        let made = Command::new("git")
+            .args(["-c", "core.protectHFS=false", "mktree", "--missing"])
+            .current_dir(&bench.repo)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .and_then(|mut child| {
+                std::io::Write::write_all(&mut child.stdin.take().unwrap(), entry(path).as_bytes())?;
+                child.wait_with_output()
+            })
+            .unwrap();
+        if !made.status.success() {
+            // Git would not even make such a tree.
+            continue;
+        }
+        let tree = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+        let commit = output(&bench.repo, &["commit-tree", &tree, "-m", "evil"]);
+        git(&bench.repo, &["branch", "-f", "evil", commit.trim()]);
+        let error = bench.worktrees.create(bench.asked("evil", "evil", false)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::WorktreeFailed, "{path}: {error}");
+        assert!(!bench.root().join("evil").exists());
+    }
+}

@@ -1,0 +1,325 @@
+//! What waits for a person is asked of the editor: permissions, questions. Whoever answers first, here or elsewhere,
+//! settles it; the others are told that it is over.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::request::{Ask, PermissionAsk, Question};
+use domain::{Command, Decision, RequestId};
+use serde_json::{Map, Value, json};
+
+use super::connection::Core;
+use super::editor_tools;
+use super::errands::Reply;
+use super::feed::Feed;
+use super::rpc::RpcId;
+use super::talk::Shared;
+
+/// What the client was asked; the id once the question is on its way.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    errand: Option<RpcId>,
+}
+
+type Table = Arc<Mutex<HashMap<RequestId, Asked>>>;
+
+fn locked(table: &Table) -> MutexGuard<'_, HashMap<RequestId, Asked>> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Feed {
+    /// Asks the client, in a task of its own: a person takes their time.
+    pub(super) fn ask(&self, request: RequestId, ask: &Ask) {
+        let asking = Asking {
+            core: Arc::clone(&self.core),
+            shared: Arc::clone(&self.shared),
+            table: Arc::clone(&self.asked),
+            request,
+        };
+        match ask {
+            Ask::Permission(permission) => {
+                let call = permission.call.as_ref().map_or_else(|| request.to_string(), ToString::to_string);
+                let call =
+                    self.story.asked_call(&call, &permission.tool, &permission.input, &permission.title);
+                locked(&self.asked).insert(request, Asked::default());
+                tokio::spawn(asking.permission(permission.clone(), call));
+            }
+            Ask::Question { questions, .. } => {
+                locked(&self.asked).insert(request, Asked::default());
+                tokio::spawn(asking.questions(questions.clone()));
+            }
+            Ask::ClientTool { tool, input, .. } if editor_tools::is_ours(tool) => {
+                locked(&self.asked).insert(request, Asked::default());
+                tokio::spawn(asking.client_tool(tool.clone(), input.clone()));
+            }
+            // Another client registered the tool and runs it.
+            Ask::ClientTool { .. } => {}
+        }
+    }
+
+    /// Somebody has settled a request; where the editor still shows it, it is taken back.
+    pub(super) async fn call_off(&self, request: RequestId) {
+        let asked = locked(&self.asked).remove(&request);
+        if let Some(errand) = asked.and_then(|asked| asked.errand) {
+            self.core.errands.call_off(&errand).await;
+        }
+    }
+}
+
+/// One request on its way to the client and back.
+struct Asking {
+    core: Arc<Core>,
+    shared: Arc<Shared>,
+    table: Table,
+    request: RequestId,
+}
+
+impl Asking {
+    async fn permission(self, ask: PermissionAsk, mut call: Value) {
+        if ask.tool == "Write" {
+            self.compare(&mut call).await;
+        }
+        let params = json!({
+            "sessionId": self.shared.id.as_str(),
+            "toolCall": call,
+            "options": [
+                {"optionId": "allow-once", "name": "Allow", "kind": "allow_once"},
+                {"optionId": "allow-always", "name": "Allow for this session", "kind": "allow_always"},
+                {"optionId": "reject-once", "name": "Reject", "kind": "reject_once"},
+            ],
+        });
+        let Some(reply) = self.send("session/request_permission", &params).await else { return };
+        let (decision, message) = decision(&reply);
+        self.decide(decision, message).await;
+    }
+
+    /// A file that is written anew is shown beside what the editor has in it, saved or not.
+    async fn compare(&self, call: &mut Value) {
+        if !self.core.client().reads_files {
+            return;
+        }
+        let Some(path) = call["content"][0]["path"].as_str() else { return };
+        let params = json!({"sessionId": self.shared.id.as_str(), "path": path});
+        let reply = self.core.errands.ask("fs/read_text_file", &params).await;
+        // A file that is not there yet has no former text.
+        if let Some(Ok(read)) = reply
+            && let Some(text) = read["content"].as_str()
+        {
+            call["content"][0]["oldText"] = text.into();
+        }
+    }
+
+    async fn client_tool(self, tool: String, input: Value) {
+        let done = editor_tools::run(&self.core.errands, self.shared.id.as_str(), &tool, &input).await;
+        let Some((ok, output)) = done else { return };
+        let by = self.core.by();
+        self.command(Command::ReturnTool { request: self.request, ok, output, by }).await;
+    }
+
+    async fn questions(self, questions: Vec<Question>) {
+        let answers = if self.core.client().takes_forms {
+            self.form(&questions).await
+        } else {
+            self.choices(&questions).await
+        };
+        match answers {
+            Answers::Given(answers) => {
+                let by = self.core.by();
+                self.command(Command::Answer { request: self.request, answers, by }).await;
+            }
+            Answers::Refused => self.decide(Decision::Deny, "not answered".to_owned()).await,
+            Answers::None => {}
+        }
+    }
+
+    /// Asks everything at once.
+    async fn form(&self, questions: &[Question]) -> Answers {
+        let params = json!({
+            "sessionId": self.shared.id.as_str(),
+            "mode": "form",
+            "message": questions.iter().map(|question| question.text.as_str()).collect::<Vec<_>>().join("\n"),
+            "requestedSchema": schema(questions),
+        });
+        match self.send("elicitation/create", &params).await {
+            Some(Ok(reply)) if reply["action"] == "accept" => Answers::Given(form_answers(&reply["content"])),
+            Some(_) => Answers::Refused,
+            None => Answers::None,
+        }
+    }
+
+    /// Asks one question after the other, for editors that know only permissions.
+    async fn choices(&self, questions: &[Question]) -> Answers {
+        let mut answers = BTreeMap::new();
+        for question in questions {
+            if question.options.is_empty() {
+                let message =
+                    "a question waits that this editor cannot show; answer it with `obey session answer`";
+                self.core.out.log("warn", message);
+                return Answers::None;
+            }
+            let params = choice(self.shared.id.as_str(), self.request, question);
+            match self.send("session/request_permission", &params).await {
+                None => return Answers::None,
+                Some(reply) => match chosen(&reply, question) {
+                    Some(label) => answers.insert(question.id.clone(), label),
+                    None => return Answers::Refused,
+                },
+            };
+        }
+        Answers::Given(answers)
+    }
+
+    /// Sends a question and waits for its answer; nothing where it was settled meanwhile or the client is gone.
+    async fn send(&self, method: &str, params: &Value) -> Option<Reply> {
+        let errand = self.core.errands.send(method, params).await?;
+        let known = match locked(&self.table).get_mut(&self.request) {
+            Some(asked) => {
+                asked.errand = Some(errand.id.clone());
+                true
+            }
+            None => false,
+        };
+        if !known {
+            self.core.errands.call_off(&errand.id).await;
+            return None;
+        }
+        errand.answer().await
+    }
+
+    async fn decide(&self, decision: Decision, message: String) {
+        let by = self.core.by();
+        let request = self.request;
+        self.command(Command::Decide { request, decision, message, updated_input: None, by }).await;
+    }
+
+    async fn command(&self, command: Command) {
+        // The answer is in; nothing is to be called off any more.
+        locked(&self.table).remove(&self.request);
+        if let Err(error) = self.core.supervisor.command(&self.shared.id, command).await {
+            self.core.out.log("warn", format!("{} cannot be settled: {error}", self.request));
+        }
+    }
+}
+
+/// What came of questions.
+enum Answers {
+    Given(BTreeMap<String, String>),
+    Refused,
+    None,
+}
+
+/// What the client's choice means. One that no longer wants to choose wants the turn to end.
+fn decision(reply: &Reply) -> (Decision, String) {
+    let chosen = reply.as_ref().ok().map(|reply| &reply["outcome"]);
+    let option = chosen.and_then(|chosen| chosen["optionId"].as_str());
+    match (chosen.and_then(|chosen| chosen["outcome"].as_str()), option) {
+        (Some("selected"), Some("allow-once")) => (Decision::AllowOnce, String::new()),
+        (Some("selected"), Some("allow-always")) => (Decision::AllowSession, String::new()),
+        (Some("selected"), _) => (Decision::Deny, "rejected in the editor".to_owned()),
+        (Some("cancelled"), _) => (Decision::DenyAndStop, "cancelled in the editor".to_owned()),
+        _ => (Decision::Deny, "the editor could not ask".to_owned()),
+    }
+}
+
+fn choice(session: &str, request: RequestId, question: &Question) -> Value {
+    let mut options: Vec<Value> = question
+        .options
+        .iter()
+        .enumerate()
+        .map(|(at, option)| {
+            json!({"optionId": format!("choice-{at}"), "name": option.label, "kind": "allow_once"})
+        })
+        .collect();
+    options.push(json!({"optionId": "skip", "name": "Skip", "kind": "reject_once"}));
+    json!({
+        "sessionId": session,
+        "toolCall": {
+            "toolCallId": format!("{request}:{}", question.id),
+            "title": question.text,
+            "kind": "think",
+            "status": "pending",
+        },
+        "options": options,
+    })
+}
+
+fn chosen(reply: &Reply, question: &Question) -> Option<String> {
+    let id = reply.as_ref().ok()?["outcome"]["optionId"].as_str()?;
+    let at: usize = id.strip_prefix("choice-")?.parse().ok()?;
+    question.options.get(at).map(|option| option.label.clone())
+}
+
+/// Returns questions as a form.
+fn schema(questions: &[Question]) -> Value {
+    let field = |question: &Question| {
+        let labels: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
+        let title = if question.header.is_empty() { &question.text } else { &question.header };
+        let mut field = json!({"title": title, "description": question.text});
+        if question.multi_select && !labels.is_empty() {
+            field["type"] = "array".into();
+            field["items"] = json!({"type": "string", "enum": labels});
+        } else {
+            field["type"] = "string".into();
+            if !labels.is_empty() {
+                field["enum"] = json!(labels);
+            }
+        }
+        (question.id.clone(), field)
+    };
+    let fields: Map<String, Value> = questions.iter().map(field).collect();
+    let required: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+    json!({"type": "object", "properties": fields, "required": required})
+}
+
+fn form_answers(content: &Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    };
+    let fields = content.as_object().into_iter().flatten();
+    fields.map(|(id, value)| (id.clone(), text(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::request::QuestionOption;
+
+    use super::*;
+
+    fn question() -> Question {
+        let option = |label: &str| QuestionOption { label: label.into(), description: String::new() };
+        Question {
+            id: "q".into(),
+            text: "Which?".into(),
+            options: vec![option("A"), option("B")],
+            ..Question::default()
+        }
+    }
+
+    #[test]
+    fn every_outcome_is_a_decision() {
+        let of = |reply: Reply| decision(&reply).0;
+        let selected = |id: &str| Ok(json!({"outcome": {"outcome": "selected", "optionId": id}}));
+        assert_eq!(of(selected("allow-once")), Decision::AllowOnce);
+        assert_eq!(of(selected("allow-always")), Decision::AllowSession);
+        assert_eq!(of(selected("reject-once")), Decision::Deny);
+        assert_eq!(of(selected("what is this")), Decision::Deny);
+        assert_eq!(of(Ok(json!({"outcome": {"outcome": "cancelled"}}))), Decision::DenyAndStop);
+        assert_eq!(of(Ok(json!({}))), Decision::Deny);
+        assert_eq!(of(Err(json!({"code": -32601}))), Decision::Deny);
+    }
+
+    #[test]
+    fn a_question_is_a_form_or_a_choice() {
+        let form = schema(&[question()]);
+        assert_eq!(form["properties"]["q"]["enum"], json!(["A", "B"]));
+        assert_eq!(form_answers(&json!({"q": "B", "m": ["x", "y"]}))["m"], "x, y");
+        let params = choice("sess_1", RequestId(3), &question());
+        assert_eq!(params["options"].as_array().unwrap().len(), 3);
+        let reply = Ok(json!({"outcome": {"outcome": "selected", "optionId": "choice-1"}}));
+        assert_eq!(chosen(&reply, &question()).as_deref(), Some("B"));
+        let skip = Ok(json!({"outcome": {"outcome": "selected", "optionId": "skip"}}));
+        assert_eq!(chosen(&skip, &question()), None);
+    }
+}

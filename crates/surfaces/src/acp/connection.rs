@@ -1,0 +1,309 @@
+//! One client: its lines in order, sorted to where they are acted upon, and its end. Requests are worked on side by
+//! side, what concerns one session in the order it came; nothing here waits for an agent.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use domain::{SessionId, StopHow};
+use runtime::Supervisor;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::Habits;
+use super::errands::Errands;
+use super::from_wire::{self, Client};
+use super::lines::{Line, Lines};
+use super::outbox::{Frame, Outbox};
+use super::presence::Presence;
+use super::rpc::{self, Fault, INVALID_REQUEST, Incoming, METHOD_NOT_FOUND, RpcId};
+use super::talk::{Said, Talk};
+use crate::limits;
+
+/// The version of the protocol we speak.
+const PROTOCOL_VERSION: u32 = 1;
+
+/// Whether and how a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Open,
+    /// With its agents.
+    Stop,
+    /// The daemon leaves; agents go on and the next one finds them.
+    Leave,
+}
+
+/// What every part of a connection needs.
+pub(super) struct Core {
+    pub(super) supervisor: Supervisor,
+    pub(super) habits: Habits,
+    pub(super) out: Outbox,
+    pub(super) errands: Errands,
+    pub(super) presence: Presence,
+    /// One place for every session this client may have open.
+    pub(super) room: Arc<Semaphore>,
+    client: Mutex<Client>,
+    talks: Mutex<HashMap<SessionId, Talk>>,
+}
+
+/// A connection that is not served yet.
+pub(super) struct Connection {
+    core: Arc<Core>,
+}
+
+impl Connection {
+    pub(super) fn new(
+        supervisor: Supervisor,
+        habits: Habits,
+        presence: Presence,
+    ) -> (Self, mpsc::Receiver<Frame>) {
+        let (out, frames) = Outbox::new();
+        let core = Core {
+            supervisor,
+            room: Arc::new(Semaphore::new(habits.max_sessions.clamp(1, Semaphore::MAX_PERMITS))),
+            habits,
+            errands: Errands::new(out.clone()),
+            out,
+            presence,
+            client: Mutex::default(),
+            talks: Mutex::default(),
+        };
+        (Self { core: Arc::new(core) }, frames)
+    }
+
+    /// Serves the client until its input ends, it no longer listens or somebody wants the end.
+    pub(super) async fn run(self, mut input: mpsc::Receiver<Bytes>, mut ending: watch::Receiver<Ending>) {
+        let core = self.core;
+        let mut lines = Lines::new(limits::ACP_LINE_MAX_BYTES);
+        let mut work = Work { tasks: JoinSet::new(), core: Arc::clone(&core) };
+        let ending = loop {
+            let piece = tokio::select! {
+                biased;
+                ended = ending.wait_for(|ending| *ending != Ending::Open) => {
+                    break ended.map_or(Ending::Stop, |ending| *ending);
+                }
+                piece = input.recv() => piece,
+                () = core.out.hung_up() => None,
+            };
+            let Some(piece) = piece else { break Ending::Stop };
+            for line in lines.push(&piece) {
+                work.hear(line).await;
+            }
+        };
+        if let (Ending::Stop, Some(line)) = (ending, lines.finish()) {
+            work.hear(line).await;
+        }
+        work.tasks.abort_all();
+        core.close(ending).await;
+        core.out.end().await;
+    }
+}
+
+/// The client's requests under way.
+struct Work {
+    tasks: JoinSet<()>,
+    core: Arc<Core>,
+}
+
+impl Work {
+    async fn hear(&mut self, line: Line) {
+        let core = Arc::clone(&self.core);
+        let Line::Whole(line) = line else {
+            let most = limits::ACP_LINE_MAX_BYTES;
+            let fault = Fault::new(INVALID_REQUEST, format!("a line has at most {most} bytes"));
+            return core.answer(&RpcId::null(), Err(fault)).await;
+        };
+        match rpc::read(&line) {
+            Incoming::Broken { id, fault } => core.answer(&id, Err(fault)).await,
+            Incoming::Response { id, result } => {
+                if !core.errands.answered(&id, result) {
+                    core.out.log("debug", "the client answered what nobody waits for");
+                }
+            }
+            Incoming::Notification { method, params } => core.notified(&method, params).await,
+            Incoming::Request { id, method, params } => self.asked(id, method, params).await,
+        }
+    }
+
+    async fn asked(&mut self, id: RpcId, method: String, params: Value) {
+        let core = Arc::clone(&self.core);
+        match method.as_str() {
+            // At once, so that what a client sends right behind it finds it done.
+            "initialize" => {
+                let answer = core.initialize(params);
+                core.answer(&id, answer).await;
+            }
+            "session/prompt" | "session/set_mode" | "session/set_model" | "session/set_config_option" => {
+                if let Err(fault) = core.say(&id, &method, params) {
+                    core.answer(&id, Err(fault)).await;
+                }
+            }
+            "session/new" | "session/load" | "session/resume" | "session/list" | "session/close"
+            | "session/delete" => {
+                while self.tasks.len() >= limits::ACP_REQUESTS_MAX {
+                    self.tasks.join_next().await;
+                }
+                while self.tasks.try_join_next().is_some() {}
+                self.tasks.spawn(async move { core.serve(id, &method, params).await });
+            }
+            _ => core.answer(&id, Err(unknown(&method))).await,
+        }
+    }
+}
+
+fn unknown(method: &str) -> Fault {
+    let shown: String = method.chars().filter(|letter| !letter.is_control()).take(64).collect();
+    Fault::new(METHOD_NOT_FOUND, format!("method not found: {shown}"))
+}
+
+impl Core {
+    /// Answers a request; a client that is gone needs no answer.
+    pub(super) async fn answer(&self, id: &RpcId, result: Result<Value, Fault>) {
+        let _gone = self.out.answer(id, result).await;
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn talks(&self) -> MutexGuard<'_, HashMap<SessionId, Talk>> {
+        self.talks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who speaks, for the record.
+    pub(super) fn by(&self) -> String {
+        let name = self.client().name;
+        if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") }
+    }
+
+    fn initialize(&self, params: Value) -> Result<Value, Fault> {
+        let initialize: from_wire::Initialize = from_wire::params(params)?;
+        let client = Client::read(&initialize);
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        let provider = self.supervisor.providers().get(self.habits.provider);
+        let can = provider.map(|provider| provider.capabilities()).unwrap_or_default();
+        let kind = self.habits.provider;
+        let claude = kind == domain::ProviderKind::ClaudeCode;
+        Ok(json!({
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {"image": can.attachments, "audio": false, "embeddedContext": true},
+                "mcpCapabilities": {"http": claude || kind == domain::ProviderKind::Codex, "sse": claude},
+                "sessionCapabilities": {
+                    "list": {}, "resume": {}, "close": {}, "delete": {}, "additionalDirectories": {},
+                },
+            },
+            "agentInfo": {
+                "name": "obey",
+                "title": format!("obey ({})", kind.name()),
+                "version": env!("CARGO_PKG_VERSION"),
+            },
+            "authMethods": [],
+        }))
+    }
+
+    async fn notified(&self, method: &str, params: Value) {
+        match method {
+            "session/cancel" => {
+                let Ok(of) = from_wire::params::<from_wire::OfSession>(params) else { return };
+                let Ok(id) = from_wire::session_id(&of.session_id) else { return };
+                // For a session that is not open there is nothing to cancel.
+                if let Some(talk) = self.talks().get(&id) {
+                    talk.cancel();
+                }
+            }
+            "$/cancel_request" => {
+                // Only prompts take long enough to be called off.
+                let rpc = RpcId::read(&params["requestId"]);
+                let talks = self.talks();
+                let found = rpc.and_then(|rpc| talks.values().find(|talk| talk.is_prompt(&rpc)));
+                found.into_iter().for_each(Talk::cancel);
+            }
+            method if is_request(method) => {
+                let fault = Fault::new(INVALID_REQUEST, format!("{method} is a request and needs an id"));
+                self.answer(&RpcId::null(), Err(fault)).await;
+            }
+            // Notifications of others, `$/…` among them, may be passed over.
+            _ => self.out.log("debug", "passed over a notification"),
+        }
+    }
+
+    /// Hands what concerns one session to whoever keeps its order.
+    fn say(&self, rpc: &RpcId, method: &str, params: Value) -> Result<(), Fault> {
+        let rpc = rpc.clone();
+        let (session, said) = match method {
+            "session/prompt" => {
+                let prompt: from_wire::Prompt = from_wire::params(params)?;
+                (prompt.session_id, Said::Prompt { rpc, blocks: prompt.prompt })
+            }
+            "session/set_mode" => {
+                let set: from_wire::SetMode = from_wire::params(params)?;
+                (set.session_id, Said::SetMode { rpc, mode: set.mode_id, as_option: false })
+            }
+            "session/set_model" => {
+                let set: from_wire::SetModel = from_wire::params(params)?;
+                (set.session_id, Said::SetModel { rpc, model: set.model_id, as_option: false })
+            }
+            _ => {
+                let set: from_wire::SetOption = from_wire::params(params)?;
+                let value = set.value.as_str().map(str::to_owned);
+                let value = value.ok_or_else(|| Fault::params("value must be one of the option's values"))?;
+                match set.config_id.as_str() {
+                    "mode" => (set.session_id, Said::SetMode { rpc, mode: value, as_option: true }),
+                    "model" => (set.session_id, Said::SetModel { rpc, model: value, as_option: true }),
+                    _ => return Err(Fault::params("configId: the options are mode and model")),
+                }
+            }
+        };
+        let id = from_wire::session_id(&session)?;
+        match self.talks().get(&id) {
+            Some(talk) => talk.say(said),
+            None => Err(Fault::params(format!(
+                "sessionId: {id} is not open here; use session/new, session/load or session/resume first"
+            ))),
+        }
+    }
+
+    /// Ends everything of this connection. What it brought to life ends with it, unless somebody else uses it.
+    async fn close(&self, ending: Ending) {
+        let talks: Vec<Talk> = self.talks().drain().map(|(_, talk)| talk).collect();
+        if ending == Ending::Leave || self.habits.keep {
+            return;
+        }
+        let mut stops = JoinSet::new();
+        for talk in talks {
+            let supervisor = self.supervisor.clone();
+            stops.spawn(async move {
+                talk.hush("cancelled").await;
+                if talk.is_ours_alone() {
+                    // One that has no agent any more needs no end.
+                    let _ended = supervisor.stop(talk.id(), StopHow::Now).await;
+                    talk.settle().await;
+                }
+            });
+        }
+        while stops.join_next().await.is_some() {}
+    }
+}
+
+/// Whether a method is one that must be answered.
+fn is_request(method: &str) -> bool {
+    const METHODS: [&str; 13] = [
+        "initialize",
+        "authenticate",
+        "logout",
+        "session/new",
+        "session/load",
+        "session/resume",
+        "session/list",
+        "session/close",
+        "session/delete",
+        "session/prompt",
+        "session/set_mode",
+        "session/set_model",
+        "session/set_config_option",
+    ];
+    METHODS.contains(&method)
+}

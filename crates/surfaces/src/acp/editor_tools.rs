@@ -1,0 +1,214 @@
+//! What an editor offers becomes tools of the agent: reading and writing through its buffers, running a command in one
+//! of its terminals. The agent reaches them the way it reaches every client's tools; a call comes here as a request and
+//! is done with the editor's own methods.
+
+use std::time::Duration;
+
+use domain::event::ClientTool;
+use serde_json::{Value, json};
+
+use super::errands::{Errands, Reply};
+use super::from_wire::Client;
+use crate::limits;
+
+/// Under which name the tools of editors are registered in a session.
+pub(super) const SOURCE: &str = "acp";
+
+const READ: &str = "editor_read_file";
+const WRITE: &str = "editor_write_file";
+const RUN: &str = "editor_run_command";
+
+/// Returns the tools that an editor with these abilities brings.
+pub(super) fn of(client: &Client) -> Vec<ClientTool> {
+    let path = json!({"type": "string", "description": "Absolute path"});
+    let mut tools = Vec::new();
+    if client.reads_files {
+        tools.push(tool(
+            READ,
+            "Reads a text file as the editor has it, unsaved changes included.",
+            json!({"path": path, "line": {"type": "integer"}, "limit": {"type": "integer"}}),
+            &["path"],
+        ));
+    }
+    if client.writes_files {
+        tools.push(tool(
+            WRITE,
+            "Writes a text file through the editor, which shows the change.",
+            json!({"path": path, "content": {"type": "string"}}),
+            &["path", "content"],
+        ));
+    }
+    if client.has_terminals {
+        tools.push(tool(
+            RUN,
+            "Runs a command in a terminal of the editor and returns its output.",
+            json!({
+                "command": {"type": "string"},
+                "args": {"type": "array", "items": {"type": "string"}},
+                "cwd": {"type": "string"},
+            }),
+            &["command"],
+        ));
+    }
+    tools
+}
+
+fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> ClientTool {
+    ClientTool {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema: json!({"type": "object", "properties": properties, "required": required}),
+        exclusive: false,
+        // The editor's terminal has a bound of its own; the rules must not give up before it.
+        timeout_ms: (name == RUN).then(|| 2 * limits::ACP_TERMINAL_WAIT.as_millis() as u64),
+        // What changes something needs a permission, as the agent's own tools do.
+        asks: name != READ,
+    }
+}
+
+/// Returns whether a tool is one of these.
+pub(super) fn is_ours(tool: &str) -> bool {
+    [READ, WRITE, RUN].contains(&tool)
+}
+
+/// Does a call with the editor's methods; returns whether it went well, and its output. Nothing where the editor left.
+pub(super) async fn run(
+    errands: &Errands,
+    session: &str,
+    tool: &str,
+    input: &Value,
+) -> Option<(bool, String)> {
+    let mut params = input.clone();
+    if !params.is_object() {
+        return Some((false, "the input must be an object".to_owned()));
+    }
+    params["sessionId"] = session.into();
+    match tool {
+        READ => {
+            let reply = errands.ask("fs/read_text_file", &params).await?;
+            Some(outcome(reply, |read| read["content"].as_str().unwrap_or_default().to_owned()))
+        }
+        WRITE => {
+            let reply = errands.ask("fs/write_text_file", &params).await?;
+            Some(outcome(reply, |_| "written".to_owned()))
+        }
+        _ => terminal(errands, session, params).await,
+    }
+}
+
+/// Runs a command to its end. Its terminal is released whatever happens.
+async fn terminal(errands: &Errands, session: &str, mut params: Value) -> Option<(bool, String)> {
+    params["outputByteLimit"] = limits::ACP_OUTPUT_MAX_BYTES.into();
+    let created = match errands.ask("terminal/create", &params).await? {
+        Ok(created) => created,
+        refused => return Some(outcome(refused, |_| String::new())),
+    };
+    let of = json!({"sessionId": session, "terminalId": created["terminalId"]});
+    let wait = errands.ask("terminal/wait_for_exit", &of);
+    let ended = match tokio::time::timeout(limits::ACP_TERMINAL_WAIT, wait).await {
+        Ok(ended) => ended?,
+        Err(_) => {
+            // One that cannot be killed is released all the same.
+            let _refused = errands.ask("terminal/kill", &of).await?;
+            Err(json!({"message": too_long(limits::ACP_TERMINAL_WAIT)}))
+        }
+    };
+    let output = errands.ask("terminal/output", &of).await?;
+    let _refused = errands.ask("terminal/release", &of).await?;
+    let output = output.map(|output| output["output"].as_str().unwrap_or_default().to_owned());
+    Some(exited(ended, output.unwrap_or_default()))
+}
+
+fn too_long(wait: Duration) -> String {
+    format!("the command did not end within {} s", wait.as_secs())
+}
+
+fn exited(ended: Reply, mut output: String) -> (bool, String) {
+    let why = match &ended {
+        Ok(ended) => match (ended["exitCode"].as_i64(), ended["signal"].as_str()) {
+            (Some(0), _) => return (true, output),
+            (Some(code), _) => format!("exit code {code}"),
+            (None, signal) => format!("ended by signal {}", signal.unwrap_or("unknown")),
+        },
+        Err(error) => error["message"].as_str().unwrap_or("the terminal failed").to_owned(),
+    };
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
+    }
+    output.push_str(&why);
+    (false, output)
+}
+
+fn outcome(reply: Reply, text: impl FnOnce(&Value) -> String) -> (bool, String) {
+    match reply {
+        Ok(result) => (true, text(&result)),
+        Err(error) => (false, error["message"].as_str().unwrap_or("the editor refused").to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outbox::{Frame, Outbox};
+    use super::super::rpc::{self, Incoming};
+    use super::*;
+
+    #[test]
+    fn an_editor_brings_what_it_offers() {
+        let names = |client: Client| of(&client).into_iter().map(|tool| tool.name).collect::<Vec<_>>();
+        assert!(names(Client::default()).is_empty());
+        let all = Client { reads_files: true, writes_files: true, has_terminals: true, ..Client::default() };
+        let names = names(all);
+        assert_eq!(names, [READ, WRITE, RUN]);
+        assert!(names.iter().all(|name| is_ours(name)) && !is_ours("Bash"));
+    }
+
+    /// Plays an editor that answers in this order.
+    async fn with_editor(tool: &str, input: Value, replies: Vec<(&str, Reply)>) -> Option<(bool, String)> {
+        let (out, mut frames) = Outbox::new();
+        let errands = Errands::new(out);
+        let editor = errands.clone();
+        let play = async move {
+            for (method, reply) in replies {
+                let Some(Frame::Lines(line)) = frames.recv().await else { panic!("no request") };
+                let Incoming::Request { id, method: asked, params } = rpc::read(line.trim_ascii_end()) else {
+                    panic!("no request: {line:?}")
+                };
+                assert_eq!((asked.as_str(), &params["sessionId"]), (method, &json!("sess_1")));
+                assert!(editor.answered(&id, reply));
+            }
+        };
+        tokio::join!(run(&errands, "sess_1", tool, &input), play).0
+    }
+
+    #[tokio::test]
+    async fn files_go_through_the_editor() {
+        let input = json!({"path": "/w/a", "line": 3});
+        let read = with_editor(READ, input, vec![("fs/read_text_file", Ok(json!({"content": "x"})))]).await;
+        assert_eq!(read, Some((true, "x".to_owned())));
+        let input = json!({"path": "/w/a", "content": "y"});
+        let refused = Err(json!({"code": -32603, "message": "outside the folder"}));
+        let write = with_editor(WRITE, input, vec![("fs/write_text_file", refused)]).await;
+        assert_eq!(write, Some((false, "outside the folder".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn a_command_runs_in_a_terminal_that_is_released() {
+        let script = |exit: Value| {
+            vec![
+                ("terminal/create", Ok(json!({"terminalId": "t1"}))),
+                ("terminal/wait_for_exit", Ok(exit)),
+                ("terminal/output", Ok(json!({"output": "words", "truncated": false}))),
+                ("terminal/release", Ok(json!({}))),
+            ]
+        };
+        let input = json!({"command": "make"});
+        let good = with_editor(RUN, input.clone(), script(json!({"exitCode": 0}))).await;
+        assert_eq!(good, Some((true, "words".to_owned())));
+        let bad = with_editor(RUN, input.clone(), script(json!({"exitCode": 2}))).await;
+        assert_eq!(bad, Some((false, "words\nexit code 2".to_owned())));
+        let killed = with_editor(RUN, input.clone(), script(json!({"signal": "SIGKILL"}))).await;
+        assert_eq!(killed, Some((false, "words\nended by signal SIGKILL".to_owned())));
+        let refused = vec![("terminal/create", Err(json!({"message": "no terminals"})))];
+        assert_eq!(with_editor(RUN, input, refused).await, Some((false, "no terminals".to_owned())));
+    }
+}

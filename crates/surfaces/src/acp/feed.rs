@@ -1,0 +1,260 @@
+//! The half of a talk that comes from the journal: the history where it was asked for, then what happens, as one loop.
+//! Answers prompts when their turns end. A client that reads slowly is waited for here and nowhere else.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use domain::request::Ask;
+use domain::turn::EndReason;
+use domain::{Error, ErrorCode, Event, EventKind, RequestId, TurnId};
+use runtime::Snapshot;
+use serde_json::{Value, json};
+
+use super::asks::Asked;
+use super::connection::Core;
+use super::outbox::HungUp;
+use super::rpc::{self, Fault, RpcId};
+use super::talk::Shared;
+use super::to_wire::{self, Story, Whose};
+use crate::limits;
+
+/// How a feed begins.
+pub(super) enum Beginning {
+    /// With what happens next.
+    Live,
+    /// With the whole history; then the request is answered.
+    Told { rpc: RpcId, result: Value },
+    /// With what stands; the request is answered first.
+    Quiet { rpc: RpcId, result: Value },
+}
+
+/// Why a feed ends; without an error the client is gone.
+type Ended = Option<Error>;
+
+pub(super) struct Feed {
+    pub(super) core: Arc<Core>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) story: Story,
+    beginning: Option<Beginning>,
+    /// Events up to this one happened before.
+    until: u64,
+    /// Requests of the history that nobody has settled yet.
+    waiting: BTreeMap<RequestId, Ask>,
+    /// What the client was asked.
+    pub(super) asked: Arc<Mutex<HashMap<RequestId, Asked>>>,
+    lines: Vec<u8>,
+    /// A text of the history that is being put together.
+    merged: Option<Event>,
+}
+
+impl Feed {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        shared: &Arc<Shared>,
+        snapshot: &Snapshot,
+        beginning: Beginning,
+    ) -> Self {
+        Self {
+            story: Story::new(&snapshot.spec, &core.client(), core.models(snapshot)),
+            core: Arc::clone(core),
+            shared: Arc::clone(shared),
+            beginning: Some(beginning),
+            until: snapshot.last_seq,
+            waiting: BTreeMap::new(),
+            asked: Arc::default(),
+            lines: Vec::new(),
+            merged: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let Err(Some(error)) = self.follow().await else { return };
+        let fault = self.core.fault(&error);
+        let open = self.shared.open.lock().await.take();
+        self.shared.is_busy.store(false, Ordering::Relaxed);
+        let begun = match self.beginning.take() {
+            Some(Beginning::Told { rpc, .. } | Beginning::Quiet { rpc, .. }) => Some(rpc),
+            Some(Beginning::Live) | None => None,
+        };
+        for rpc in begun.into_iter().chain(open.map(|open| open.rpc)) {
+            self.core.answer(&rpc, Err(fault.clone())).await;
+        }
+    }
+
+    async fn follow(&mut self) -> Result<(), Ended> {
+        let mut cursor = self.core.supervisor.events_after(&self.shared.id, 0).await?;
+        loop {
+            if cursor.seq() >= self.until {
+                self.arrive().await?;
+            }
+            self.flush().await?;
+            let events = tokio::select! {
+                events = cursor.next() => events,
+                () = self.shared.resettle.notified() => {
+                    let snapshot = self.core.supervisor.snapshot(&self.shared.id).await?;
+                    self.story.resettle(&snapshot, &mut self.lines);
+                    continue;
+                }
+                () = self.core.out.hung_up() => return Err(None),
+            };
+            let events = match events {
+                Ok(events) => events,
+                // What is no longer kept cannot be told; the rest can.
+                Err(error) if error.code == ErrorCode::EventsExpired => {
+                    self.core.out.log("warn", error.message);
+                    cursor.skip_removed().await?;
+                    continue;
+                }
+                Err(error) => return Err(Some(error)),
+            };
+            for event in events {
+                if event.seq <= self.until {
+                    self.recall(&event).await?;
+                } else {
+                    self.arrive().await?;
+                    self.happen(&event).await?;
+                }
+                if self.lines.len() >= limits::ACP_FRAME_BYTES {
+                    self.flush().await?;
+                }
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), HungUp> {
+        self.core.out.send(std::mem::take(&mut self.lines)).await
+    }
+
+    /// Takes in what happened before, and tells it where it was asked for.
+    async fn recall(&mut self, event: &Event) -> Result<(), Ended> {
+        match &event.kind {
+            EventKind::RequestOpened { request, ask, automatic: false, .. } => {
+                self.waiting.insert(*request, ask.clone());
+            }
+            EventKind::RequestSettled { request, .. } => {
+                self.waiting.remove(request);
+            }
+            _ => {}
+        }
+        if !matches!(self.beginning, Some(Beginning::Told { .. })) {
+            self.story.take(event, Whose::Others, &mut Vec::new());
+            return Ok(());
+        }
+        let continues = self.merged.as_mut().is_some_and(|merged| append(merged, event));
+        if !continues && let Some(former) = self.merged.replace(event.clone()) {
+            self.story.take(&former, Whose::Others, &mut self.lines);
+        }
+        Ok(())
+    }
+
+    /// The history is over: answers whoever asked for it, and asks what still waits.
+    async fn arrive(&mut self) -> Result<(), Ended> {
+        let Some(beginning) = self.beginning.take() else { return Ok(()) };
+        if let Some(merged) = self.merged.take() {
+            self.story.take(&merged, Whose::Others, &mut self.lines);
+        }
+        match beginning {
+            Beginning::Live => {}
+            Beginning::Told { rpc, result } => rpc::write_result(&mut self.lines, &rpc, &result),
+            Beginning::Quiet { rpc, result } => {
+                rpc::write_result(&mut self.lines, &rpc, &result);
+                self.story.standing(&mut self.lines);
+            }
+        }
+        self.flush().await?;
+        for (request, ask) in std::mem::take(&mut self.waiting) {
+            self.ask(request, &ask);
+        }
+        Ok(())
+    }
+
+    /// Tells what happens.
+    async fn happen(&mut self, event: &Event) -> Result<(), Ended> {
+        self.shared.heard.send_modify(|count| *count += 1);
+        let whose = match &event.kind {
+            EventKind::TurnStarted { turn, .. } => self.whose(*turn).await,
+            _ => Whose::Others,
+        };
+        if matches!(event.kind, EventKind::ModeChanged { .. }) {
+            let snapshot = self.core.supervisor.snapshot(&self.shared.id).await?;
+            self.story.know(&snapshot);
+        }
+        self.story.take(event, whose, &mut self.lines);
+        match &event.kind {
+            EventKind::TurnEnded { turn, reason, error, .. } => {
+                self.answer_prompt(*turn, *reason, error).await?;
+            }
+            EventKind::RequestOpened { request, ask, automatic: false, .. } => {
+                self.flush().await?;
+                self.ask(*request, ask);
+            }
+            EventKind::RequestSettled { request, .. } => self.call_off(*request).await,
+            EventKind::AgentLogged { line } => {
+                self.core.out.log("info", format!("{}: {line}", self.shared.id));
+            }
+            EventKind::StatusChanged { to: domain::Status::Failed, message, .. } => {
+                self.core.out.log("error", format!("{}: {message}", self.shared.id));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn whose(&self, turn: TurnId) -> Whose {
+        let open = self.shared.open.lock().await;
+        if open.as_ref().is_some_and(|open| open.turn == turn) { Whose::Ours } else { Whose::Others }
+    }
+
+    async fn answer_prompt(&mut self, turn: TurnId, reason: EndReason, error: &str) -> Result<(), HungUp> {
+        let mut open = self.shared.open.lock().await;
+        let Some(ended) = open.take_if(|open| open.turn == turn) else { return Ok(()) };
+        drop(open);
+        let answer = match ended.ends_as {
+            Some(reason) => Ok(reason),
+            None => to_wire::stop_reason(reason, error),
+        };
+        match answer {
+            Ok(reason) => {
+                rpc::write_result(&mut self.lines, &ended.rpc, &json!({"stopReason": reason}));
+            }
+            Err(fault) => {
+                self.refuse(&ended.rpc, &fault);
+            }
+        }
+        // Only now: whoever waits for the answer may end this feed.
+        let flushed = self.flush().await;
+        self.shared.is_busy.store(false, Ordering::Relaxed);
+        self.shared.answered.notify_waiters();
+        flushed
+    }
+
+    fn refuse(&mut self, rpc: &RpcId, fault: &Fault) {
+        self.core.out.log("error", format!("{}: {}", self.shared.id, fault.message));
+        rpc::write_fault(&mut self.lines, rpc, fault);
+    }
+}
+
+/// Adds a piece of text to the one before, if it continues it.
+fn append(merged: &mut Event, event: &Event) -> bool {
+    let (text, more) = match (&mut merged.kind, &event.kind) {
+        (EventKind::TextDelta { text, parent }, EventKind::TextDelta { text: more, parent: more_parent })
+        | (
+            EventKind::ThinkingDelta { text, parent },
+            EventKind::ThinkingDelta { text: more, parent: more_parent },
+        ) if parent == more_parent => (text, more),
+        _ => return false,
+    };
+    if text.len() + more.len() > limits::ACP_REPLAY_CHUNK_BYTES {
+        return false;
+    }
+    text.push_str(more);
+    true
+}
+
+impl From<HungUp> for Ended {
+    fn from(_: HungUp) -> Self {
+        None
+    }
+}

@@ -1,0 +1,87 @@
+//! Bytes to lines. A line that is too long is passed over without being kept; whoever sent it is told.
+
+/// A line, or that one was too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// Puts lines together from pieces.
+pub(super) struct Lines {
+    most: usize,
+    begun: Vec<u8>,
+    skipping: bool,
+}
+
+impl Lines {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, begun: Vec::new(), skipping: false }
+    }
+
+    /// Takes a piece and returns the lines it completes, without their ends and without empty ones.
+    pub(super) fn push(&mut self, mut piece: &[u8]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+            self.add(&piece[..end]);
+            lines.extend(self.finish());
+            piece = &piece[end + 1..];
+        }
+        self.add(piece);
+        lines
+    }
+
+    /// Returns what stood at the end of the input without a line end.
+    pub(super) fn finish(&mut self) -> Option<Line> {
+        if std::mem::take(&mut self.skipping) {
+            return Some(Line::TooLong);
+        }
+        let line = std::mem::take(&mut self.begun);
+        (!line.trim_ascii().is_empty()).then_some(Line::Whole(line))
+    }
+
+    fn add(&mut self, piece: &[u8]) {
+        if self.skipping {
+            return;
+        }
+        if self.begun.len() + piece.len() > self.most {
+            self.skipping = true;
+            self.begun = Vec::new();
+            return;
+        }
+        self.begun.extend_from_slice(piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &str) -> Line {
+        Line::Whole(text.into())
+    }
+
+    #[test]
+    fn lines_are_put_together_wherever_they_are_cut() {
+        let text = b"one\n\r\n\ntwo\r\nthree";
+        for cut in 0..text.len() {
+            let mut lines = Lines::new(100);
+            let mut found = lines.push(&text[..cut]);
+            found.extend(lines.push(&text[cut..]));
+            found.extend(lines.finish());
+            assert_eq!(found, [whole("one"), whole("two\r"), whole("three")], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_told_once_and_not_kept() {
+        let mut lines = Lines::new(5);
+        let mut found = lines.push(b"ok\n1234");
+        for _ in 0..1000 {
+            found.extend(lines.push(b"5678"));
+            assert!(lines.begun.len() <= 5);
+        }
+        found.extend(lines.push(b"\nfine\n"));
+        assert_eq!(found, [whole("ok"), Line::TooLong, whole("fine")]);
+    }
+}

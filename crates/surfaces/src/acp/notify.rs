@@ -1,0 +1,354 @@
+//! The agent's own notifications, written by a small program to a file or a FIFO, one JSON object a line. Neither is
+//! followed through a link nor read when it belongs to somebody else. Knows nothing of sessions.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use serde_json::Value;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::Instant;
+
+use super::lines::{Line, Lines};
+use crate::limits;
+
+/// What a source is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    #[default]
+    File,
+    Fifo,
+}
+
+impl Kind {
+    /// Reads the name of a kind.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "file" => Some(Self::File),
+            "fifo" => Some(Self::Fifo),
+            _ => None,
+        }
+    }
+}
+
+/// One notification.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Event(Value);
+
+impl Event {
+    /// Returns whether it says that a turn is over: of this conversation, where it names one, else of this prompt.
+    pub(super) fn ends(&self, native: &str, prompt: &str) -> bool {
+        let Self(event) = self;
+        if event["type"] != "agent-turn-complete" {
+            return false;
+        }
+        if let Some(thread) = event["thread-id"].as_str()
+            && !native.is_empty()
+        {
+            return thread == native;
+        }
+        let messages: Vec<&str> =
+            event["input-messages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        messages.is_empty() || prompt.is_empty() || messages.contains(&prompt)
+    }
+}
+
+/// A source that is read for one turn.
+pub(super) struct Source {
+    path: PathBuf,
+    kind: Kind,
+    file: Option<Opened>,
+    lines: Lines,
+    heard: Instant,
+    /// What was wrong last time; told once.
+    problem: String,
+}
+
+struct Opened {
+    reader: Reader,
+    /// Device and number: which file it is.
+    identity: (u64, u64),
+}
+
+enum Reader {
+    File(File),
+    Fifo(Receiver),
+}
+
+impl Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(buffer),
+            Self::Fifo(pipe) => pipe.try_read(buffer),
+        }
+    }
+}
+
+impl Source {
+    /// Opens a source and passes over what it holds. One that is not there yet is found when it comes.
+    pub(super) fn begin(path: &Path, kind: Kind) -> Self {
+        let mut source = Self {
+            path: path.to_owned(),
+            kind,
+            file: None,
+            lines: Lines::new(limits::ACP_NOTIFY_LINE_MAX_BYTES),
+            heard: Instant::now(),
+            problem: String::new(),
+        };
+        // What is wrong is told when it is read.
+        let _later = source.look();
+        source.skip();
+        source
+    }
+
+    /// Waits until a FIFO has something to read; for ever for a file, which is looked at from time to time.
+    pub(super) async fn ready(&self) {
+        if let Some(Opened { reader: Reader::Fifo(pipe), .. }) = &self.file
+            && pipe.readable().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+
+    /// Returns what was written since; an error is said once.
+    pub(super) fn read(&mut self) -> Result<Vec<Event>, String> {
+        let found = self.look().and_then(|()| self.take());
+        match found {
+            Ok(events) => {
+                self.problem.clear();
+                if !events.is_empty() {
+                    self.heard = Instant::now();
+                }
+                Ok(events)
+            }
+            Err(problem) if problem == self.problem => Ok(Vec::new()),
+            Err(problem) => {
+                self.problem.clone_from(&problem);
+                Err(problem)
+            }
+        }
+    }
+
+    /// Opens the source, or opens it anew where another one has taken its place or a FIFO was silent for too long.
+    fn look(&mut self) -> Result<(), String> {
+        let overdue = self.kind == Kind::Fifo && self.heard.elapsed() >= limits::ACP_FIFO_WAIT;
+        let there = std::fs::symlink_metadata(&self.path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let same = self.file.as_ref().is_some_and(|opened| Some(opened.identity) == there);
+        if same && !overdue {
+            return Ok(());
+        }
+        self.heard = Instant::now();
+        if there.is_none() {
+            self.file = None;
+            return Ok(());
+        }
+        let opened = open(&self.path, self.kind)?;
+        // A FIFO keeps what is in it only while somebody has it open: the new one is opened before the old one goes.
+        self.file = Some(opened);
+        if !same {
+            self.lines = Lines::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self) {
+        let Some(opened) = &mut self.file else { return };
+        if let Reader::File(file) = &mut opened.reader {
+            // A file that cannot be read to its end is read from its beginning, and its old lines say whose they are.
+            let _unseekable = file.seek(SeekFrom::End(0));
+            return;
+        }
+        let mut buffer = vec![0; limits::ACP_NOTIFY_READ_BYTES];
+        while matches!(opened.reader.read(&mut buffer), Ok(count) if count > 0) {}
+    }
+
+    fn take(&mut self) -> Result<Vec<Event>, String> {
+        let Some(opened) = &mut self.file else { return Ok(Vec::new()) };
+        let unreadable = |error: std::io::Error| format!("the notify source cannot be read: {error}");
+        if let Reader::File(file) = &mut opened.reader {
+            let length = file.metadata().map_err(unreadable)?.len();
+            let at = file.stream_position().map_err(unreadable)?;
+            // Somebody has emptied it; what comes now is new.
+            if length < at {
+                file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+                self.lines = Lines::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
+            }
+        }
+        let mut events = Vec::new();
+        let mut buffer = vec![0; limits::ACP_NOTIFY_READ_BYTES];
+        loop {
+            let count = match opened.reader.read(&mut buffer) {
+                Ok(0) => return Ok(events),
+                Ok(count) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(events),
+                Err(error) => return Err(unreadable(error)),
+            };
+            for line in self.lines.push(&buffer[..count]) {
+                // What is no JSON is nobody's notification.
+                if let Line::Whole(line) = line
+                    && let Ok(event) = serde_json::from_slice(&line)
+                {
+                    events.push(Event(event));
+                }
+            }
+        }
+    }
+}
+
+/// Opens a file or FIFO of our own, never through a link, never waiting.
+fn open(path: &Path, kind: Kind) -> Result<Opened, String> {
+    let shown = path.display();
+    // With a FIFO open for both ends, nobody sees an end when the last writer goes.
+    let access = if kind == Kind::Fifo { OFlags::RDWR } else { OFlags::RDONLY };
+    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|error| format!("the notify source {shown} cannot be opened: {error}"))?;
+    let stat = rustix::fs::fstat(&fd).map_err(|error| format!("the notify source {shown}: {error}"))?;
+    let wanted = if kind == Kind::Fifo { FileType::Fifo } else { FileType::RegularFile };
+    if FileType::from_raw_mode(stat.st_mode) != wanted {
+        return Err(format!(
+            "the notify source {shown} is not a {}",
+            if kind == Kind::Fifo { "FIFO" } else { "file" }
+        ));
+    }
+    if stat.st_uid != runtime::own_uid() {
+        return Err(format!("the notify source {shown} belongs to another user"));
+    }
+    let file = File::from(fd);
+    let meta = file.metadata().map_err(|error| format!("the notify source {shown}: {error}"))?;
+    let reader = match kind {
+        Kind::File => Reader::File(file),
+        Kind::Fifo => {
+            let pipe = Receiver::from_file(file);
+            Reader::Fifo(pipe.map_err(|error| format!("the notify source {shown}: {error}"))?)
+        }
+    };
+    Ok(Opened { identity: (meta.dev(), meta.ino()), reader })
+}
+
+/// Appends one notification to a source: what the agent runs as its notify program does.
+pub fn forward(path: &Path, kind: Kind, event: &str) -> Result<(), String> {
+    let shown = path.display();
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = if kind == Kind::File { flags | OFlags::CREATE } else { flags | OFlags::NONBLOCK };
+    let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH)
+        .map_err(|error| format!("{shown} cannot be opened: {error}"))?;
+    let stat = rustix::fs::fstat(&fd).map_err(|error| format!("{shown}: {error}"))?;
+    if stat.st_uid != runtime::own_uid() {
+        return Err(format!("{shown} belongs to another user"));
+    }
+    let line = format!("{}\n", event.replace('\n', " "));
+    File::from(fd).write_all(line.as_bytes()).map_err(|error| format!("{shown}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const DONE: &str = r#"{"type":"agent-turn-complete","turn-id":"1"}"#;
+
+    fn ends(source: &mut Source) -> bool {
+        source.read().unwrap().iter().any(|event| event.ends("", ""))
+    }
+
+    #[tokio::test]
+    async fn old_lines_end_no_new_turn_and_new_ones_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        forward(&path, Kind::File, DONE).unwrap();
+        let mut source = Source::begin(&path, Kind::File);
+        assert!(!ends(&mut source), "of an earlier run");
+        std::fs::write(&path, "").unwrap();
+        assert!(!ends(&mut source));
+        forward(&path, Kind::File, "garbage {").unwrap();
+        forward(&path, Kind::File, r#"{"type":"other"}"#).unwrap();
+        assert!(!ends(&mut source));
+        forward(&path, Kind::File, DONE).unwrap();
+        assert!(ends(&mut source));
+    }
+
+    #[tokio::test]
+    async fn a_source_may_come_later_and_in_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let mut source = Source::begin(&path, Kind::File);
+        assert!(!ends(&mut source));
+        std::fs::write(&path, &DONE[..10]).unwrap();
+        assert!(!ends(&mut source));
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        writeln!(file, "{}", &DONE[10..]).unwrap();
+        assert!(ends(&mut source));
+    }
+
+    #[tokio::test]
+    async fn links_and_other_things_are_refused_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::write(&real, "").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let mut source = Source::begin(&link, Kind::File);
+        forward(&real, Kind::File, DONE).unwrap();
+        assert!(source.read().unwrap_err().contains("cannot be opened"));
+        assert!(source.read().unwrap().is_empty(), "said once");
+        assert!(forward(&link, Kind::File, DONE).is_err());
+        let mut source = Source::begin(&real, Kind::Fifo);
+        assert!(source.read().unwrap_err().contains("is not a FIFO"));
+        let mut source = Source::begin(folder.path(), Kind::File);
+        assert!(source.read().unwrap_err().contains("is not a file"));
+    }
+
+    async fn comes(source: &mut Source) -> bool {
+        let ready = tokio::time::timeout(limits::ACP_FIFO_WAIT, source.ready()).await;
+        ready.is_ok() && ends(source)
+    }
+
+    #[tokio::test]
+    async fn a_fifo_is_read_by_line_and_found_again_when_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        let make = || {
+            rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        };
+        make();
+        let mut source = Source::begin(&path, Kind::Fifo);
+        assert!(!ends(&mut source));
+        forward(&path, Kind::Fifo, DONE).unwrap();
+        assert!(comes(&mut source).await);
+        forward(&path, Kind::Fifo, DONE).unwrap();
+        assert!(comes(&mut source).await, "the first writer has gone");
+        std::fs::remove_file(&path).unwrap();
+        assert!(!ends(&mut source));
+        make();
+        assert!(!ends(&mut source));
+        forward(&path, Kind::Fifo, DONE).unwrap();
+        assert!(comes(&mut source).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_fifo_is_opened_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut source = Source::begin(&path, Kind::Fifo);
+        let heard = source.heard;
+        tokio::time::advance(limits::ACP_FIFO_WAIT / 2).await;
+        assert!(!ends(&mut source));
+        assert_eq!(source.heard, heard);
+        tokio::time::advance(limits::ACP_FIFO_WAIT / 2).await;
+        assert!(!ends(&mut source));
+        assert!(source.heard > heard, "opened anew");
+    }
+
+    #[test]
+    fn a_notification_of_another_conversation_ends_nothing() {
+        let event = Event(json!({"type": "agent-turn-complete", "thread-id": "a", "input-messages": ["x"]}));
+        assert!(event.ends("a", "y") && !event.ends("b", "x"));
+        let old = Event(json!({"type": "agent-turn-complete", "input-messages": ["x"]}));
+        assert!(old.ends("a", "x") && !old.ends("a", "y"));
+    }
+}

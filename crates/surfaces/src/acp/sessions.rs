@@ -1,0 +1,248 @@
+//! Opening, listing, closing and removing sessions for a client.
+
+use std::sync::Arc;
+
+use domain::{Command, Error, ErrorCode, Launch, SessionId, StopHow, Upkeep};
+use runtime::store::sessions::Page;
+use runtime::{NewSession, Snapshot};
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::connection::Core;
+use super::feed::Beginning;
+use super::from_wire::{self, Place};
+use super::modes;
+use super::rpc::{Fault, INTERNAL_ERROR, INVALID_REQUEST, RpcId};
+use super::state::SessionStatus;
+use super::talk::Talk;
+use crate::limits;
+
+impl Core {
+    /// Does what a request about sessions asks, and answers it.
+    pub(super) async fn serve(self: &Arc<Self>, id: RpcId, method: &str, params: Value) {
+        let done = match method {
+            "session/new" => self.new_session(params).await.map(Some),
+            "session/load" => self.open_again(&id, params, true).await.map(|()| None),
+            "session/resume" => self.open_again(&id, params, false).await.map(|()| None),
+            "session/list" => self.list(params).await.map(Some),
+            "session/close" => self.close_session(params).await.map(Some),
+            _ => self.delete_session(params).await.map(Some),
+        };
+        match done {
+            Ok(Some(result)) => self.answer(&id, Ok(result)).await,
+            // Its feed answers, once it has told what there is to tell.
+            Ok(None) => {}
+            Err(fault) => self.answer(&id, Err(fault)).await,
+        }
+    }
+
+    async fn new_session(self: &Arc<Self>, params: Value) -> Result<Value, Fault> {
+        let place: Place = from_wire::params(params)?;
+        let folder = place.folder()?.to_owned();
+        let room = self.take_room()?;
+        let provider = self.habits.provider;
+        let mode = place.permission_mode.as_deref().unwrap_or(&self.habits.mode);
+        let choice = modes::choose(provider, if mode.is_empty() { "supervised" } else { mode })?;
+        let mut provider_config = choice.provider_config;
+        provider_config.retain(|_, value| !value.is_empty());
+        provider_config.extend(self.habits.provider_config.clone());
+        provider_config.extend(place.provider_config(provider)?);
+        provider_config.insert("permission_mode".to_owned(), choice.mode.name().to_owned());
+        let new = NewSession {
+            campaign: String::new(),
+            directory: folder,
+            provider,
+            model: self.habits.model.clone(),
+            name: String::new(),
+            festival_id: String::new(),
+            task_id: String::new(),
+            parent: None,
+            provider_config,
+            environment: self.habits.environment.clone(),
+            max_tokens: 0,
+            timeout: None,
+            initial_message: String::new(),
+            launch: Launch::OnPrompt,
+            upkeep: Upkeep { idle_wait: Some(limits::ACP_IDLE_WAIT), ..Upkeep::default() },
+            by: self.by(),
+        };
+        let snapshot = self.supervisor.create(new).await.map_err(|error| self.fault(&in_our_words(error)))?;
+        self.open(&snapshot, room, Beginning::Live);
+        let mut result = self.settings(&snapshot);
+        result["sessionId"] = snapshot.spec.id.as_str().into();
+        Ok(result)
+    }
+
+    /// `session/load` and `session/resume`: the journal's history as updates, or only what stands.
+    async fn open_again(self: &Arc<Self>, rpc: &RpcId, params: Value, told: bool) -> Result<(), Fault> {
+        let place: Place = from_wire::params(params)?;
+        place.folder()?;
+        let id = from_wire::session_id(&place.session_id)?;
+        let snapshot = self.supervisor.snapshot(&id).await.map_err(|error| self.fault(&error))?;
+        self.check_folder(&place, &snapshot)?;
+        let room = match self.leave_open(&id)? {
+            Some(room) => room,
+            None => self.take_room()?,
+        };
+        let config = place.provider_config(snapshot.spec.provider)?;
+        if !config.is_empty() && !snapshot.state.status.has_agent() {
+            let command = Command::Configure { provider_config: config };
+            self.supervisor.command(&id, command).await.map_err(|error| self.fault(&error))?;
+        }
+        let snapshot = self.supervisor.snapshot(&id).await.map_err(|error| self.fault(&error))?;
+        let result = self.settings(&snapshot);
+        let beginning = match told {
+            true => Beginning::Told { rpc: rpc.clone(), result },
+            false => Beginning::Quiet { rpc: rpc.clone(), result },
+        };
+        self.open(&snapshot, room, beginning);
+        Ok(())
+    }
+
+    /// A session works where it was begun.
+    fn check_folder(&self, place: &Place, snapshot: &Snapshot) -> Result<(), Fault> {
+        let wanted = std::path::Path::new(&place.cwd);
+        let wanted = wanted.canonicalize().unwrap_or_else(|_| wanted.to_owned());
+        if wanted == snapshot.spec.working_dir {
+            return Ok(());
+        }
+        let own = snapshot.spec.working_dir.display();
+        Err(Fault::params(format!("cwd: session {} works in {own}", snapshot.spec.id)))
+    }
+
+    /// Takes a session that is open here already out of the table, unless it is busy, and returns its room.
+    fn leave_open(&self, id: &SessionId) -> Result<Option<OwnedSemaphorePermit>, Fault> {
+        let mut talks = self.talks();
+        match talks.get(id) {
+            None => return Ok(None),
+            Some(talk) if talk.is_busy() => {
+                return Err(Fault::new(INVALID_REQUEST, format!("session {id} is busy with a prompt")));
+            }
+            Some(_) => {}
+        }
+        Ok(talks.remove(id).and_then(Talk::leave))
+    }
+
+    fn take_room(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
+            let most = self.habits.max_sessions;
+            let error = Error::new(
+                ErrorCode::LimitReached,
+                format!("{most} sessions are open already; close one or raise acp.max_sessions"),
+            );
+            Fault::from(&error)
+        })
+    }
+
+    fn open(self: &Arc<Self>, snapshot: &Snapshot, room: OwnedSemaphorePermit, beginning: Beginning) {
+        let talk = Talk::open(self, snapshot, room, beginning);
+        self.talks().insert(snapshot.spec.id.clone(), talk);
+    }
+
+    /// Modes and options, as answers carry them.
+    pub(super) fn settings(&self, snapshot: &Snapshot) -> Value {
+        json!({
+            "modes": modes::to_wire(&snapshot.spec, &snapshot.state),
+            "configOptions": modes::options(&snapshot.spec, &snapshot.state, &self.models(snapshot)),
+        })
+    }
+
+    /// The models a session's agent is known to have.
+    pub(super) fn models(&self, snapshot: &Snapshot) -> Vec<String> {
+        let provider = self.supervisor.providers().get(snapshot.spec.provider);
+        provider.map(|provider| provider.models()).unwrap_or_default()
+    }
+
+    async fn list(&self, params: Value) -> Result<Value, Fault> {
+        let list: from_wire::List = from_wire::params(params)?;
+        if list.cwd.as_deref().is_some_and(|cwd| !std::path::Path::new(cwd).is_absolute()) {
+            return Err(Fault::params("cwd must be an absolute path"));
+        }
+        let offset = match list.cursor.as_deref() {
+            None | Some("") => 0,
+            Some(cursor) => cursor.parse().map_err(|_| Fault::params("cursor: is not one of ours"))?,
+        };
+        let folder = |cwd: String| {
+            let real = std::path::Path::new(&cwd).canonicalize();
+            real.map_or(cwd, |real| real.to_string_lossy().into_owned())
+        };
+        let limit = limits::ACP_LIST_PAGE;
+        let page = Page { working_dir: list.cwd.map(folder), below: None, limit, offset };
+        let (found, total) = self.supervisor.page(page).await.map_err(|error| self.fault(&error))?;
+        let sessions: Vec<Value> = found.iter().map(listed).collect();
+        let mut result = json!({"sessions": sessions});
+        let next = offset + limit;
+        if (next as u64) < total && !found.is_empty() {
+            result["nextCursor"] = next.to_string().into();
+        }
+        Ok(result)
+    }
+
+    /// Ends the agent and forgets the session here; its record stays.
+    async fn close_session(&self, params: Value) -> Result<Value, Fault> {
+        let of: from_wire::OfSession = from_wire::params(params)?;
+        let id = from_wire::session_id(&of.session_id)?;
+        let talk = self.talks().remove(&id);
+        let Some(talk) = talk else {
+            return Err(Fault::params(format!("sessionId: {id} is not open here")));
+        };
+        talk.hush("cancelled").await;
+        match self.supervisor.stop(&id, StopHow::Now).await {
+            Err(error) if error.code != ErrorCode::AlreadyStopped => Err(self.fault(&error)),
+            _ => {
+                talk.settle().await;
+                Ok(json!({}))
+            }
+        }
+    }
+
+    async fn delete_session(&self, params: Value) -> Result<Value, Fault> {
+        let of: from_wire::OfSession = from_wire::params(params)?;
+        let id = from_wire::session_id(&of.session_id)?;
+        let talk = self.talks().remove(&id);
+        if let Some(talk) = &talk {
+            talk.hush("cancelled").await;
+        }
+        self.supervisor.delete(&id).await.map_err(|error| self.fault(&error))?;
+        Ok(json!({}))
+    }
+
+    /// Turns an error into what the client is told; the rest goes to the log.
+    pub(super) fn fault(&self, error: &Error) -> Fault {
+        let fault = Fault::from(error);
+        if let Some(detail) = &error.detail {
+            tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
+            self.out.log("error", format!("{error}: {detail}"));
+        } else if fault.code == INTERNAL_ERROR {
+            self.out.log("error", error.to_string());
+        }
+        fault
+    }
+}
+
+/// Errors about roots speak of campaigns; here the folder has another name.
+fn in_our_words(error: Error) -> Error {
+    match (error.code, error.message.strip_prefix("path: ")) {
+        (ErrorCode::SandboxFailed, Some(what)) => Error::invalid("cwd", what),
+        _ => error,
+    }
+}
+
+fn listed(snapshot: &Snapshot) -> Value {
+    let (spec, state) = (&snapshot.spec, &snapshot.state);
+    let at = state.last_activity_at.unwrap_or(spec.created_at);
+    let (seconds, nanos) = at.seconds_and_nanos();
+    let at = jiff::Timestamp::new(seconds, nanos).map(|at| at.to_string()).unwrap_or_default();
+    let title = if state.preview.is_empty() { &state.name } else { &state.preview };
+    json!({
+        "sessionId": spec.id.as_str(),
+        "cwd": spec.working_dir.to_string_lossy(),
+        "title": title,
+        "updatedAt": at,
+        "_meta": {"obey": {
+            "provider": spec.provider.name(),
+            "status": state.status.name(),
+            "state": SessionStatus::of(state).name(),
+        }},
+    })
+}

@@ -1,0 +1,353 @@
+//! One session as one client has it open: what the client says to it, in order. Prompts become commands; their answers
+//! are the feed's work, because they follow from the journal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use domain::turn::COMPACT;
+use domain::{Command, EventKind, Launch, ProviderKind, SessionId, Status, StopHow, TurnId, WhenBusy};
+use runtime::Snapshot;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::connection::Core;
+use super::editor_tools;
+use super::feed::{Beginning, Feed};
+use super::from_wire;
+use super::modes;
+use super::presence::Here;
+use super::rpc::{Fault, INTERNAL_ERROR, INVALID_REQUEST, RpcId};
+use super::watch::Watch;
+use crate::limits;
+
+/// What a client says to a session.
+pub(super) enum Said {
+    Prompt { rpc: RpcId, blocks: Vec<Value> },
+    Cancel,
+    SetMode { rpc: RpcId, mode: String, as_option: bool },
+    SetModel { rpc: RpcId, model: String, as_option: bool },
+}
+
+/// A prompt of this client that has not been answered.
+pub(super) struct Open {
+    pub(super) turn: TurnId,
+    pub(super) rpc: RpcId,
+    /// The stop reason, where the client or we ended the turn.
+    pub(super) ends_as: Option<&'static str>,
+}
+
+/// What both halves of a talk know.
+pub(super) struct Shared {
+    pub(super) id: SessionId,
+    /// Held while a prompt is being sent, so that the feed never meets a turn it cannot place.
+    pub(super) open: Mutex<Option<Open>>,
+    pub(super) is_busy: AtomicBool,
+    /// This connection brought the agent to life.
+    owns: AtomicBool,
+    /// Settings changed where no event tells of them.
+    pub(super) resettle: Notify,
+    /// A prompt was answered.
+    pub(super) answered: Notify,
+    /// Counts what was heard of the session.
+    pub(super) heard: watch::Sender<u64>,
+}
+
+/// A session that is open. Dropping it ends both halves.
+pub(super) struct Talk {
+    said: mpsc::Sender<Said>,
+    shared: Arc<Shared>,
+    halves: [AbortHandle; 2],
+    room: Option<OwnedSemaphorePermit>,
+    here: Here,
+}
+
+impl Talk {
+    /// Opens a session for a client.
+    pub(super) fn open(
+        core: &Arc<Core>,
+        snapshot: &Snapshot,
+        room: OwnedSemaphorePermit,
+        beginning: Beginning,
+    ) -> Self {
+        let (said, heard) = mpsc::channel(limits::ACP_SAID_AHEAD_MAX);
+        let shared = Arc::new(Shared {
+            id: snapshot.spec.id.clone(),
+            open: Mutex::new(None),
+            is_busy: AtomicBool::new(false),
+            owns: AtomicBool::new(false),
+            resettle: Notify::new(),
+            answered: Notify::new(),
+            heard: watch::Sender::new(0),
+        });
+        let feed = Feed::new(core, &shared, snapshot, beginning);
+        let listening = listen(Arc::clone(core), Arc::clone(&shared), heard);
+        let halves = [tokio::spawn(feed.run()).abort_handle(), tokio::spawn(listening).abort_handle()];
+        let here = core.presence.enter(&snapshot.spec.id);
+        Self { said, shared, halves, room: Some(room), here }
+    }
+
+    pub(super) fn id(&self) -> &SessionId {
+        &self.shared.id
+    }
+
+    /// Passes on what the client says, unless it is too far ahead.
+    pub(super) fn say(&self, said: Said) -> Result<(), Fault> {
+        self.said.try_send(said).map_err(|_| {
+            let most = limits::ACP_SAID_AHEAD_MAX;
+            Fault::new(INTERNAL_ERROR, format!("{most} requests of this session wait already"))
+        })
+    }
+
+    /// Ends the running turn, behind everything said before.
+    pub(super) fn cancel(&self) {
+        // A client that is that far ahead is refused its prompts, so there is nothing of its to cancel.
+        let _full = self.said.try_send(Said::Cancel);
+    }
+
+    /// Whether this request is the prompt that is open.
+    pub(super) fn is_prompt(&self, rpc: &RpcId) -> bool {
+        // While a prompt is being sent nobody can have seen what it leads to.
+        self.shared.open.try_lock().is_ok_and(|open| open.as_ref().is_some_and(|open| open.rpc == *rpc))
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.shared.is_busy.load(Ordering::Relaxed)
+    }
+
+    /// Whether the agent lives for this connection and nobody else.
+    pub(super) fn is_ours_alone(&self) -> bool {
+        self.shared.owns.load(Ordering::Relaxed) && self.here.is_alone()
+    }
+
+    /// Hears no more of the client, and says how a prompt that is open will have ended. A prompt that is being sent is
+    /// sent to its end first: an agent must not come to life after everybody has left.
+    pub(super) async fn hush(&self, reason: &'static str) {
+        let mut open = self.shared.open.lock().await;
+        if let Some(open) = open.as_mut() {
+            open.ends_as = Some(reason);
+        }
+        let [_, listening] = &self.halves;
+        listening.abort();
+    }
+
+    /// Waits until no prompt is open, for a moment: its session has ended already.
+    pub(super) async fn settle(&self) {
+        let settled = async {
+            loop {
+                let mut answered = std::pin::pin!(self.shared.answered.notified());
+                // From here on no answer is missed.
+                answered.as_mut().enable();
+                if !self.is_busy() {
+                    return;
+                }
+                answered.await;
+            }
+        };
+        let _late = tokio::time::timeout(limits::ACP_POLLING_INTERVAL * 10, settled).await;
+    }
+
+    /// Lets go of the session and returns the room it had.
+    pub(super) fn leave(mut self) -> Option<OwnedSemaphorePermit> {
+        self.room.take()
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.halves.iter().for_each(AbortHandle::abort);
+    }
+}
+
+async fn listen(core: Arc<Core>, shared: Arc<Shared>, mut heard: mpsc::Receiver<Said>) {
+    while let Some(said) = heard.recv().await {
+        match said {
+            Said::Prompt { rpc, blocks } => {
+                if let Err(fault) = core.prompt(&shared, &rpc, &blocks).await {
+                    core.answer(&rpc, Err(fault)).await;
+                }
+            }
+            Said::Cancel => core.cancel(&shared).await,
+            Said::SetMode { rpc, mode, as_option } => {
+                let done = core.set_mode(&shared, &mode).await;
+                core.answer_setting(&shared, &rpc, done, as_option).await;
+            }
+            Said::SetModel { rpc, model, as_option } => {
+                let done = core.set_model(&shared, &model).await;
+                core.answer_setting(&shared, &rpc, done, as_option).await;
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Sends a prompt. Its answer comes with the end of the turn.
+    async fn prompt(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        rpc: &RpcId,
+        blocks: &[Value],
+    ) -> Result<(), Fault> {
+        let mut open = shared.open.lock().await;
+        if open.is_some() {
+            let message = format!("session {} is busy with a prompt; cancel it first", shared.id);
+            return Err(Fault::new(INVALID_REQUEST, message));
+        }
+        let snapshot = self.ready(&shared.id).await?;
+        let provider = self.supervisor.providers().get(snapshot.spec.provider);
+        let takes_files = provider.is_ok_and(|provider| provider.capabilities().attachments);
+        let said = from_wire::content(blocks, takes_files)?;
+        self.offer_tools(&snapshot).await?;
+        let watch = Watch::begin(&self.habits, &said.text);
+        let brings_to_life = !snapshot.state.status.has_agent();
+        let command = if said.text.trim() == COMPACT && said.attachments.is_empty() && !brings_to_life {
+            Command::Compact
+        } else {
+            let (text, attachments) = (said.text, said.attachments);
+            Command::Prompt { text, attachments, when_busy: WhenBusy::Refuse, by: self.by() }
+        };
+        let applied =
+            self.supervisor.command(&shared.id, command).await.map_err(|error| self.fault(&error))?;
+        let turn = applied.events.iter().find_map(|event| match event.kind {
+            EventKind::TurnStarted { turn, .. } => Some(turn),
+            _ => None,
+        });
+        let turn = turn.ok_or_else(|| Fault::new(INTERNAL_ERROR, "the prompt began no turn"))?;
+        if brings_to_life {
+            shared.owns.store(true, Ordering::Relaxed);
+        }
+        shared.is_busy.store(true, Ordering::Relaxed);
+        *open = Some(Open { turn, rpc: rpc.clone(), ends_as: None });
+        drop(open);
+        if let Some(watch) = watch {
+            tokio::spawn(watch.run(Arc::clone(self), Arc::clone(shared), turn));
+        }
+        Ok(())
+    }
+
+    /// Gives the agent what this editor offers, in place of what another one did.
+    async fn offer_tools(&self, snapshot: &Snapshot) -> Result<(), Fault> {
+        if !self.habits.lends_tools {
+            return Ok(());
+        }
+        let tools = editor_tools::of(&self.client());
+        let known = snapshot.state.tools.get(editor_tools::SOURCE).map(Vec::as_slice).unwrap_or_default();
+        if known == tools {
+            return Ok(());
+        }
+        let command = Command::RegisterTools { source: editor_tools::SOURCE.to_owned(), tools };
+        let done = self.supervisor.command(&snapshot.spec.id, command).await;
+        done.map(drop).map_err(|error| self.fault(&error))
+    }
+
+    /// Returns the session once it can take a prompt: an agent that is being ended is waited for, and one of a session
+    /// that starts by itself is started again.
+    async fn ready(&self, id: &SessionId) -> Result<Arc<Snapshot>, Fault> {
+        let fault = |error: domain::Error| self.fault(&error);
+        let handle = self.supervisor.session(id).await.map_err(fault)?;
+        let mut snapshot = handle.snapshot();
+        if snapshot.state.status == Status::Stopping {
+            snapshot = handle
+                .wait_until(|snapshot| snapshot.state.status != Status::Stopping)
+                .await
+                .map_err(fault)?;
+        }
+        if snapshot.state.status.is_terminal() && snapshot.spec.launch == Launch::Now {
+            snapshot = self.supervisor.restart(id, BTreeMap::new()).await.map_err(fault)?;
+        }
+        Ok(snapshot)
+    }
+
+    async fn cancel(&self, shared: &Shared) {
+        // Whatever the agent makes of it, a turn that was cancelled is told as cancelled.
+        if let Some(open) = shared.open.lock().await.as_mut() {
+            open.ends_as = Some("cancelled");
+        }
+        if let Err(error) = self.supervisor.command(&shared.id, Command::CancelTurn).await {
+            self.out.log("warn", format!("cannot cancel: {error}"));
+        }
+    }
+
+    /// Ends the running turn of a prompt with its agent, as the bridge did; it then counts as ended like this.
+    pub(super) async fn end_turn(&self, shared: &Shared, turn: TurnId, reason: &'static str) {
+        {
+            let mut open = shared.open.lock().await;
+            match open.as_mut() {
+                Some(open) if open.turn == turn => open.ends_as = Some(reason),
+                _ => return,
+            }
+        }
+        // One that has ended meanwhile needs no end.
+        let _ended = self.supervisor.stop(&shared.id, StopHow::Now).await;
+    }
+
+    async fn set_mode(&self, shared: &Shared, mode: &str) -> Result<(), Fault> {
+        let fault = |error: domain::Error| self.fault(&error);
+        let snapshot = self.supervisor.snapshot(&shared.id).await.map_err(fault)?;
+        let choice = modes::choose(snapshot.spec.provider, mode)?;
+        let said = |key: &String| snapshot.spec.provider_config.get(key).map_or("", String::as_str);
+        let changes = choice.provider_config.iter().any(|(key, value)| said(key) != value);
+        if changes {
+            self.change_launch(shared, &snapshot, choice.provider_config).await?;
+        }
+        self.supervisor.set_mode(&shared.id, choice.mode).await.map_err(fault)?;
+        if changes && choice.mode == snapshot.state.mode {
+            shared.resettle.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Changes what the agent is started with; one that runs is ended, and the next prompt starts it anew.
+    async fn change_launch(
+        &self,
+        shared: &Shared,
+        snapshot: &Snapshot,
+        provider_config: BTreeMap<String, String>,
+    ) -> Result<(), Fault> {
+        let fault = |error: domain::Error| self.fault(&error);
+        let turn = snapshot.state.turn.as_ref().map(|turn| turn.id);
+        if let Some(turn) = turn {
+            self.end_turn(shared, turn, "cancelled").await;
+        }
+        if snapshot.state.status.has_agent() {
+            match self.supervisor.stop(&shared.id, StopHow::Now).await {
+                Err(error) if error.code != domain::ErrorCode::AlreadyStopped => return Err(fault(error)),
+                _ => {}
+            }
+        }
+        let command = Command::Configure { provider_config };
+        self.supervisor.command(&shared.id, command).await.map(drop).map_err(fault)
+    }
+
+    async fn set_model(&self, shared: &Shared, model: &str) -> Result<(), Fault> {
+        let fault = |error: domain::Error| self.fault(&error);
+        let snapshot = self.supervisor.snapshot(&shared.id).await.map_err(fault)?;
+        let model = if model == modes::DEFAULT_MODEL && snapshot.spec.provider != ProviderKind::ClaudeCode {
+            snapshot.spec.model.clone()
+        } else {
+            model.to_owned()
+        };
+        let mut spec = snapshot.spec.clone();
+        spec.model.clone_from(&model);
+        let provider = self.supervisor.providers().get(spec.provider).map_err(fault)?;
+        provider.check(&spec).map_err(fault)?;
+        if model == snapshot.state.model {
+            return Ok(());
+        }
+        let command = Command::SetModel { model };
+        self.supervisor.command(&shared.id, command).await.map(drop).map_err(fault)
+    }
+
+    async fn answer_setting(&self, shared: &Shared, rpc: &RpcId, done: Result<(), Fault>, as_option: bool) {
+        let answer = match done {
+            Ok(()) if as_option => match self.supervisor.snapshot(&shared.id).await {
+                Ok(snapshot) => Ok(json!({"configOptions": self.settings(&snapshot)["configOptions"]})),
+                Err(error) => Err(self.fault(&error)),
+            },
+            Ok(()) => Ok(json!({})),
+            Err(fault) => Err(fault),
+        };
+        self.answer(rpc, answer).await;
+    }
+}

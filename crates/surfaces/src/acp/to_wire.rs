@@ -1,0 +1,272 @@
+//! A session's journal as the protocol's updates. What is remembered here is the fold of the events before; a reader
+//! that starts later must have shown it those. Pure.
+
+mod calls;
+mod standing;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use domain::event::{AgentCommand, Level, Todo, TodoStatus};
+use domain::turn::{COMPACT, EndReason, Origin};
+use domain::{Event, EventKind, Mode, SessionSpec, State, Usage};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::from_wire::Client;
+use super::rpc::{self, Fault, INTERNAL_ERROR};
+use super::{modes, tools};
+use calls::Calls;
+
+/// The method every update is sent with.
+const UPDATE: &str = "session/update";
+
+/// Who began a turn, as this connection sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The client knows its own words.
+    Ours,
+    Others,
+}
+
+/// A journal, told as updates.
+pub(super) struct Story {
+    session_id: String,
+    working_dir: PathBuf,
+    /// As created; only what the mode of Codex was started with is looked at.
+    spec: SessionSpec,
+    state: State,
+    models: Vec<String>,
+    client: Client,
+    calls: Calls,
+    commands: Vec<AgentCommand>,
+    todos: Vec<Todo>,
+    usage: Usage,
+    context: (Option<u64>, Option<u64>),
+    compactions: u64,
+}
+
+impl Story {
+    /// Begins the story of a session before its first event.
+    pub(super) fn new(spec: &SessionSpec, client: &Client, models: Vec<String>) -> Self {
+        Self {
+            session_id: spec.id.to_string(),
+            working_dir: spec.working_dir.clone(),
+            state: State::new(spec),
+            spec: spec.clone(),
+            models,
+            client: client.clone(),
+            calls: Calls::default(),
+            commands: Vec::new(),
+            todos: Vec::new(),
+            usage: Usage::default(),
+            context: (None, None),
+            compactions: 0,
+        }
+    }
+
+    /// Adds the lines of one event.
+    pub(super) fn take(&mut self, event: &Event, whose: Whose, out: &mut Vec<u8>) {
+        match &event.kind {
+            EventKind::TextDelta { text, parent: None } => self.chunk("agent_message_chunk", text, out),
+            // A sub-agent speaks to the agent, not to the person.
+            EventKind::TextDelta { text, parent: Some(_) } | EventKind::ThinkingDelta { text, .. } => {
+                self.chunk("agent_thought_chunk", text, out);
+            }
+            EventKind::TurnStarted { origin: Origin::Client, prompt, attachments, .. } => {
+                if whose == Whose::Others && prompt != COMPACT {
+                    self.chunk("user_message_chunk", prompt, out);
+                    for file in attachments.iter().filter(|file| file.media_type.starts_with("image/")) {
+                        let image =
+                            json!({"type": "image", "mimeType": file.media_type, "data": file.content});
+                        self.update(&json!({"sessionUpdate": "user_message_chunk", "content": image}), out);
+                    }
+                }
+            }
+            EventKind::MessageAdded { text, .. } if whose == Whose::Others => {
+                self.chunk("user_message_chunk", text, out);
+            }
+            EventKind::ToolStarted { call, tool, input, title, .. } => {
+                let update = self.calls.started(call, tool, input, title, &self.working_dir);
+                self.update(&update, out);
+            }
+            EventKind::ToolProgress { call, output } => {
+                if let Some(update) = self.calls.progressed(call, output) {
+                    self.update(&update, out);
+                }
+            }
+            EventKind::ToolFinished { call, ok, output, .. } => {
+                let update = self.calls.finished(call, *ok, output);
+                self.update(&update, out);
+            }
+            EventKind::TurnEnded { .. } => {
+                for update in self.calls.turn_ended() {
+                    self.update(&update, out);
+                }
+            }
+            _ => self.take_settings(event, out),
+        }
+    }
+
+    /// What is true until something else is: plan, mode, model, commands, name, usage; and what concerns nobody here.
+    fn take_settings(&mut self, event: &Event, out: &mut Vec<u8>) {
+        match &event.kind {
+            EventKind::TodosChanged { todos } => {
+                self.todos.clone_from(todos);
+                let plan = self.plan();
+                self.update(&plan, out);
+            }
+            EventKind::ModeChanged { mode } => {
+                self.state.mode = *mode;
+                self.mode(out);
+            }
+            EventKind::PlanModeChanged { on } if *on != (self.state.mode == Mode::Plan) => {
+                let id = if *on { Mode::Plan.name() } else { modes::current(&self.spec, &self.state) };
+                self.update(&json!({"sessionUpdate": "current_mode_update", "currentModeId": id}), out);
+            }
+            EventKind::AgentReady { model, .. } | EventKind::ModelChanged { model } => {
+                if !model.is_empty() && *model != self.state.model {
+                    self.state.model.clone_from(model);
+                    self.options(out);
+                }
+            }
+            EventKind::CommandsChanged { commands } => {
+                self.commands.clone_from(commands);
+                let update = self.available_commands();
+                self.update(&update, out);
+            }
+            EventKind::UsageReported { usage, context_tokens, context_window } => {
+                self.usage.add(usage);
+                self.context = (context_tokens.or(self.context.0), context_window.or(self.context.1));
+                if let Some(update) = self.used() {
+                    self.update(&update, out);
+                }
+            }
+            EventKind::Renamed { name } => {
+                self.update(&json!({"sessionUpdate": "session_info_update", "title": name}), out);
+            }
+            EventKind::Compacted { summary, tokens_after, .. } => {
+                self.context.0 = tokens_after.or(self.context.0);
+                self.compacted(summary, out);
+            }
+            EventKind::Notice { level, message, .. } if self.client.takes_notices => {
+                let severity = match level {
+                    Level::Info => "info",
+                    Level::Warning => "warning",
+                    Level::Error => "error",
+                };
+                let notice = json!({"sessionUpdate": "notice", "severity": severity, "title": message});
+                self.update(&notice, out);
+            }
+            _ => nobodys(&event.kind),
+        }
+    }
+
+    /// Tells a call that is asked about before it has begun, as the request wants it.
+    pub(super) fn asked_call(&self, call: &str, tool: &str, input: &Value, title: &str) -> Value {
+        calls::pending(call, tool, input, title, &self.working_dir)
+    }
+
+    fn chunk(&self, kind: &str, text: &str, out: &mut Vec<u8>) {
+        let update = Chunk { session_update: kind, content: TextContent { kind: "text", text } };
+        rpc::write_notification(out, UPDATE, &Update { session_id: &self.session_id, update });
+    }
+
+    fn update(&self, update: &Value, out: &mut Vec<u8>) {
+        rpc::write_notification(out, UPDATE, &Update { session_id: &self.session_id, update });
+    }
+}
+
+/// Events that have no place in the protocol. Listed, so that a new kind is decided upon.
+fn nobodys(kind: &EventKind) {
+    match kind {
+        EventKind::SessionCreated { .. }
+        | EventKind::StatusChanged { .. }
+        | EventKind::AgentStarted { .. }
+        | EventKind::AgentReady { .. }
+        | EventKind::AgentExited { .. }
+        | EventKind::AgentLogged { .. }
+        | EventKind::Restarted { .. }
+        | EventKind::Renamed { .. }
+        | EventKind::TurnStarted { .. }
+        | EventKind::InterruptRequested { .. }
+        | EventKind::MessageAdded { .. }
+        | EventKind::TextDelta { .. }
+        | EventKind::ThinkingDelta { .. }
+        | EventKind::ToolStarted { .. }
+        | EventKind::ToolProgress { .. }
+        | EventKind::ToolFinished { .. }
+        | EventKind::TurnEnded { .. }
+        | EventKind::RequestOpened { .. }
+        | EventKind::RequestSettled { .. }
+        | EventKind::GrantsChanged { .. }
+        | EventKind::TodosChanged { .. }
+        | EventKind::ModeChanged { .. }
+        | EventKind::PlanModeChanged { .. }
+        | EventKind::ModelChanged { .. }
+        | EventKind::CommandsChanged { .. }
+        | EventKind::ServersChanged { .. }
+        | EventKind::UsageReported { .. }
+        | EventKind::Compacted { .. }
+        | EventKind::ToolsRegistered { .. }
+        | EventKind::WorkerStarted { .. }
+        | EventKind::WorkerProgressed { .. }
+        | EventKind::WorkerFinished { .. }
+        | EventKind::InputHolderChanged { .. }
+        | EventKind::Notice { .. }
+        | EventKind::ActivityReported { .. }
+        | EventKind::Unparsed { .. } => {}
+    }
+}
+
+/// How the answer to a prompt ends: a stop reason, or an error where the agent could not go on.
+pub(super) fn stop_reason(reason: EndReason, error: &str) -> Result<&'static str, Fault> {
+    match reason {
+        EndReason::Completed => Ok("end_turn"),
+        EndReason::Cancelled => Ok("cancelled"),
+        EndReason::Refused => Ok("refusal"),
+        EndReason::LimitReached | EndReason::BudgetExceeded => Ok("max_tokens"),
+        EndReason::Failed | EndReason::Interrupted => {
+            let message = if error.is_empty() { "the agent could not finish the turn" } else { error };
+            Err(Fault::new(INTERNAL_ERROR, message))
+        }
+    }
+}
+
+/// Returns an entry of a plan.
+fn plan_entry(todo: &Todo) -> Value {
+    let status = match todo.status {
+        TodoStatus::Pending => "pending",
+        TodoStatus::InProgress => "in_progress",
+        TodoStatus::Completed => "completed",
+    };
+    json!({"content": todo.text, "priority": "medium", "status": status})
+}
+
+/// Returns text as a content of a call.
+fn text_content(text: &str) -> Value {
+    json!({"type": "content", "content": {"type": "text", "text": tools::preview(text)}})
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Update<'a, U> {
+    session_id: &'a str,
+    update: U,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chunk<'a> {
+    session_update: &'a str,
+    content: TextContent<'a>,
+}
+
+#[derive(Serialize)]
+struct TextContent<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    text: &'a str,
+}

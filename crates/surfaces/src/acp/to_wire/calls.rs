@@ -1,0 +1,110 @@
+//! Calls as an editor sees them: begun once, updated, finished once. Remembers the open ones and how much of their
+//! output was told.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use domain::CallId;
+use serde_json::{Value, json};
+
+use super::{text_content, tools};
+use crate::limits;
+
+/// The open calls.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    open: HashMap<CallId, Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// What it changes is part of its content for good.
+    diffs: Vec<Value>,
+    output: String,
+    /// Bytes of the output that were told.
+    told: usize,
+}
+
+impl Calls {
+    pub(super) fn started(
+        &mut self,
+        call: &CallId,
+        tool: &str,
+        input: &Value,
+        title: &str,
+        working_dir: &Path,
+    ) -> Value {
+        let diffs = tools::diffs(tool, input, working_dir);
+        if self.open.len() < limits::ACP_CALLS_OPEN_MAX {
+            self.open.insert(call.clone(), Open { diffs, ..Open::default() });
+        }
+        let mut update = pending(call.as_str(), tool, input, title, working_dir);
+        update["sessionUpdate"] = "tool_call".into();
+        update["status"] = "in_progress".into();
+        update
+    }
+
+    /// Output is told whole each time, so it is told when it has grown by as much again, and at the end.
+    pub(super) fn progressed(&mut self, call: &CallId, output: &str) -> Option<Value> {
+        let open = self.open.get_mut(call)?;
+        if open.output.len() >= limits::ACP_PROGRESS_MAX_BYTES {
+            return None;
+        }
+        open.output.push_str(output);
+        let step = open.told.clamp(1, limits::ACP_PROGRESS_STEP_BYTES);
+        if open.output.len() < open.told + step {
+            return None;
+        }
+        open.told = open.output.len();
+        let mut content = open.diffs.clone();
+        content.push(text_content(&open.output));
+        Some(json!({
+            "sessionUpdate": "tool_call_update", "toolCallId": call.as_str(), "status": "in_progress",
+            "content": content,
+        }))
+    }
+
+    pub(super) fn finished(&mut self, call: &CallId, ok: bool, output: &str) -> Value {
+        let mut content = self.open.remove(call).unwrap_or_default().diffs;
+        if !output.is_empty() {
+            content.push(text_content(output));
+        }
+        let mut update = json!({
+            "sessionUpdate": "tool_call_update", "toolCallId": call.as_str(),
+            "status": if ok { "completed" } else { "failed" },
+            "rawOutput": {"output": tools::preview(output)},
+        });
+        if !content.is_empty() {
+            update["content"] = content.into();
+        }
+        update
+    }
+
+    /// Calls that a turn left behind are over.
+    pub(super) fn turn_ended(&mut self) -> Vec<Value> {
+        let mut left: Vec<CallId> = self.open.drain().map(|(call, _)| call).collect();
+        left.sort();
+        let failed = |call: &CallId| json!({"sessionUpdate": "tool_call_update", "toolCallId": call.as_str(), "status": "failed"});
+        left.iter().map(failed).collect()
+    }
+}
+
+/// A call that has not begun.
+pub(super) fn pending(call: &str, tool: &str, input: &Value, title: &str, working_dir: &Path) -> Value {
+    let mut update = json!({
+        "toolCallId": call,
+        "title": if title.is_empty() { tool } else { title },
+        "kind": tools::kind(tool),
+        "status": "pending",
+        "rawInput": input,
+    });
+    let locations = tools::locations(input, working_dir);
+    if !locations.is_empty() {
+        update["locations"] = locations.into();
+    }
+    let diffs = tools::diffs(tool, input, working_dir);
+    if !diffs.is_empty() {
+        update["content"] = diffs.into();
+    }
+    update
+}

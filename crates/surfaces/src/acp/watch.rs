@@ -1,0 +1,100 @@
+//! Ends turns that nobody else ends: after silence, or when the agent's own notification says that it is done. Runs for
+//! one turn of one prompt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::TurnId;
+use tokio::time::Instant;
+
+use super::connection::Core;
+use super::notify::Source;
+use super::talk::Shared;
+use super::{Habits, Notify};
+
+/// What a turn is watched for.
+pub(super) struct Watch {
+    idle_timeout: Option<Duration>,
+    polling_interval: Duration,
+    source: Option<Source>,
+    prompt: String,
+}
+
+impl Watch {
+    /// Gets ready before the prompt is sent: what a source holds now belongs to earlier turns. Nothing where nothing is
+    /// configured.
+    pub(super) fn begin(habits: &Habits, prompt: &str) -> Option<Self> {
+        if habits.idle_timeout.is_none() && habits.notify.is_none() {
+            return None;
+        }
+        let source = habits.notify.as_ref().map(|Notify { path, kind }| Source::begin(path, *kind));
+        Some(Self {
+            idle_timeout: habits.idle_timeout,
+            polling_interval: habits.polling_interval,
+            source,
+            prompt: prompt.to_owned(),
+        })
+    }
+
+    /// Watches until the turn has ended, by itself or from here.
+    pub(super) async fn run(mut self, core: Arc<Core>, shared: Arc<Shared>, turn: TurnId) {
+        let mut heard = shared.heard.subscribe();
+        let mut since = Instant::now();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(self.polling_interval) => {}
+                () = ready(self.source.as_ref()) => {}
+                () = core.out.hung_up() => return,
+            }
+            if shared.open.lock().await.as_ref().is_none_or(|open| open.turn != turn) {
+                return;
+            }
+            if heard.has_changed().unwrap_or(false) {
+                heard.mark_unchanged();
+                since = Instant::now();
+            }
+            if self.is_told(&core, &shared).await {
+                core.out.log("info", format!("{}: the agent's notification ends the turn", shared.id));
+                return core.end_turn(&shared, turn, "end_turn").await;
+            }
+            if self.is_silent(since) {
+                // A person who is asked takes their time, and the agent waits in silence.
+                let waits = core.supervisor.snapshot(&shared.id).await;
+                if waits.is_ok_and(|snapshot| snapshot.state.requests.is_empty()) {
+                    core.out.log("info", format!("{}: silence ends the turn", shared.id));
+                    return core.end_turn(&shared, turn, "end_turn").await;
+                }
+                since = Instant::now();
+            }
+        }
+    }
+
+    fn is_silent(&self, since: Instant) -> bool {
+        self.idle_timeout.is_some_and(|most| since.elapsed() >= most)
+    }
+
+    async fn is_told(&mut self, core: &Core, shared: &Shared) -> bool {
+        let Some(source) = &mut self.source else { return false };
+        let events = match source.read() {
+            Ok(events) => events,
+            Err(problem) => {
+                core.out.log("warn", problem);
+                return false;
+            }
+        };
+        if events.is_empty() {
+            return false;
+        }
+        let snapshot = core.supervisor.snapshot(&shared.id).await;
+        let native = snapshot.map(|snapshot| snapshot.state.native_session.clone()).unwrap_or_default();
+        events.iter().any(|event| event.ends(&native, &self.prompt))
+    }
+}
+
+/// Waits for a source that can be waited for.
+async fn ready(source: Option<&Source>) {
+    match source {
+        Some(source) => source.ready().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,242 @@
+//! The daemon's half of the bridge: what an agent's MCP server (`obey mcp`) asks of it. Tools come from toolboxes; each
+//! says what it offers to a session and runs what is called. An agent reaches its own session and no other.
+
+mod asking;
+mod client_tools;
+mod team;
+
+use std::sync::Arc;
+
+use domain::{CallId, Error, ErrorCode, EventKind, SessionId};
+use runtime::{Snapshot, Supervisor};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+use wire::obey::v1 as pb;
+use wire::obey::v1::bridge_service_server::{BridgeService, BridgeServiceServer};
+
+use crate::peer::{self, Caller};
+use crate::pump::Messages;
+use crate::{limits, status};
+pub use client_tools::ClientTools;
+pub use team::Team;
+
+/// A tool as an agent sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of an object.
+    pub input_schema: Value,
+    /// It changes nothing.
+    pub read_only: bool,
+}
+
+/// What an agent wants done.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub session: Arc<Snapshot>,
+    pub tool: String,
+    /// An object.
+    pub arguments: Value,
+    /// Names the call for good; the same again is the same call.
+    pub id: String,
+    /// How the agent and its clients know it.
+    pub call: CallId,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    pub ok: bool,
+    pub text: String,
+}
+
+impl Output {
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { ok: false, text: text.into() }
+    }
+}
+
+/// A set of tools that the daemon offers to agents. An error becomes a failed call.
+#[tonic::async_trait]
+pub trait Toolbox: Send + Sync {
+    /// Returns what it offers to a session now.
+    fn tools(&self, session: &Snapshot) -> Vec<Tool>;
+
+    /// Runs one of its tools. Dropped when the agent no longer waits.
+    async fn call(&self, call: Call) -> Result<Output, Error>;
+}
+
+/// The service behind `obey mcp`.
+#[derive(Clone)]
+struct Bridge {
+    supervisor: Supervisor,
+    /// Of two tools with one name the first counts.
+    toolboxes: Arc<Vec<Box<dyn Toolbox>>>,
+}
+
+/// Returns the toolboxes every daemon has; others are put behind them.
+pub fn toolboxes(supervisor: &Supervisor) -> Vec<Box<dyn Toolbox>> {
+    vec![Box::new(ClientTools::new(supervisor.clone())), Box::new(Team::new(supervisor.clone()))]
+}
+
+/// Adds the bridge to a router.
+pub fn routes(routes: Routes, supervisor: Supervisor, toolboxes: Vec<Box<dyn Toolbox>>) -> Routes {
+    let bridge = Bridge { supervisor, toolboxes: Arc::new(toolboxes) };
+    let most = limits::MESSAGE_MAX_BYTES;
+    routes.add_service(BridgeServiceServer::new(bridge).max_decoding_message_size(most))
+}
+
+/// Lets users and the session's own agent through, and nobody else.
+fn own_session<T>(request: &Request<T>, session_id: &str) -> Result<SessionId, Status> {
+    let allowed = match peer::caller(request.extensions()) {
+        Caller::Agent(own) if own.as_str() == session_id => Ok(()),
+        Caller::User | Caller::Agent(_) | Caller::Unknown => {
+            peer::require_user(request, "call tools of other sessions")
+        }
+    };
+    allowed.map_err(|error| status::grpc(&error))?;
+    if session_id.is_empty() {
+        return Err(status::grpc(&Error::invalid("session_id", "is required")));
+    }
+    Ok(SessionId::new(session_id))
+}
+
+#[tonic::async_trait]
+impl BridgeService for Bridge {
+    type WatchToolsStream = Messages<pb::ToolList>;
+
+    async fn watch_tools(
+        &self,
+        request: Request<pb::WatchToolsRequest>,
+    ) -> Result<Response<Self::WatchToolsStream>, Status> {
+        let session = own_session(&request, &request.get_ref().session_id)?;
+        // The number is read before the tools, so that a change between the two is still seen.
+        let after =
+            self.supervisor.events_after(&session, 0).await.map_err(|error| status::grpc(&error))?.newest();
+        let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
+        let bridge = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = bridge.follow_tools(&session, after, &sender).await {
+                // Whoever left does not miss the reason.
+                let _ = sender.send(Err(status::grpc(&error))).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn note_tools_read(
+        &self,
+        request: Request<pb::NoteToolsReadRequest>,
+    ) -> Result<Response<pb::NoteToolsReadResponse>, Status> {
+        let session = own_session(&request, &request.get_ref().session_id)?;
+        self.supervisor.snapshot(&session).await.map_err(|error| status::grpc(&error))?;
+        self.supervisor.bridges().note_read(&session, request.get_ref().revision);
+        Ok(Response::new(pb::NoteToolsReadResponse {}))
+    }
+
+    async fn call_tool(
+        &self,
+        request: Request<pb::CallToolRequest>,
+    ) -> Result<Response<pb::CallToolResponse>, Status> {
+        let session = own_session(&request, &request.get_ref().session_id)?;
+        let Output { ok, text: output } =
+            self.run(session, request.into_inner()).await.map_err(|error| status::grpc(&error))?;
+        Ok(Response::new(pb::CallToolResponse { ok, output }))
+    }
+}
+
+impl Bridge {
+    async fn follow_tools(
+        &self,
+        session: &SessionId,
+        after: u64,
+        sender: &mpsc::Sender<Result<pb::ToolList, Status>>,
+    ) -> Result<(), Error> {
+        let mut cursor = self.supervisor.events_after(session, after).await?;
+        loop {
+            let snapshot = self.supervisor.snapshot(session).await?;
+            let ended = snapshot.state.status.is_terminal();
+            if ended {
+                self.supervisor.bridges().forget(session);
+            }
+            if sender.send(Ok(self.list(&snapshot))).await.is_err() || ended {
+                return Ok(());
+            }
+            let mut changed = false;
+            while !changed {
+                let events = tokio::select! {
+                    events = cursor.next() => events,
+                    () = sender.closed() => return Ok(()),
+                };
+                let events = match events {
+                    Err(error) if error.code == ErrorCode::EventsExpired => {
+                        cursor.skip_removed().await?;
+                        continue;
+                    }
+                    events => events?,
+                };
+                changed = events.iter().any(|event| match &event.kind {
+                    EventKind::ToolsRegistered { .. } => true,
+                    EventKind::StatusChanged { to, .. } => to.is_terminal(),
+                    _ => false,
+                });
+            }
+        }
+    }
+
+    fn list(&self, snapshot: &Snapshot) -> pb::ToolList {
+        let mut tools: Vec<pb::BridgeTool> = Vec::new();
+        for tool in self.toolboxes.iter().flat_map(|toolbox| toolbox.tools(snapshot)) {
+            if !tools.iter().any(|known| known.name == tool.name) {
+                tools.push(pb::BridgeTool {
+                    name: tool.name,
+                    description: tool.description,
+                    input_schema_json: tool.input_schema.to_string(),
+                    read_only: tool.read_only,
+                });
+            }
+        }
+        pb::ToolList { revision: snapshot.state.tools_revision, tools }
+    }
+
+    async fn run(&self, session: SessionId, request: pb::CallToolRequest) -> Result<Output, Error> {
+        if request.id.is_empty() {
+            return Err(Error::invalid("id", "is required"));
+        }
+        let arguments = arguments(&request.arguments_json)?;
+        let snapshot = self.supervisor.snapshot(&session).await?;
+        let offers =
+            |toolbox: &dyn Toolbox| toolbox.tools(&snapshot).iter().any(|tool| tool.name == request.tool);
+        let Some(toolbox) = self.toolboxes.iter().find(|toolbox| offers(toolbox.as_ref())) else {
+            return Ok(Output::failed(format!("there is no tool {:?}", request.tool)));
+        };
+        let call = match request.agent_call_id.as_str() {
+            "" => asking::agents_call(&self.supervisor, &session, &request.tool)
+                .await?
+                .unwrap_or_else(|| CallId::new(request.id.as_str())),
+            id => CallId::new(id),
+        };
+        let call =
+            Call { session: Arc::clone(&snapshot), tool: request.tool, arguments, id: request.id, call };
+        match toolbox.call(call).await {
+            // The agent learns what is wrong with its call; the bridge itself is fine.
+            Err(error) if error.code != ErrorCode::StorageFailed => Ok(Output::failed(error.to_string())),
+            done => done,
+        }
+    }
+}
+
+fn arguments(text: &str) -> Result<Value, Error> {
+    if text.is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    match serde_json::from_str(text) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err(Error::invalid("arguments_json", "is no object")),
+        Err(error) => Err(Error::invalid("arguments_json", format_args!("is no JSON: {error}"))),
+    }
+}

@@ -1,0 +1,132 @@
+//! Workers: an agent begins sessions that work for it, and looks at how they do. What limits them is the supervisor's.
+
+use std::time::Duration;
+
+use domain::{Error, SessionId};
+use runtime::supervisor::NewWorker;
+use runtime::{Snapshot, Supervisor};
+use serde_json::{Value, json};
+
+use super::{Call, Output, Tool, Toolbox, asking};
+use crate::limits;
+
+const SPAWN: &str = "spawn_worker";
+const WATCH: &str = "watch_team";
+
+/// The tools of a team.
+pub struct Team {
+    supervisor: Supervisor,
+}
+
+impl Team {
+    pub fn new(supervisor: Supervisor) -> Self {
+        Self { supervisor }
+    }
+}
+
+#[tonic::async_trait]
+impl Toolbox for Team {
+    fn tools(&self, _session: &Snapshot) -> Vec<Tool> {
+        vec![
+            Tool {
+                name: SPAWN.to_owned(),
+                description:
+                    "Starts another agent in the same folder that works on a prompt by itself. Returns its \
+                              id at once; watch_team tells how it does."
+                        .to_owned(),
+                input_schema: json!({
+                    "type": "object",
+                    "properties": {
+                        "prompt": {"type": "string", "description": "What the worker is to do"},
+                        "name": {"type": "string", "description": "A short name for it"},
+                        "model": {"type": "string", "description": "Its model; yours unless given"},
+                    },
+                    "required": ["prompt"],
+                }),
+                read_only: false,
+            },
+            Tool {
+                name: WATCH.to_owned(),
+                description: "Lists your workers with their status and, once they have ended, their results."
+                    .to_owned(),
+                input_schema: json!({
+                    "type": "object",
+                    "properties": {
+                        "wait": {"type": "boolean", "description": "Wait until all have ended"},
+                        "timeout_secs": {"type": "integer", "description": "How long to wait at most"},
+                    },
+                }),
+                read_only: true,
+            },
+        ]
+    }
+
+    async fn call(&self, call: Call) -> Result<Output, Error> {
+        if call.tool == SPAWN { self.spawn(call).await } else { self.watch(&call).await }
+    }
+}
+
+impl Team {
+    async fn spawn(&self, call: Call) -> Result<Output, Error> {
+        let text = |key: &str| call.arguments[key].as_str().unwrap_or_default().to_owned();
+        let new = NewWorker {
+            prompt: text("prompt"),
+            name: text("name"),
+            model: text("model"),
+            call: Some(call.call.clone()),
+        };
+        if new.prompt.trim().is_empty() {
+            return Err(Error::invalid("prompt", "is required"));
+        }
+        let title = format!("{SPAWN}: {}", new.prompt.lines().next().unwrap_or_default());
+        if let Err(reason) = asking::permission(&self.supervisor, &call, title).await {
+            return Ok(Output::failed(reason));
+        }
+        let worker = self.supervisor.spawn_worker(&call.session.spec.id, new).await?;
+        Ok(Output { ok: true, text: json!({"worker_id": worker.as_str()}).to_string() })
+    }
+
+    async fn watch(&self, call: &Call) -> Result<Output, Error> {
+        let workers = self.supervisor.workers(&call.session.spec.id).await?;
+        if call.arguments["wait"].as_bool().unwrap_or(false) {
+            let seconds = call.arguments["timeout_secs"].as_u64().unwrap_or(limits::TEAM_WAIT_SECS);
+            let wait = Duration::from_secs(seconds.min(limits::TEAM_WAIT_MAX_SECS));
+            // Whoever has not ended by then is listed as it is.
+            let _ = tokio::time::timeout(wait, self.all_ended(&workers)).await;
+        }
+        let mut rows = Vec::new();
+        for worker in &workers {
+            rows.push(self.row(worker).await?);
+        }
+        Ok(Output { ok: true, text: json!({"workers": rows}).to_string() })
+    }
+
+    async fn all_ended(&self, workers: &[SessionId]) -> Result<(), Error> {
+        for worker in workers {
+            let ended = |snapshot: &Snapshot| snapshot.state.status.is_terminal();
+            if !ended(&*self.supervisor.snapshot(worker).await?) {
+                self.supervisor.session(worker).await?.wait_until(ended).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn row(&self, worker: &SessionId) -> Result<Value, Error> {
+        let snapshot = self.supervisor.snapshot(worker).await?;
+        let last = self.supervisor.last_turn(worker).await?;
+        let mut row = json!({
+            "worker_id": worker.as_str(),
+            "name": snapshot.state.name,
+            "status": snapshot.state.status.name(),
+        });
+        if let Some(last) = last {
+            row["result"] = json!(last.text);
+            if !last.error.is_empty() {
+                row["error"] = json!(last.error);
+            }
+        } else if !snapshot.state.error.is_empty() {
+            row["error"] = json!(snapshot.state.error);
+        }
+        Ok(row)
+    }
+}

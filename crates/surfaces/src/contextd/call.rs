@@ -1,0 +1,187 @@
+//! What happens around every operation, whatever protocol it came by: its fields are checked, its caller and its session
+//! are found, what comes back is free of secrets, and all of it is written down.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use domain::{Error, ErrorCode};
+use runtime::clock;
+use serde_json::{Map, Value};
+use workbench::answer::estimate;
+use workbench::audit::Entry;
+use workbench::limits::AUDIT_INPUT_CHARS;
+use workbench::scrub::Scrubber;
+use workbench::sessions::Session;
+
+use super::operations::{Handled, Operation, operation};
+use super::{Desk, fields};
+use crate::peer::Caller;
+
+/// One operation under way.
+pub(super) struct Call {
+    pub(super) operation: &'static Operation,
+    pub(super) caller: Caller,
+    /// Set where the operation works in a session.
+    session: Option<Arc<Session>>,
+    /// What becomes of it, for the audit.
+    pub(super) summary: String,
+    pub(super) tier: &'static str,
+    pub(super) secrets: u64,
+}
+
+impl Call {
+    /// Returns the session the operation works in.
+    pub(super) fn session(&self) -> Result<&Arc<Session>, Error> {
+        self.session.as_ref().ok_or_else(|| Error::invalid("session_id", "is required"))
+    }
+
+    /// Takes secrets out of a text that is to be kept or shown.
+    pub(super) fn clean(&mut self, text: &str) -> Result<String, Error> {
+        let scrubbed = self.session()?.project.scrubber().scrub(text.as_bytes());
+        self.secrets += scrubbed.findings.total();
+        Ok(String::from_utf8_lossy(&scrubbed.bytes).into_owned())
+    }
+
+    /// Takes secrets out of texts.
+    pub(super) fn clean_all(&mut self, texts: &[String]) -> Result<Vec<String>, Error> {
+        texts.iter().map(|text| self.clean(text)).collect()
+    }
+}
+
+impl Desk {
+    /// Carries out an operation. `given` is the request as JSON, where it came as such.
+    pub(super) async fn run<R: Handled>(
+        &self,
+        caller: Caller,
+        request: R,
+        given: Option<Map<String, Value>>,
+    ) -> Result<R::Answer, Error> {
+        let began = Instant::now();
+        let input = match given {
+            Some(given) => given,
+            None => map_of(&request)?,
+        };
+        let operation = operation(R::KEY).ok_or_else(|| Error::invalid("operation", "is unknown"))?;
+        let mut call =
+            Call { operation, caller, session: None, summary: String::new(), tier: "", secrets: 0 };
+        let result = self.carry_out(&mut call, request, &input).await;
+        let result = result.map_err(|error| scrubbed(self.scrubber_of(&call), error));
+        self.record(call, &input, result.as_ref().err(), began).await?;
+        result
+    }
+
+    /// Carries out an operation with JSON in and JSON out.
+    pub(super) async fn run_json<R: Handled>(
+        &self,
+        caller: Caller,
+        input: Map<String, Value>,
+    ) -> Result<Value, Error> {
+        // Whatever cannot be read must not be quoted back: it may hold a secret.
+        let request: R = serde_json::from_value(Value::Object(input.clone()))
+            .map_err(|error| scrubbed(self.bench.scrubber(), fields::not_a_request(&error)))?;
+        let answer = self.run(caller, request, Some(input)).await?;
+        serde_json::to_value(answer).map_err(|error| unreadable(&error))
+    }
+
+    async fn carry_out<R: Handled>(
+        &self,
+        call: &mut Call,
+        request: R,
+        input: &Map<String, Value>,
+    ) -> Result<R::Answer, Error> {
+        fields::check(call.operation.fields, input)?;
+        let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
+        self.admit(call, text("session_id"))?;
+        if !text("session_id").is_empty() {
+            call.session = Some(self.session(call, text("session_id"), text("working_dir")).await?);
+        }
+        request.handle(self, call).await
+    }
+
+    fn scrubber_of<'a>(&'a self, call: &'a Call) -> &'a Scrubber {
+        call.session.as_ref().map_or_else(|| self.bench.scrubber(), |session| session.project.scrubber())
+    }
+
+    /// Writes a call down. An answer that cannot be written down is not given.
+    async fn record(
+        &self,
+        call: Call,
+        input: &Map<String, Value>,
+        error: Option<&Error>,
+        began: Instant,
+    ) -> Result<(), Error> {
+        let scrubber = self.scrubber_of(&call);
+        let session = match &call.session {
+            Some(session) => session.id.to_string(),
+            None => scrubber.scrub_text(input.get("session_id").and_then(Value::as_str).unwrap_or_default()),
+        };
+        let entry = Entry {
+            at: clock::now(),
+            session,
+            caller: match &call.caller {
+                Caller::User => "user".to_owned(),
+                Caller::Agent(session) => format!("agent {session}"),
+                Caller::Unknown => "unknown".to_owned(),
+            },
+            operation: call.operation.key.to_owned(),
+            input: input_text(scrubber, input),
+            outcome: error.map_or_else(|| "ok".to_owned(), |error| error.code.to_string()),
+            summary: error.map_or_else(|| call.summary.clone(), |error| error.message.clone()),
+            duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+            tier: call.tier.to_owned(),
+            secrets: call.secrets,
+        };
+        self.bench.audit().append(entry).await.map(|_| ())
+    }
+}
+
+/// Returns a request as JSON, without what it leaves out.
+fn map_of<R: Handled>(request: &R) -> Result<Map<String, Value>, Error> {
+    match serde_json::to_value(request).map_err(|error| unreadable(&error))? {
+        Value::Object(map) => Ok(map),
+        _ => Err(Error::new(ErrorCode::InvalidArgument, "the request is no message")),
+    }
+}
+
+/// Returns a request for the audit: scrubbed first, then cut. Long texts are cut one by one, so that it stays JSON.
+fn input_text(scrubber: &Scrubber, input: &Map<String, Value>) -> String {
+    let mut left = AUDIT_INPUT_CHARS;
+    let kept: Map<String, Value> = input
+        .iter()
+        .filter(|(_, value)| !matches!(value, Value::Null) && *value != "")
+        // A name nobody knows may be anything.
+        .map(|(name, value)| (scrubber.scrub_text(name), shortened(scrubber, value, &mut left)))
+        .collect();
+    Value::Object(kept).to_string()
+}
+
+fn shortened(scrubber: &Scrubber, value: &Value, left: &mut usize) -> Value {
+    match value {
+        Value::String(text) => {
+            let clean = scrubber.scrub_text(text);
+            let kept: String = clean.chars().take(*left).collect();
+            *left = left.saturating_sub(kept.chars().count());
+            Value::String(if kept.len() < clean.len() { kept + "…" } else { kept })
+        }
+        Value::Array(list) => list.iter().map(|value| shortened(scrubber, value, left)).collect(),
+        Value::Object(_) => Value::Null,
+        other => other.clone(),
+    }
+}
+
+fn scrubbed(scrubber: &Scrubber, mut error: Error) -> Error {
+    error.message = scrubber.scrub_text(&error.message);
+    error.detail = error.detail.map(|detail| scrubber.scrub_text(&detail));
+    error
+}
+
+fn unreadable(error: &serde_json::Error) -> Error {
+    Error::new(ErrorCode::InvalidArgument, "the message cannot be written as JSON")
+        .with_detail(error.to_string())
+}
+
+/// Adds up what texts cost.
+pub(super) fn tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> i32 {
+    let sum: u64 = texts.into_iter().map(estimate).sum();
+    i32::try_from(sum).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,257 @@
+//! Skill and Agent: entries of the catalogue, in contextd's messages.
+
+use std::sync::Arc;
+
+use domain::Error;
+use runtime::clock;
+use serde::{Deserialize, Serialize};
+use wire::contextd::v1 as pb;
+use workbench::catalog::{Item, Kind};
+use workbench::limits as most;
+use workbench::place::Scope;
+
+use super::Desk;
+use super::call::{Call, tokens};
+use super::sessions::shortened;
+
+/// What is kept of a skill. Fields may be added.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Skill {
+    description: String,
+    trigger: String,
+    steps: Vec<String>,
+    prompt_template: String,
+}
+
+/// What is kept of an agent. Fields may be added.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Agent {
+    description: String,
+    system_prompt: String,
+    skills: Vec<String>,
+    collections_access: Vec<String>,
+    model_preference: String,
+    temperature: f32,
+}
+
+impl Desk {
+    pub(super) async fn list_skills(
+        &self,
+        call: &mut Call,
+        request: pb::SkillListRequest,
+    ) -> Result<pb::SkillListResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let scope = filter(&request.scope)?;
+        let found: Vec<Item<Skill>> = self.bench.catalog().list(Kind::Skill, &session.place, scope).await?;
+        let mut skills = Vec::with_capacity(found.len());
+        for item in found {
+            let description_preview = preview(&call.clean(&item.body.description)?);
+            skills.push(pb::SkillRef { id: item.id, name: call.clean(&item.name)?, description_preview });
+        }
+        call.summary = format!("Listed: {} skills", skills.len());
+        let texts = skills.iter().flat_map(|it| [it.id.as_str(), &it.name, &it.description_preview]);
+        let tokens_used = tokens(texts);
+        Ok(pb::SkillListResponse { skills, tokens_used })
+    }
+
+    pub(super) async fn get_skill(
+        &self,
+        call: &mut Call,
+        request: pb::SkillGetRequest,
+    ) -> Result<pb::SkillGetResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let item: Item<Skill> = self.bench.catalog().get(Kind::Skill, &session.place, &request.id).await?;
+        call.summary = format!("Told: {}", item.id);
+        let (name, description) = (call.clean(&item.name)?, call.clean(&item.body.description)?);
+        let (trigger, steps) = (call.clean(&item.body.trigger)?, call.clean_all(&item.body.steps)?);
+        let prompt_template = call.clean(&item.body.prompt_template)?;
+        let texts = [name.as_str(), &description, &trigger, &prompt_template];
+        let tokens_used = tokens(texts.into_iter().chain(steps.iter().map(String::as_str)));
+        Ok(pb::SkillGetResponse {
+            id: item.id,
+            name,
+            description,
+            trigger,
+            steps,
+            prompt_template,
+            tokens_used,
+        })
+    }
+
+    pub(super) async fn create_skill(
+        &self,
+        call: &mut Call,
+        request: pb::SkillCreateRequest,
+    ) -> Result<pb::SkillCreateResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let scope = Scope::parse(&request.scope, Scope::Project)?;
+        let name = call.clean(&request.name)?;
+        let skill = Skill {
+            description: call.clean(&request.description)?,
+            trigger: call.clean(&request.trigger)?,
+            steps: call.clean_all(&request.steps)?,
+            prompt_template: call.clean(&request.prompt_template)?,
+        };
+        let catalog = self.bench.catalog();
+        let id = catalog.create(Kind::Skill, &session.place, scope, &name, &skill, clock::now()).await?;
+        call.summary = format!("Created: skill {name} ({id})");
+        Ok(pb::SkillCreateResponse { tokens_used: tokens([id.as_str()]), id })
+    }
+
+    pub(super) async fn update_skill(
+        &self,
+        call: &mut Call,
+        request: pb::SkillUpdateRequest,
+    ) -> Result<pb::SkillUpdateResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let (name, description) = (call.clean(&request.name)?, call.clean(&request.description)?);
+        let (trigger, steps) = (call.clean(&request.trigger)?, call.clean_all(&request.steps)?);
+        let prompt_template = call.clean(&request.prompt_template)?;
+        let change = move |item: Item<Skill>| {
+            let skill = Skill {
+                description: or(description, item.body.description),
+                trigger: or(trigger, item.body.trigger),
+                steps: or_list(steps, item.body.steps),
+                prompt_template: or(prompt_template, item.body.prompt_template),
+            };
+            (or(name, item.name), skill)
+        };
+        let catalog = self.bench.catalog();
+        catalog.update(Kind::Skill, &session.place, &request.id, clock::now(), change).await?;
+        call.summary = format!("Updated: skill {}", request.id);
+        Ok(pb::SkillUpdateResponse { tokens_used: 1 })
+    }
+
+    pub(super) async fn delete_skill(
+        &self,
+        call: &mut Call,
+        request: pb::SkillDeleteRequest,
+    ) -> Result<pb::SkillDeleteResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        self.bench.catalog().delete(Kind::Skill, &session.place, &request.id).await?;
+        call.summary = format!("Deleted: skill {}", request.id);
+        Ok(pb::SkillDeleteResponse { tokens_used: 1 })
+    }
+
+    pub(super) async fn list_agents(
+        &self,
+        call: &mut Call,
+        request: pb::AgentListRequest,
+    ) -> Result<pb::AgentListResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let scope = filter(&request.scope)?;
+        let found: Vec<Item<Agent>> = self.bench.catalog().list(Kind::Agent, &session.place, scope).await?;
+        let mut agents = Vec::with_capacity(found.len());
+        for item in found {
+            let description_preview = preview(&call.clean(&item.body.description)?);
+            agents.push(pb::AgentRef { id: item.id, name: call.clean(&item.name)?, description_preview });
+        }
+        call.summary = format!("Listed: {} agents", agents.len());
+        let texts = agents.iter().flat_map(|it| [it.id.as_str(), &it.name, &it.description_preview]);
+        let tokens_used = tokens(texts);
+        Ok(pb::AgentListResponse { agents, tokens_used })
+    }
+
+    pub(super) async fn get_agent(
+        &self,
+        call: &mut Call,
+        request: pb::AgentGetRequest,
+    ) -> Result<pb::AgentGetResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let item: Item<Agent> = self.bench.catalog().get(Kind::Agent, &session.place, &request.id).await?;
+        call.summary = format!("Told: {}", item.id);
+        let (name, description) = (call.clean(&item.name)?, call.clean(&item.body.description)?);
+        let system_prompt = call.clean(&item.body.system_prompt)?;
+        let tokens_used = tokens([name.as_str(), &description, &system_prompt]);
+        Ok(pb::AgentGetResponse {
+            id: item.id,
+            name,
+            description,
+            system_prompt,
+            skills: item.body.skills,
+            collections_access: item.body.collections_access,
+            model_preference: item.body.model_preference,
+            temperature: item.body.temperature,
+            tokens_used,
+        })
+    }
+
+    pub(super) async fn create_agent(
+        &self,
+        call: &mut Call,
+        request: pb::AgentCreateRequest,
+    ) -> Result<pb::AgentCreateResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let scope = Scope::parse(&request.scope, Scope::Project)?;
+        let name = call.clean(&request.name)?;
+        let agent = Agent {
+            description: call.clean(&request.description)?,
+            system_prompt: call.clean(&request.system_prompt)?,
+            skills: call.clean_all(&request.skills)?,
+            collections_access: call.clean_all(&request.collections_access)?,
+            model_preference: call.clean(&request.model_preference)?,
+            temperature: request.temperature,
+        };
+        let catalog = self.bench.catalog();
+        let id = catalog.create(Kind::Agent, &session.place, scope, &name, &agent, clock::now()).await?;
+        call.summary = format!("Created: agent {name} ({id})");
+        Ok(pb::AgentCreateResponse { tokens_used: tokens([id.as_str()]), id })
+    }
+
+    pub(super) async fn update_agent(
+        &self,
+        call: &mut Call,
+        request: pb::AgentUpdateRequest,
+    ) -> Result<pb::AgentUpdateResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let (name, description) = (call.clean(&request.name)?, call.clean(&request.description)?);
+        let (system_prompt, model) =
+            (call.clean(&request.system_prompt)?, call.clean(&request.model_preference)?);
+        let (skills, collections) =
+            (call.clean_all(&request.skills)?, call.clean_all(&request.collections_access)?);
+        let change = move |item: Item<Agent>| {
+            let agent = Agent {
+                description: or(description, item.body.description),
+                system_prompt: or(system_prompt, item.body.system_prompt),
+                skills: or_list(skills, item.body.skills),
+                collections_access: or_list(collections, item.body.collections_access),
+                model_preference: or(model, item.body.model_preference),
+                temperature: request.temperature.unwrap_or(item.body.temperature),
+            };
+            (or(name, item.name), agent)
+        };
+        let catalog = self.bench.catalog();
+        catalog.update(Kind::Agent, &session.place, &request.id, clock::now(), change).await?;
+        call.summary = format!("Updated: agent {}", request.id);
+        Ok(pb::AgentUpdateResponse { tokens_used: 1 })
+    }
+
+    pub(super) async fn delete_agent(
+        &self,
+        call: &mut Call,
+        request: pb::AgentDeleteRequest,
+    ) -> Result<pb::AgentDeleteResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        self.bench.catalog().delete(Kind::Agent, &session.place, &request.id).await?;
+        call.summary = format!("Deleted: agent {}", request.id);
+        Ok(pb::AgentDeleteResponse { tokens_used: 1 })
+    }
+}
+
+fn filter(scope: &str) -> Result<Option<Scope>, Error> {
+    if scope.is_empty() { Ok(None) } else { Scope::parse(scope, Scope::Project).map(Some) }
+}
+
+fn preview(text: &str) -> String {
+    shortened(text, most::DESCRIPTION_PREVIEW_CHARS)
+}
+
+fn or(new: String, old: String) -> String {
+    if new.is_empty() { old } else { new }
+}
+
+fn or_list(new: Vec<String>, old: Vec<String>) -> Vec<String> {
+    if new.is_empty() { old } else { new }
+}

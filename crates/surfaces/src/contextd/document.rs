@@ -1,0 +1,343 @@
+//! The documents that describe the operations: schema.json, the OpenAPI document, TOOL.md. Made of the operations'
+//! table, the fields' rules, the examples and the comments in the protobuf files, so that none can say anything else
+//! than what is served.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
+use serde_json::{Map, Value, json};
+
+use super::examples::EXAMPLES;
+use super::fields::Field;
+use super::operations::{OPERATIONS, Operation, Verb};
+
+const PACKAGE: &str = "contextd.v1";
+
+/// What the protobuf files say: messages by name, comments of methods by `Service.Method`.
+#[derive(Default)]
+struct Descriptions {
+    messages: BTreeMap<String, Vec<Described>>,
+    methods: BTreeMap<String, String>,
+}
+
+/// One field of a message.
+struct Described {
+    name: String,
+    kind: Type,
+    /// The message, where it is one.
+    message: String,
+    repeated: bool,
+    comment: String,
+}
+
+impl Descriptions {
+    fn read() -> Self {
+        let mut all = Self::default();
+        // Our own descriptors; that they can be read is a matter of the build.
+        let set = FileDescriptorSet::decode(wire::DESCRIPTORS).unwrap_or_default();
+        for file in set.file.iter().filter(|file| file.package() == PACKAGE) {
+            all.add(file);
+        }
+        all
+    }
+
+    fn add(&mut self, file: &FileDescriptorProto) {
+        let mut comments: BTreeMap<Vec<i32>, String> = BTreeMap::new();
+        for location in file.source_code_info.iter().flat_map(|info| &info.location) {
+            let comment = location.leading_comments().split_whitespace().collect::<Vec<_>>().join(" ");
+            if !comment.is_empty() {
+                comments.insert(location.path.clone(), comment);
+            }
+        }
+        let comment = |path: &[i32]| comments.get(path).cloned().unwrap_or_default();
+        for (at, message) in (0i32..).zip(&file.message_type) {
+            let fields = described(message, |field| comment(&[4, at, 2, field]));
+            self.messages.insert(message.name().to_owned(), fields);
+        }
+        for (at, service) in (0i32..).zip(&file.service) {
+            let short = service.name().trim_end_matches("Service");
+            for (number, method) in (0i32..).zip(&service.method) {
+                let key = format!("{short}.{}", method.name());
+                self.methods.insert(key, comment(&[6, at, 2, number]));
+            }
+        }
+    }
+
+    fn fields(&self, message: &str) -> &[Described] {
+        self.messages.get(message).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the JSON schema of a message; `rules` are those of a request's fields.
+    fn schema(&self, message: &str, rules: Option<&[Field]>) -> Value {
+        let mut properties = Map::new();
+        for field in self.fields(message) {
+            let rule = rules.and_then(|rules| rules.iter().find(|rule| rule.name == field.name));
+            properties.insert(field.name.clone(), self.property(field, rule));
+        }
+        let mut schema = json!({ "type": "object", "properties": properties });
+        if let Some(rules) = rules {
+            let required: Vec<&str> =
+                rules.iter().filter(|rule| rule.required).map(|rule| rule.name).collect();
+            if !required.is_empty() {
+                schema["required"] = json!(required);
+            }
+            schema["additionalProperties"] = json!(false);
+        }
+        schema
+    }
+
+    fn property(&self, field: &Described, rule: Option<&Field>) -> Value {
+        let mut one = match field.kind {
+            Type::Message => self.schema(&field.message, None),
+            Type::Bool => json!({ "type": "boolean" }),
+            Type::Float | Type::Double => json!({ "type": "number" }),
+            Type::Int32 => json!({ "type": "integer", "format": "int32" }),
+            _ => json!({ "type": "string" }),
+        };
+        if let Some(rule) = rule {
+            limit(&mut one, rule, field.repeated);
+        }
+        let mut property = if field.repeated { json!({ "type": "array", "items": one }) } else { one };
+        if let Some(rule) = rule {
+            if field.repeated && rule.items > 0 {
+                property["maxItems"] = json!(rule.items);
+            }
+            if let Ok(default) = serde_json::from_str::<Value>(rule.default) {
+                property["default"] = default;
+            }
+        }
+        if !field.comment.is_empty() {
+            property["description"] = json!(field.comment);
+        }
+        property
+    }
+}
+
+fn described(message: &DescriptorProto, comment: impl Fn(i32) -> String) -> Vec<Described> {
+    let fields = (0i32..).zip(&message.field).map(|(at, field)| Described {
+        name: field.name().to_owned(),
+        kind: field.r#type(),
+        message: field.type_name().rsplit('.').next().unwrap_or_default().to_owned(),
+        repeated: field.label() == Label::Repeated,
+        comment: comment(at),
+    });
+    fields.collect()
+}
+
+fn limit(one: &mut Value, rule: &Field, repeated: bool) {
+    if let Some((from, to)) = rule.range {
+        // Whole numbers stay whole.
+        let number = |value: f64| if value.fract() == 0.0 { json!(value as i64) } else { json!(value) };
+        (one["minimum"], one["maximum"]) = (number(from), number(to));
+    }
+    if rule.chars > 0 {
+        one["maxLength"] = json!(rule.chars);
+    }
+    if rule.required && !repeated && one["type"] == "string" {
+        one["minLength"] = json!(1);
+    }
+    if !rule.one_of.is_empty() {
+        one["enum"] = json!(rule.one_of);
+    }
+    if rule.name == "session_id" {
+        one["pattern"] = json!("^sess_[A-Za-z0-9_-]{1,64}$");
+    }
+}
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn examples(operation: &Operation) -> Vec<Value> {
+    let of_it = EXAMPLES.iter().filter(|example| example.key == operation.key);
+    let values = of_it.map(|example| {
+        json!({
+            "description": example.description,
+            "input": parse(example.input),
+            "output": parse(example.output),
+        })
+    });
+    values.collect()
+}
+
+/// Returns schema.json: every operation by `Service.Method`, with input, output and examples.
+pub fn schema_json() -> Value {
+    let described = Descriptions::read();
+    let mut all = Map::new();
+    for operation in OPERATIONS {
+        let entry = json!({
+            "service": format!("{}Service", operation.service),
+            "method": operation.method,
+            "tool": operation.tool,
+            "description": described.methods.get(operation.key),
+            "endpoint": format!("{} {}", operation.verb.name(), operation.path),
+            "input": described.schema(operation.input, Some(operation.fields)),
+            "output": described.schema(operation.output, None),
+            "examples": examples(operation),
+        });
+        all.insert(operation.key.to_owned(), entry);
+    }
+    Value::Object(all)
+}
+
+/// Returns TOOL.md: what there is, in a form that costs few tokens.
+pub fn tool_md() -> String {
+    let described = Descriptions::read();
+    let mut text = String::from(TOOL_HEAD);
+    for operation in OPERATIONS {
+        let purpose = described.methods.get(operation.key).map(String::as_str).unwrap_or_default();
+        let purpose = purpose.split(['.', ';']).next().unwrap_or_default();
+        text.push_str(&format!(
+            "| {} | {}Service.{} | {} {} | {purpose} |\n",
+            operation.tool,
+            operation.service,
+            operation.method,
+            operation.verb.name(),
+            operation.path.replace("{id}", ":id"),
+        ));
+    }
+    text.push_str(TOOL_TAIL);
+    text
+}
+
+const TOOL_HEAD: &str = r#"# contextd Tools
+
+**Endpoint**: `localhost:50051` (dual-protocol: gRPC + HTTP)
+
+## Quick Start
+
+### HTTP (Recommended for quick testing)
+```bash
+curl -X POST http://localhost:50051/api/v1/session/start \
+  -H "Content-Type: application/json" \
+  -d '{"project_path": "/path/to/project"}'
+```
+
+### gRPC (Recommended for production)
+```python
+import grpc
+from contextd.v1 import safeexec_pb2, safeexec_pb2_grpc
+channel = grpc.insecure_channel('localhost:50051')
+```
+
+## Tool Catalog
+
+Inputs, outputs and examples of each are in `/tools/schema.json`.
+
+| Tool | gRPC | HTTP | Purpose |
+|------|------|------|---------|
+"#;
+
+const TOOL_TAIL: &str = "
+## Response Pattern
+
+- `summary`: what happened, in one line
+- `*_preview`: the first 500 characters
+- `*_ref`: a ref to all of it, for ref_get
+- `tokens_used`: about what the answer costs
+
+A command that fails is an answer with its `exit_code`. Errors are JSON: `{\"error\", \"code\", \"status\"}`.
+";
+
+/// Returns the OpenAPI document.
+pub fn open_api(version: &str) -> Value {
+    let described = Descriptions::read();
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in OPERATIONS {
+        let path = paths.entry(operation.path.to_owned()).or_insert_with(|| json!({}));
+        path[operation.verb.name().to_lowercase()] = path_item(&described, operation);
+    }
+    let health = json!({"summary": "Says that the daemon serves", "operationId": "health", "tags": ["Health"],
+        "responses": {"200": {"description": "It does", "content": {"application/json": {"schema":
+            {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}}}}}});
+    paths.insert("/health".to_owned(), json!({ "get": health }));
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "contextd.v1",
+            "version": version,
+            "description": "Sandboxed commands, files, memory, checkpoints, policies, skills and agents. The same \
+                            operations are served over gRPC on this port.",
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "components": {
+            "schemas": { "Error": error_schema() },
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer",
+                    "description": "For callers that are not the daemon's own user" }
+            }
+        },
+        "security": [{}, { "token": [] }],
+    })
+}
+
+fn error_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "error": { "type": "string", "description": "What is wrong, and what to do" },
+            "code": { "type": "string", "pattern": "^OBEY-[0-9]{4}$" },
+            "status": { "type": "integer" },
+            "retryable": { "type": "boolean" },
+        },
+        "required": ["error", "code", "status"],
+    })
+}
+
+fn path_item(described: &Descriptions, operation: &Operation) -> Value {
+    let first = examples(operation).into_iter().next().unwrap_or_default();
+    let output = described.schema(operation.output, None);
+    let mut item = json!({
+        "operationId": operation.key,
+        "summary": described.methods.get(operation.key),
+        "tags": [operation.service],
+        "responses": {
+            "200": { "description": "The answer", "content": { "application/json": {
+                "schema": output, "example": first["output"] } } },
+            "default": { "description": "An error", "content": { "application/json": {
+                "schema": { "$ref": "#/components/schemas/Error" } } } },
+        },
+    });
+    let mut input = described.schema(operation.input, Some(operation.fields));
+    let mut parameters = Vec::new();
+    if operation.path.contains("{id}") {
+        parameters.push(parameter("id", "path", &mut input, true));
+    }
+    if matches!(operation.verb, Verb::Get | Verb::Delete) {
+        for field in operation.fields.iter().filter(|field| field.name != "id") {
+            parameters.push(parameter(field.name, "query", &mut input, false));
+        }
+    } else {
+        let mut body = json!({ "schema": input });
+        if !operation.path.contains("{id}") {
+            body["example"] = first["input"].clone();
+        }
+        item["requestBody"] = json!({ "required": true, "content": { "application/json": body } });
+    }
+    if !parameters.is_empty() {
+        item["parameters"] = json!(parameters);
+    }
+    item
+}
+
+/// Moves a field of a request from its body to its address.
+fn parameter(name: &str, place: &str, input: &mut Value, moved: bool) -> Value {
+    let schema = input["properties"][name].clone();
+    let mut required = false;
+    if let Some(names) = input["required"].as_array_mut() {
+        required = names.iter().any(|known| known == name);
+        if moved {
+            names.retain(|known| known != name);
+        }
+    }
+    if moved && let Some(properties) = input["properties"].as_object_mut() {
+        properties.remove(name);
+    }
+    json!({ "name": name, "in": place, "required": required || place == "path", "schema": schema })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! What the fields of requests may hold: one description for checking them, whatever protocol they came by, and for
+//! schema.json and the OpenAPI document. In protobuf's manner an empty field is an absent one.
+
+use domain::{Error, ErrorCode};
+use serde_json::{Map, Value};
+use workbench::limits as most;
+
+/// What one field of a request may hold, beside its type.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    pub name: &'static str,
+    pub required: bool,
+    /// What an absent field means, as JSON; empty: nothing in particular.
+    pub default: &'static str,
+    pub range: Option<(f64, f64)>,
+    /// Longest text, in characters; of a list, of each of its texts. 0: no bound of its own.
+    pub chars: usize,
+    /// Most texts of a list. 0: no bound of its own.
+    pub items: usize,
+    /// The texts that are allowed; empty: any.
+    pub one_of: &'static [&'static str],
+}
+
+impl Field {
+    const fn new(name: &'static str) -> Self {
+        Self { name, required: false, default: "", range: None, chars: 0, items: 0, one_of: &[] }
+    }
+
+    const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    const fn default(mut self, json: &'static str) -> Self {
+        self.default = json;
+        self
+    }
+
+    const fn range(mut self, from: f64, to: f64) -> Self {
+        self.range = Some((from, to));
+        self
+    }
+
+    const fn chars(mut self, most: usize) -> Self {
+        self.chars = most;
+        self
+    }
+
+    const fn items(mut self, most: usize) -> Self {
+        self.items = most;
+        self
+    }
+
+    const fn one_of(mut self, words: &'static [&'static str]) -> Self {
+        self.one_of = words;
+        self
+    }
+}
+
+/// Longest path, as the kernel has it, and longest texts where contextd's schema names no bound.
+const PATH_MAX: usize = 4096;
+const TEXT_MAX: usize = 20_000;
+const LIST_MAX: usize = 100;
+
+const SESSION: Field = Field::new("session_id").required().chars(69);
+const ID: Field = Field::new("id").required().chars(200);
+const NAME: Field = Field::new("name").required().chars(100);
+const SCOPES: &[&str] = &["project", "team", "org"];
+const SCOPE_FILTER: Field = Field::new("scope").one_of(SCOPES);
+const SCOPE: Field = Field::new("scope").one_of(SCOPES).default("\"project\"");
+const DESCRIPTION: Field = Field::new("description").chars(TEXT_MAX);
+const TAGS: Field = Field::new("tags").items(most::TAGS_MAX).chars(most::TAG_CHARS);
+
+/// The largest number an `int32` holds.
+const INT: f64 = i32::MAX as f64;
+
+pub(super) const BASH: &[Field] = &[
+    Field::new("cmd").required().chars(most::COMMAND_MAX),
+    Field::new("timeout").default("30").range(0.0, 300.0),
+    SESSION,
+    Field::new("working_dir").chars(PATH_MAX),
+];
+pub(super) const READ: &[Field] = &[
+    Field::new("path").required().chars(PATH_MAX),
+    Field::new("offset").default("0").range(0.0, INT),
+    Field::new("limit").default("0").range(0.0, INT),
+    SESSION,
+];
+pub(super) const WRITE: &[Field] = &[
+    Field::new("path").required().chars(PATH_MAX),
+    Field::new("content").chars(1 << 20),
+    Field::new("append"),
+    SESSION,
+];
+pub(super) const SESSION_START: &[Field] = &[
+    Field::new("project_path").required().chars(PATH_MAX),
+    Field::new("task_description").chars(TEXT_MAX),
+    Field::new("tenant_id").chars(200),
+    Field::new("team_id").chars(200),
+];
+pub(super) const SESSION_END: &[Field] = &[
+    SESSION,
+    Field::new("outcome").one_of(&["success", "failure", "partial"]).default("\"success\""),
+    Field::new("distill").default("false"),
+];
+pub(super) const REF_GET: &[Field] =
+    &[Field::new("ref_id").required().chars(200), Field::new("session_id").chars(69)];
+pub(super) const MEMORY_SEARCH: &[Field] = &[
+    Field::new("query").required().chars(TEXT_MAX),
+    Field::new("scope").one_of(&["project", "team", "org", "all"]).default("\"project\""),
+    Field::new("outcome").one_of(&["success", "failure", "all"]).default("\"all\""),
+    Field::new("limit").default("10").range(0.0, 100.0),
+    Field::new("min_confidence").default("0.7").range(0.0, 1.0),
+    SESSION,
+];
+pub(super) const MEMORY_STORE: &[Field] = &[
+    Field::new("title").required().chars(most::TITLE_CHARS),
+    Field::new("description").chars(most::DESCRIPTION_CHARS),
+    Field::new("content").required().chars(most::CONTENT_CHARS),
+    Field::new("outcome").one_of(&["success", "failure", "mixed", "neutral"]).default("\"neutral\""),
+    TAGS,
+    SESSION,
+];
+pub(super) const MEMORY_FEEDBACK: &[Field] = &[
+    Field::new("memory_id").required().chars(200),
+    Field::new("helpful").default("false"),
+    Field::new("comment").chars(most::DESCRIPTION_CHARS),
+    SESSION,
+];
+pub(super) const BY_ID: &[Field] = &[ID, SESSION];
+pub(super) const CHECKPOINT_SAVE: &[Field] =
+    &[Field::new("summary").required().chars(TEXT_MAX), TAGS, SESSION];
+pub(super) const CHECKPOINT_LIST: &[Field] = &[Field::new("limit").default("10").range(0.0, 100.0), SESSION];
+pub(super) const CHECKPOINT_RESUME: &[Field] = &[
+    Field::new("checkpoint_id").required().chars(200),
+    Field::new("level").one_of(&["summary", "context", "full"]).default("\"context\""),
+    SESSION,
+];
+pub(super) const POLICY_CHECK: &[Field] =
+    &[Field::new("action").required().chars(TEXT_MAX), Field::new("context").chars(1 << 20), SESSION];
+pub(super) const POLICY_LIST: &[Field] =
+    &[SCOPE_FILTER, Field::new("category").one_of(&["security", "coding", "repo"]), SESSION];
+pub(super) const LIST: &[Field] = &[SCOPE_FILTER, SESSION];
+pub(super) const SKILL_CREATE: &[Field] = &[
+    NAME,
+    DESCRIPTION,
+    Field::new("trigger").chars(TEXT_MAX),
+    Field::new("steps").items(LIST_MAX).chars(TEXT_MAX),
+    Field::new("prompt_template").chars(TEXT_MAX),
+    SCOPE,
+    SESSION,
+];
+pub(super) const SKILL_UPDATE: &[Field] = &[
+    ID,
+    Field::new("name").chars(100),
+    DESCRIPTION,
+    Field::new("trigger").chars(TEXT_MAX),
+    Field::new("steps").items(LIST_MAX).chars(TEXT_MAX),
+    Field::new("prompt_template").chars(TEXT_MAX),
+    SESSION,
+];
+pub(super) const AGENT_CREATE: &[Field] = &[
+    NAME,
+    DESCRIPTION,
+    Field::new("system_prompt").required().chars(TEXT_MAX),
+    Field::new("skills").items(LIST_MAX).chars(200),
+    Field::new("collections_access").items(LIST_MAX).chars(200),
+    Field::new("model_preference").chars(200),
+    Field::new("temperature").range(0.0, 2.0),
+    SCOPE,
+    SESSION,
+];
+pub(super) const AGENT_UPDATE: &[Field] = &[
+    ID,
+    Field::new("name").chars(100),
+    DESCRIPTION,
+    Field::new("system_prompt").chars(TEXT_MAX),
+    Field::new("skills").items(LIST_MAX).chars(200),
+    Field::new("collections_access").items(LIST_MAX).chars(200),
+    Field::new("model_preference").chars(200),
+    Field::new("temperature").range(0.0, 2.0),
+    SESSION,
+];
+pub(super) const REMEDIATION_SEARCH: &[Field] = &[
+    Field::new("error").required().chars(TEXT_MAX),
+    Field::new("context").chars(TEXT_MAX),
+    Field::new("limit").default("5").range(0.0, 100.0),
+    SESSION,
+];
+pub(super) const REMEDIATION_RECORD: &[Field] = &[
+    Field::new("title").required().chars(200),
+    Field::new("problem").required().chars(TEXT_MAX),
+    Field::new("symptoms").items(LIST_MAX).chars(TEXT_MAX),
+    Field::new("root_cause").chars(TEXT_MAX),
+    Field::new("solution").required().chars(TEXT_MAX),
+    Field::new("code_diff").chars(TEXT_MAX),
+    Field::new("affected_files").items(LIST_MAX).chars(PATH_MAX),
+    SESSION,
+];
+
+/// Checks a request's fields; an error names the field and what is wrong with it (OBEY-1001).
+pub(super) fn check(fields: &[Field], request: &Map<String, Value>) -> Result<(), Error> {
+    if let Some(name) = request.keys().find(|name| fields.iter().all(|field| field.name != name.as_str())) {
+        let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
+        return Err(Error::invalid(name, format_args!("is no field here; there are {}", known.join(", "))));
+    }
+    for field in fields {
+        let value = request.get(field.name).unwrap_or(&Value::Null);
+        if field.required && is_empty(value) {
+            return Err(Error::invalid(field.name, "is required"));
+        }
+        check_value(field, value)?;
+    }
+    Ok(())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+fn check_value(field: &Field, value: &Value) -> Result<(), Error> {
+    match value {
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            if let Some((from, to)) = field.range
+                && !(from..=to).contains(&number)
+            {
+                return Err(Error::invalid(field.name, format_args!("must be between {from} and {to}")));
+            }
+        }
+        Value::String(text) => check_text(field, text)?,
+        Value::Array(list) => {
+            if field.items > 0 && list.len() > field.items {
+                let most = field.items;
+                return Err(Error::invalid(field.name, format_args!("holds more than {most} texts")));
+            }
+            for text in list.iter().filter_map(Value::as_str) {
+                check_text(field, text)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn check_text(field: &Field, text: &str) -> Result<(), Error> {
+    // Bytes first: they are cheap to count and never fewer than characters.
+    if field.chars > 0 && text.len() > field.chars && text.chars().count() > field.chars {
+        let most = field.chars;
+        return Err(Error::invalid(field.name, format_args!("is longer than {most} characters")));
+    }
+    if text.contains('\0') && !matches!(field.name, "content" | "context") {
+        return Err(Error::invalid(field.name, "holds a NUL character"));
+    }
+    if !text.is_empty() && !field.one_of.is_empty() && !field.one_of.contains(&text) {
+        let words = field.one_of.join(", ");
+        return Err(Error::invalid(field.name, format_args!("{text:?} is none of {words}")));
+    }
+    Ok(())
+}
+
+/// Says what JSON cannot be a request, without quoting it back.
+pub(super) fn not_a_request(error: &serde_json::Error) -> Error {
+    let text = error.to_string();
+    Error::new(ErrorCode::InvalidArgument, format!("the request is not the JSON this call takes: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(fields: &[Field], json: Value) -> Result<(), String> {
+        check(fields, json.as_object().unwrap()).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn a_field_that_is_wrong_is_named() {
+        let fine = serde_json::json!({"cmd": "ls", "session_id": "sess_a", "timeout": 5, "working_dir": ""});
+        checked(BASH, fine).unwrap();
+        for (json, word) in [
+            (serde_json::json!({"session_id": "sess_a"}), "cmd: is required"),
+            (serde_json::json!({"cmd": "", "session_id": "sess_a"}), "cmd: is required"),
+            (serde_json::json!({"cmd": "ls"}), "session_id: is required"),
+            (serde_json::json!({"cmd": "ls", "session_id": "sess_a", "timeout": 301}), "timeout: must be"),
+            (serde_json::json!({"cmd": "ls", "session_id": "sess_a", "timeout": -1}), "timeout: must be"),
+            (serde_json::json!({"cmd": "x".repeat(4097), "session_id": "sess_a"}), "cmd: is longer"),
+            (serde_json::json!({"cmd": "a\0b", "session_id": "sess_a"}), "cmd: holds a NUL"),
+            (serde_json::json!({"cmd": "ls", "session_id": "sess_a", "timout": 3}), "timout: is no field"),
+        ] {
+            let message = checked(BASH, json).unwrap_err();
+            assert!(message.starts_with(word), "{message}");
+        }
+        let scope = serde_json::json!({"query": "x", "session_id": "sess_a", "scope": "galaxy"});
+        assert!(checked(MEMORY_SEARCH, scope).unwrap_err().contains("none of project, team, org, all"));
+    }
+}

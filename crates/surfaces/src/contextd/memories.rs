@@ -1,0 +1,135 @@
+//! Memory: what was learnt, in contextd's messages.
+
+use std::sync::Arc;
+
+use domain::Error;
+use runtime::clock;
+use wire::contextd::v1 as pb;
+use workbench::limits as most;
+use workbench::memory::{NewMemory, Search};
+use workbench::place::Scope;
+
+use super::Desk;
+use super::call::{Call, tokens};
+use super::sessions::shortened;
+
+/// What a memory must reach where the caller does not say, as contextd's schema has it.
+const MIN_CONFIDENCE: f64 = 0.7;
+
+impl Desk {
+    pub(super) async fn search_memories(
+        &self,
+        call: &mut Call,
+        request: pb::MemorySearchRequest,
+    ) -> Result<pb::MemorySearchResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let outcome = if request.outcome == "all" { String::new() } else { request.outcome };
+        let search = Search {
+            query: request.query,
+            place: session.place.clone(),
+            scope: Scope::parse(&request.scope, Scope::Project)?,
+            outcome,
+            limit: limit(request.limit, most::SEARCH_DEFAULT),
+            min_confidence: request.min_confidence.map_or(MIN_CONFIDENCE, f64::from),
+            now: clock::now(),
+        };
+        let (found, total) = self.bench.memories().search(search).await?;
+        let mut memories = Vec::with_capacity(found.len());
+        for memory in found {
+            memories.push(pb::MemoryRef {
+                id: memory.id,
+                title: call.clean(&memory.title)?,
+                description_preview: shortened(
+                    &call.clean(&memory.description)?,
+                    most::DESCRIPTION_PREVIEW_CHARS,
+                ),
+                confidence: confidence(memory.confidence),
+                outcome: memory.outcome,
+            });
+        }
+        call.summary = format!("Found: {} of {total} memories", memories.len());
+        let tokens_used = tokens(memories.iter().flat_map(|memory| {
+            [memory.id.as_str(), &memory.title, &memory.description_preview, &memory.outcome]
+        }));
+        Ok(pb::MemorySearchResponse {
+            memories,
+            total_count: i32::try_from(total).unwrap_or(i32::MAX),
+            tokens_used,
+        })
+    }
+
+    pub(super) async fn store_memory(
+        &self,
+        call: &mut Call,
+        request: pb::MemoryStoreRequest,
+    ) -> Result<pb::MemoryStoreResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let outcome = if request.outcome.is_empty() { "neutral".to_owned() } else { request.outcome };
+        let new = NewMemory {
+            title: call.clean(&request.title)?,
+            description: call.clean(&request.description)?,
+            content: call.clean(&request.content)?,
+            outcome,
+            tags: call.clean_all(&request.tags)?,
+            session: session.id.to_string(),
+            distilled: false,
+        };
+        let title = new.title.clone();
+        let id = self.bench.memories().keep(&session.place, new, clock::now()).await?;
+        call.summary = format!("Remembered: {title} ({id})");
+        Ok(pb::MemoryStoreResponse { tokens_used: tokens([id.as_str()]), id })
+    }
+
+    pub(super) async fn judge_memory(
+        &self,
+        call: &mut Call,
+        request: pb::MemoryFeedbackRequest,
+    ) -> Result<pb::MemoryFeedbackResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let comment = call.clean(&request.comment)?;
+        let (id, helpful) = (request.memory_id, request.helpful);
+        let place = &session.place;
+        let memories = self.bench.memories();
+        let new = memories.judge(place, &id, helpful, &comment, session.id.as_str(), clock::now()).await?;
+        call.summary =
+            format!("Judged: {id} ({}, now {new:.2})", if helpful { "helpful" } else { "not helpful" });
+        Ok(pb::MemoryFeedbackResponse { new_confidence: confidence(new), tokens_used: 2 })
+    }
+
+    pub(super) async fn get_memory(
+        &self,
+        call: &mut Call,
+        request: pb::MemoryGetRequest,
+    ) -> Result<pb::MemoryGetResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let memory = self.bench.memories().get(&session.place, &request.id, clock::now()).await?;
+        call.summary = format!("Recalled: {}", memory.id);
+        let (title, description) = (call.clean(&memory.title)?, call.clean(&memory.description)?);
+        let (content, tags) = (call.clean(&memory.content)?, call.clean_all(&memory.tags)?);
+        let texts = [title.as_str(), &description, &content, &memory.outcome];
+        let tokens_used = tokens(texts.into_iter().chain(tags.iter().map(String::as_str)));
+        Ok(pb::MemoryGetResponse {
+            id: memory.id,
+            title,
+            description,
+            content,
+            outcome: memory.outcome,
+            confidence: confidence(memory.confidence),
+            tags,
+            tokens_used,
+        })
+    }
+}
+
+/// Returns how many entries to return at most.
+pub(super) fn limit(asked: i32, otherwise: usize) -> usize {
+    match usize::try_from(asked) {
+        Ok(0) | Err(_) => otherwise,
+        Ok(asked) => asked.min(most::SEARCH_MAX),
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "between 0 and 1")]
+fn confidence(value: f64) -> f32 {
+    value as f32
+}

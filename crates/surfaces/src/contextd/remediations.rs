@@ -1,0 +1,69 @@
+//! Remediation: errors and their cures, in contextd's messages.
+
+use std::sync::Arc;
+
+use domain::Error;
+use runtime::clock;
+use wire::contextd::v1 as pb;
+use workbench::limits as most;
+use workbench::remediation::{More, Remediation};
+
+use super::Desk;
+use super::call::{Call, tokens};
+use super::memories::limit;
+use super::sessions::shortened;
+
+/// Characters of a problem in a list; the cure is what the caller came for and gets more.
+const PROBLEM_CHARS: usize = 100;
+const SOLUTION_CHARS: usize = 300;
+
+impl Desk {
+    pub(super) async fn search_remediations(
+        &self,
+        call: &mut Call,
+        request: pb::RemediationSearchRequest,
+    ) -> Result<pb::RemediationSearchResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let most = limit(request.limit, most::REMEDIATIONS_DEFAULT);
+        // Cures were kept without secrets; an error that is compared with them must be without them, too.
+        let (error, context) = (call.clean(&request.error)?, call.clean(&request.context)?);
+        let found = self.bench.remediations().search(&session.place, &error, &context, most).await?;
+        let mut remediations = Vec::with_capacity(found.len());
+        for cure in found {
+            remediations.push(pb::RemediationRef {
+                id: cure.id,
+                title: call.clean(&cure.title)?,
+                problem_preview: shortened(&call.clean(&cure.problem)?, PROBLEM_CHARS),
+                solution_preview: shortened(&call.clean(&cure.solution)?, SOLUTION_CHARS),
+                confidence: cure.similarity,
+            });
+        }
+        call.summary = format!("Found: {} remediations", remediations.len());
+        let texts =
+            remediations.iter().flat_map(|it| [it.title.as_str(), &it.problem_preview, &it.solution_preview]);
+        let tokens_used = tokens(texts);
+        Ok(pb::RemediationSearchResponse { remediations, tokens_used })
+    }
+
+    pub(super) async fn record_remediation(
+        &self,
+        call: &mut Call,
+        request: pb::RemediationRecordRequest,
+    ) -> Result<pb::RemediationRecordResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let new = Remediation {
+            title: call.clean(&request.title)?,
+            problem: call.clean(&request.problem)?,
+            solution: call.clean(&request.solution)?,
+            more: More {
+                symptoms: call.clean_all(&request.symptoms)?,
+                root_cause: call.clean(&request.root_cause)?,
+                code_diff: call.clean(&request.code_diff)?,
+                affected_files: call.clean_all(&request.affected_files)?,
+            },
+        };
+        let id = self.bench.remediations().record(&session.place, new, clock::now()).await?;
+        call.summary = format!("Recorded: {id}");
+        Ok(pb::RemediationRecordResponse { tokens_used: tokens([id.as_str()]), id })
+    }
+}

@@ -1,0 +1,156 @@
+//! Who may do what, whatever protocol it came by. Nothing runs here, so that no sandbox is needed.
+
+use std::sync::Arc;
+
+use domain::{ErrorCode, SessionId};
+use runtime::Supervisor;
+use runtime::provider::Providers;
+use runtime::settings::Settings;
+use runtime::store::Store;
+use runtime::supervisor::Options;
+use serde_json::{Value, json};
+use workbench::policy::Policies;
+use workbench::sandbox::Sandbox;
+use workbench::sessions::Lives;
+use workbench::{ProjectRules, Setup, Workbench, refs, sandbox, scrub};
+
+use super::operations::{OPERATIONS, operation};
+use super::{About, Bench, Contextd, Opening};
+use crate::peer::Caller;
+
+/// A workbench that is open already.
+struct Open(Arc<Workbench>);
+
+impl Opening for Open {
+    fn bench(&self) -> Bench<'_> {
+        Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
+    }
+}
+
+struct Desk {
+    contextd: Contextd,
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        let store = Store::open(&folder.path().join("daemon.db")).unwrap();
+        let supervisor = Supervisor::new(Options {
+            store: store.clone(),
+            providers: Providers::new(Vec::new()),
+            agents_dir: folder.path().join("agents"),
+            worktrees_dir: folder.path().join("worktrees"),
+            shim_program: "/nonexistent".into(),
+            socket: folder.path().join("sock"),
+            spool_max_bytes: 1 << 20,
+            active_sessions_max: 1,
+            settings: Settings::default(),
+        })
+        .await
+        .unwrap();
+        let bench = Workbench::open(Setup {
+            sandbox: Arc::new(Sandbox::probe(sandbox::Config::new(vec!["/nonexistent".into()])).await),
+            scrub: scrub::Config::new(),
+            refs_folder: folder.path().join("refs"),
+            refs: refs::Limits::default(),
+            store,
+            lives: Lives::default(),
+            policies: Policies::new(None).unwrap(),
+        })
+        .await
+        .unwrap();
+        let about = About { default_project: Some(project), project_rules: ProjectRules::Ignored };
+        Self { contextd: Contextd::new(Arc::new(Open(Arc::new(bench))), supervisor, about, "1"), folder }
+    }
+
+    async fn call(&self, caller: &Caller, key: &str, input: Value) -> Result<Value, domain::Error> {
+        let Value::Object(input) = input else { panic!("no object") };
+        self.contextd.call(operation(key).unwrap(), caller.clone(), input).await
+    }
+}
+
+#[tokio::test]
+async fn agents_use_their_own_session_only() {
+    let desk = Desk::new().await;
+    let agent = Caller::Agent(SessionId::new("sess_own"));
+    let list = |session: &str| json!({ "session_id": session });
+    desk.call(&agent, "Policy.List", list("sess_own")).await.unwrap();
+    desk.call(&Caller::User, "Policy.List", list("sess_other")).await.unwrap();
+    for (key, input) in [
+        ("Policy.List", list("sess_other")),
+        ("SafeExec.Bash", json!({"cmd": "ls", "session_id": "sess_other"})),
+        ("Ref.GetContent", json!({"ref_id": "ref_x"})),
+        ("Ref.GetContent", json!({"ref_id": "ref_x", "session_id": "sess_other"})),
+        ("Session.Start", json!({"project_path": desk.folder.path()})),
+        ("Agent.Create", json!({"name": "x", "system_prompt": "y", "session_id": "sess_own"})),
+        ("Agent.Delete", json!({"id": "x", "session_id": "sess_own"})),
+    ] {
+        let error = desk.call(&agent, key, input.clone()).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NotAllowed, "{key} {input}: {error}");
+        let error = desk.call(&Caller::Unknown, key, input).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NotAllowed, "{key}");
+    }
+    let rows = desk.contextd.desk().await.unwrap().bench.audit().after(0, None).await.unwrap();
+    assert!(rows.iter().any(|row| row.entry.caller == "agent sess_own" && row.entry.outcome == "OBEY-1002"));
+}
+
+#[tokio::test]
+async fn a_new_session_without_a_project_is_refused_with_what_to_do() {
+    let mut desk = Desk::new().await;
+    let about = Arc::get_mut(&mut desk.contextd.about).unwrap();
+    about.default_project = Some("/".into());
+    let error = desk.call(&Caller::User, "Policy.List", json!({"session_id": "sess_a"})).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::WrongState);
+    assert!(error.message.contains("Session.Start") && error.message.contains("working_dir"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_sandbox_commands_are_refused() {
+    let desk = Desk::new().await;
+    let input = json!({"cmd": "ls", "session_id": "sess_a"});
+    let error = desk.call(&Caller::User, "SafeExec.Bash", input).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::SandboxFailed, "{error}");
+    let rows = desk.contextd.desk().await.unwrap().bench.audit().after(0, None).await.unwrap();
+    assert_eq!((rows[0].entry.tier.as_str(), rows[0].entry.outcome.as_str()), ("refused", "OBEY-2005"));
+}
+
+#[test]
+fn names_and_routes_are_one_of_a_kind() {
+    let mut seen = std::collections::BTreeSet::new();
+    for operation in OPERATIONS {
+        assert!(seen.insert(operation.tool.to_owned()), "{}", operation.tool);
+        assert!(seen.insert(format!("{} {}", operation.verb.name(), operation.path)), "{}", operation.path);
+    }
+    assert_eq!(OPERATIONS.len(), 28);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    /// Whatever a request holds, it is answered: with an answer, or with an error that names what is wrong.
+    #[test]
+    fn any_request_is_answered(
+        which in 0..OPERATIONS.len(),
+        text in "\\PC{0,40}",
+        number in proptest::prelude::any::<i64>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let desk = Desk::new().await;
+            let operation = &OPERATIONS[which];
+            for value in [json!(text), json!(number), json!([text, number]), json!({ "a": text }), json!(null)] {
+                let mut input = serde_json::Map::new();
+                for field in operation.fields {
+                    input.insert(field.name.to_owned(), value.clone());
+                }
+                input.insert("session_id".to_owned(), json!("sess_a"));
+                let answer = desk.contextd.call(operation, Caller::User, input).await;
+                if let Err(error) = answer {
+                    assert!(!error.message.is_empty());
+                }
+            }
+        });
+    }
+}

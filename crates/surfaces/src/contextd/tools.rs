@@ -1,0 +1,102 @@
+//! SafeExec and Ref: the workbench's tools in contextd's messages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Error;
+use wire::contextd::v1 as pb;
+use workbench::{Exec, Read, Write};
+
+use super::Desk;
+use super::call::Call;
+
+impl Desk {
+    pub(super) async fn exec(
+        &self,
+        call: &mut Call,
+        request: pb::BashRequest,
+    ) -> Result<pb::BashResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let exec = Exec {
+            command: request.cmd,
+            working_dir: request.working_dir,
+            timeout: (request.timeout > 0)
+                .then(|| Duration::from_secs(u64::from(request.timeout.unsigned_abs()))),
+            env: Vec::new(),
+        };
+        call.tier = self.bench.tier().name();
+        let answer = self.bench.exec(&session.id, &session.project, exec).await?;
+        call.tier = answer.tier.name();
+        call.secrets = answer.stdout.findings.total() + answer.stderr.findings.total();
+        call.summary.clone_from(&answer.summary);
+        Ok(pb::BashResponse {
+            summary: answer.summary,
+            stdout_preview: answer.stdout.preview,
+            stderr_preview: answer.stderr.preview,
+            stdout_ref: answer.stdout.ref_id.unwrap_or_default(),
+            stderr_ref: answer.stderr.ref_id.unwrap_or_default(),
+            exit_code: answer.exit_code,
+            tokens_used: number(answer.tokens_used),
+        })
+    }
+
+    pub(super) async fn read_file(
+        &self,
+        call: &mut Call,
+        request: pb::ReadRequest,
+    ) -> Result<pb::ReadResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let read = Read {
+            path: request.path,
+            offset: u64::from(request.offset.unsigned_abs()),
+            limit: u64::from(request.limit.unsigned_abs()),
+        };
+        let answer = self.bench.read(&session.id, &session.project, read).await?;
+        call.secrets = answer.content.findings.total();
+        call.summary.clone_from(&answer.summary);
+        Ok(pb::ReadResponse {
+            summary: answer.summary,
+            content_preview: answer.content.preview,
+            content_ref: answer.content.ref_id.unwrap_or_default(),
+            total_lines: number(answer.total_lines),
+            tokens_used: number(answer.tokens_used),
+        })
+    }
+
+    pub(super) async fn write_file(
+        &self,
+        call: &mut Call,
+        request: pb::WriteRequest,
+    ) -> Result<pb::WriteResponse, Error> {
+        let session = Arc::clone(call.session()?);
+        let write = Write { path: request.path, content: request.content, append: request.append };
+        let answer = self.bench.write(&session.project, write).await?;
+        call.summary.clone_from(&answer.summary);
+        Ok(pb::WriteResponse {
+            summary: answer.summary,
+            bytes_written: number(answer.bytes_written),
+            tokens_used: number(answer.tokens_used),
+        })
+    }
+
+    pub(super) async fn ref_content(
+        &self,
+        call: &mut Call,
+        request: pb::RefGetContentRequest,
+    ) -> Result<pb::RefGetContentResponse, Error> {
+        // Agents were refused above if they named no session or another's.
+        let session = call.session().ok().map(|session| session.id.clone());
+        let answer = self.bench.content(session.as_ref(), &request.ref_id, 0).await?;
+        call.summary = format!("Fetched: {} ({} bytes)", request.ref_id, answer.total_bytes);
+        Ok(pb::RefGetContentResponse {
+            content: answer.content,
+            content_type: answer.kind.name().to_owned(),
+            tokens_used: number(answer.tokens_used),
+        })
+    }
+}
+
+/// The interface's numbers have 32 bits.
+fn number(value: u64) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,30 @@
+//! `AgentService`: one line per method; what they do is in the sibling files.
+
+use tonic::{Request, Response, Streaming};
+use wire::roz::v1 as pb;
+use wire::roz::v1::agent_service_server::AgentService;
+
+use super::{Answer, Roz, admitted, answer};
+use crate::peer::require_user;
+use crate::pump::Messages;
+
+#[tonic::async_trait]
+impl AgentService for Roz {
+    type StreamSessionStream = Messages<pb::SessionResponse>;
+
+    async fn stream_session(
+        &self,
+        request: Request<Streaming<pb::SessionRequest>>,
+    ) -> Answer<Self::StreamSessionStream> {
+        // Who calls counts when a session is to start; a stream by itself does nothing.
+        let caller = require_user(&request, "start sessions");
+        Ok(Response::new(self.session(caller, request.into_inner())))
+    }
+
+    type WatchTeamStream = Messages<pb::TeamEvent>;
+
+    async fn watch_team(&self, request: Request<pb::WatchTeamRequest>) -> Answer<Self::WatchTeamStream> {
+        let request = admitted(request, "watch teams")?;
+        answer(self.team(&request.task_id).await)
+    }
+}

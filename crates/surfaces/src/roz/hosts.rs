@@ -1,0 +1,67 @@
+//! `HostService`: registered machines, as records.
+
+use domain::Error;
+use runtime::store::environments::HostRow;
+use tonic::Request;
+use wire::roz::v1 as pb;
+use wire::roz::v1::host_service_server::HostService;
+
+use super::{Answer, Roz, admitted, answer, from_wire, tasks};
+
+#[tonic::async_trait]
+impl HostService for Roz {
+    async fn register_host(&self, request: Request<pb::RegisterHostRequest>) -> Answer<pb::Host> {
+        let request = admitted(request, "register hosts")?;
+        answer(self.add_host(request).await)
+    }
+
+    async fn get_host(&self, request: Request<pb::GetHostRequest>) -> Answer<pb::Host> {
+        let request = admitted(request, "look at hosts")?;
+        answer(self.host(&request.id).await)
+    }
+
+    async fn list_hosts(&self, request: Request<pb::ListHostsRequest>) -> Answer<pb::ListHostsResponse> {
+        let request = admitted(request, "look at hosts")?;
+        let hosts =
+            self.supervisor.environments().hosts(&request.environment_id, request.limit, request.offset);
+        answer(hosts.await.map(|rows| pb::ListHostsResponse { data: rows.into_iter().map(host).collect() }))
+    }
+
+    async fn deregister_host(
+        &self,
+        request: Request<pb::DeregisterHostRequest>,
+    ) -> Answer<pb::DeregisterHostResponse> {
+        let request = admitted(request, "remove hosts")?;
+        let removed = self.supervisor.environments().remove_host(&request.id).await;
+        answer(removed.map(|()| pb::DeregisterHostResponse {}))
+    }
+}
+
+impl Roz {
+    async fn add_host(&self, request: pb::RegisterHostRequest) -> Result<pb::Host, Error> {
+        from_wire::uuid("environment_id", &request.environment_id)?;
+        let capabilities = request.capabilities.into_iter().collect();
+        let environments = self.supervisor.environments();
+        let row = environments.register_host(request.name, &request.environment_id, &capabilities).await?;
+        Ok(host(row))
+    }
+
+    async fn host(&self, id: &str) -> Result<pb::Host, Error> {
+        from_wire::uuid("id", id)?;
+        self.supervisor.environments().host(id).await.map(host)
+    }
+}
+
+fn host(row: HostRow) -> pb::Host {
+    let at = Some(tasks::timestamp(row.created_at));
+    pb::Host {
+        id: row.id,
+        name: row.name,
+        environment_id: row.environment_id,
+        status: row.status,
+        // Written by ourselves.
+        capabilities: serde_json::from_str(&row.capabilities).unwrap_or_default(),
+        created_at: at,
+        last_heartbeat: at,
+    }
+}

@@ -1,0 +1,266 @@
+//! `StreamSession`: one client's session, from its start to the client's leave. What the client says becomes commands;
+//! what the journal says becomes messages (`feed`). A client that goes takes its tools along, not the session.
+
+mod feed;
+mod messages;
+mod start;
+
+use std::collections::VecDeque;
+
+use domain::{Error, ErrorCode, SessionId, StopHow};
+use runtime::Supervisor;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+use wire::roz::v1 as pb;
+use wire::roz::v1::session_request::Request as Said;
+use wire::roz::v1::session_response::Response as Body;
+
+use super::{Roz, to_wire};
+use crate::limits;
+use crate::pump::Messages;
+use feed::Feed;
+use messages::Talk;
+use start::Opened;
+
+pub(super) use messages::waiting_permission;
+pub(super) use start::session_in;
+
+impl Roz {
+    /// Serves one stream in a task of its own. `caller` says whether whoever calls may start sessions.
+    pub(super) fn session(
+        &self,
+        caller: Result<(), Error>,
+        inbound: Streaming<pb::SessionRequest>,
+    ) -> Messages<pb::SessionResponse> {
+        let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
+        tokio::spawn(self.clone().serve(caller, inbound, Line { sender }));
+        Box::pin(ReceiverStream::new(receiver))
+    }
+
+    async fn serve(self, caller: Result<(), Error>, mut inbound: Streaming<pb::SessionRequest>, line: Line) {
+        let Some(start) = first(&mut inbound, &line).await else { return };
+        if let Err(error) = caller {
+            return line.fail(&error).await;
+        }
+        let mut early = VecDeque::new();
+        let opener = self.clone();
+        let opening = opener.open(start);
+        tokio::pin!(opening);
+        let opened = loop {
+            tokio::select! {
+                opened = &mut opening => break opened,
+                said = inbound.message(), if early.len() < limits::STARTING_MESSAGES_MAX => match said {
+                    Ok(Some(pb::SessionRequest { request: Some(Said::Ping(_)) })) => {
+                        if line.say(Body::Pong(pb::Pong {})).await.is_err() {
+                            break opening.await;
+                        }
+                    }
+                    Ok(Some(request)) => early.push_back(request),
+                    // It says no more: its session starts all the same, and ends with what was said.
+                    Ok(None) => break opening.await,
+                    Err(status) => {
+                        line.fail(&unreadable(&status)).await;
+                        break opening.await;
+                    }
+                },
+            }
+        };
+        match opened {
+            Ok(opened) => self.talk(opened, inbound, early, line).await,
+            Err(error) => line.fail(&error).await,
+        }
+    }
+
+    async fn talk(
+        self,
+        opened: Opened,
+        mut inbound: Streaming<pb::SessionRequest>,
+        mut early: VecDeque<pb::SessionRequest>,
+        line: Line,
+    ) {
+        let session = opened.snapshot.spec.id.clone();
+        let leaving = Leaving { supervisor: self.supervisor.clone(), session: session.clone() };
+        if line.say(opened.greeting.clone()).await.is_err() {
+            return;
+        }
+        let (last_word, is_last_word) = watch::channel(false);
+        let feed = Feed::new(self.supervisor.clone(), &opened, line.clone(), is_last_word);
+        let mut talk = Talk::new(self.supervisor.clone(), &opened, line.clone());
+        let mut feed = tokio::spawn(feed.run());
+        loop {
+            let said = match early.pop_front() {
+                Some(request) => Ok(Some(request)),
+                None => tokio::select! {
+                    said = inbound.message() => said,
+                    // The journal's half ends when the client is gone or the session has ended.
+                    _ = &mut feed => return,
+                },
+            };
+            let heard = match said {
+                Ok(Some(request)) => talk.hear(request).await,
+                Ok(None) => break,
+                Err(status) => {
+                    // A client that was cut off reads as an error too; then nobody hears this.
+                    line.fail(&unreadable(&status)).await;
+                    Err(HungUp)
+                }
+            };
+            if heard.is_err() {
+                feed.abort();
+                return;
+            }
+        }
+        talk.settle().await;
+        // Whoever says no more returns no tools either.
+        leaving.take_tools().await;
+        last_word.send_replace(true);
+        tokio::select! {
+            biased;
+            () = line.hung_up() => feed.abort(),
+            // Fails only when the task broke down, and then there is nothing more to hear.
+            heard = &mut feed => if heard.unwrap_or(false) {
+                self.complete(&session).await;
+            },
+        }
+    }
+
+    /// The client has said and heard all it wanted: the session is complete.
+    async fn complete(&self, session: &SessionId) {
+        match self.supervisor.stop(session, StopHow::Graceful).await {
+            Err(error) if error.code != ErrorCode::AlreadyStopped => {
+                tracing::debug!(%session, %error, "cannot end a session whose client is done");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Waits for a start. Before it a client can only ask whether somebody is there.
+async fn first(inbound: &mut Streaming<pb::SessionRequest>, line: &Line) -> Option<pb::StartSession> {
+    loop {
+        let said = match inbound.message().await {
+            Ok(Some(request)) => request.request,
+            Ok(None) => return None,
+            Err(status) => {
+                line.fail(&unreadable(&status)).await;
+                return None;
+            }
+        };
+        let answer = match said {
+            Some(Said::Start(start)) => return Some(start),
+            Some(Said::Ping(_)) => Body::Pong(pb::Pong {}),
+            Some(_) | None => to_wire::error("no_session", "send StartSession first", false),
+        };
+        line.say(answer).await.ok()?;
+    }
+}
+
+/// What could not be read at all, such as a message that is too large; the reader names the limit.
+fn unreadable(status: &Status) -> Error {
+    match status.code() {
+        tonic::Code::OutOfRange => {
+            Error::new(ErrorCode::LimitReached, format!("message: {}", status.message()))
+        }
+        _ => Error::invalid("message", format_args!("cannot be read: {}", status.message())),
+    }
+}
+
+/// What a client hears.
+#[derive(Clone)]
+struct Line {
+    sender: mpsc::Sender<Result<pb::SessionResponse, Status>>,
+}
+
+/// The client is gone.
+struct HungUp;
+
+impl Line {
+    async fn send(&self, message: pb::SessionResponse) -> Result<(), HungUp> {
+        self.sender.send(Ok(message)).await.map_err(|_| HungUp)
+    }
+
+    async fn say(&self, body: Body) -> Result<(), HungUp> {
+        self.send(to_wire::response(body)).await
+    }
+
+    /// Says why the stream ends; nothing follows.
+    async fn fail(&self, error: &Error) {
+        if let Some(detail) = &error.detail {
+            tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
+        }
+        // A client that is gone needs no reason.
+        let _ = self.say(to_wire::failure(error)).await;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    async fn hung_up(&self) {
+        self.sender.closed().await;
+    }
+}
+
+/// A client's part in its session; when the client goes, what it was to do fails.
+struct Leaving {
+    supervisor: Supervisor,
+    session: SessionId,
+}
+
+impl Leaving {
+    /// Takes the client's tools away and fails the calls that wait for them.
+    async fn take_tools(&self) {
+        if let Err(error) = take_tools(&self.supervisor, &self.session).await {
+            tracing::debug!(session = %self.session, %error, "cannot take a client's tools away");
+        }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = supervisor
+                    .command(&session, domain::Command::HoldInput { holder: None })
+                    .await
+                    .inspect_err(|error| tracing::debug!(%session, %error, "cannot let go of a session"));
+                Leaving::leave(&supervisor, &session).await;
+            });
+        }
+    }
+}
+
+impl Leaving {
+    async fn leave(supervisor: &Supervisor, session: &SessionId) {
+        if let Err(error) = take_tools(supervisor, session).await {
+            tracing::debug!(%session, %error, "cannot take a client's tools away");
+        }
+        supervisor.bridges().forget(session);
+    }
+}
+
+async fn take_tools(supervisor: &Supervisor, session: &SessionId) -> Result<(), Error> {
+    let snapshot = supervisor.snapshot(session).await?;
+    for (source, tools) in &snapshot.state.tools {
+        if !tools.is_empty() && messages::is_ours(source) {
+            let command = domain::Command::RegisterTools { source: source.clone(), tools: Vec::new() };
+            supervisor.command(session, command).await?;
+        }
+    }
+    // Nothing can be called any more; what was called before is found now.
+    let snapshot = supervisor.snapshot(session).await?;
+    let calls = snapshot.state.requests.values();
+    let calls = calls.filter(|pending| matches!(pending.ask, domain::request::Ask::ClientTool { .. }));
+    for pending in calls {
+        let command = domain::Command::ReturnTool {
+            request: pending.id,
+            ok: false,
+            output: "the client that runs this tool has left".to_owned(),
+            by: "obey".to_owned(),
+        };
+        supervisor.command(session, command).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! One recorded conversation, shown by every surface. It was had with the real Claude Code and holds what surfaces have
+//! words for: thoughts, texts, calls, permissions, questions, a sub-agent, a cancelled turn, a compaction. A change in
+//! what one surface makes of it shows in review, next to what the others make of it.
+//!
+//! A surface joins with a function that shows its messages a line each, and a line in `SURFACES`.
+
+use std::sync::Arc;
+
+use domain::{Event, Launch, Machine, Mode, ProviderKind, SessionId, SessionSpec, Timestamp, Upkeep};
+use runtime::Snapshot;
+use serde_json::Value;
+
+/// Shows what a surface makes of a session's journal, a message a line.
+type Show = fn(&Snapshot, &[Event]) -> String;
+
+/// Every surface that projects journals.
+const SURFACES: &[(&str, Show)] =
+    &[("betcode", crate::betcode::transcript::show), ("obey", crate::obey::transcript::show)];
+
+const RECORDED: &str = include_str!("transcript/recorded.jsonl");
+
+#[test]
+fn one_transcript_reads_on_every_surface_as_it_always_did() {
+    let (snapshot, events) = (snapshot(), recorded());
+    insta::with_settings!({ snapshot_path => "transcript/snapshots" }, {
+        for (name, show) in SURFACES {
+            insta::assert_snapshot!(*name, show(&snapshot, &events));
+        }
+    });
+}
+
+/// The recorded journal.
+pub(crate) fn recorded() -> Vec<Event> {
+    events(RECORDED)
+}
+
+/// Reads a journal, one event a line; those without a time follow each other by a millisecond.
+pub(crate) fn events(lines: &str) -> Vec<Event> {
+    lines.lines().enumerate().map(|(at, line)| event(at as u64 + 1, line)).collect()
+}
+
+fn event(seq: u64, line: &str) -> Event {
+    let value: Value = serde_json::from_str(line).unwrap();
+    let at = value["at"].as_str().map_or(seq as i64 * 1_000, |at| {
+        let at: jiff::Timestamp = at.parse().unwrap();
+        at.as_microsecond()
+    });
+    let kind = serde_json::from_value(value).unwrap();
+    Event { session: SessionId::new("sess_1"), seq, at: Timestamp(at), kind }
+}
+
+/// The session of the journal, before anything has happened in it.
+pub(crate) fn snapshot() -> Arc<Snapshot> {
+    let spec = SessionSpec {
+        id: SessionId::new("sess_1"),
+        campaign_id: None,
+        provider: ProviderKind::ClaudeCode,
+        model: "sonnet".to_owned(),
+        name: "scout".to_owned(),
+        festival_id: String::new(),
+        task_id: String::new(),
+        parent: None,
+        root: "/repo".into(),
+        working_dir: "/repo".into(),
+        provider_config: Default::default(),
+        environment: Default::default(),
+        max_tokens: 0,
+        timeout: None,
+        mode: Mode::Supervised,
+        launch: Launch::OnPrompt,
+        upkeep: Upkeep::default(),
+        created_at: Timestamp(0),
+    };
+    let state = Machine::new(spec.clone()).state().clone();
+    Arc::new(Snapshot { spec, state, last_seq: 0, grace_ran_out: false })
+}

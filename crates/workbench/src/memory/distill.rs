@@ -1,0 +1,173 @@
+//! What a session teaches: commands that failed until something was changed, and commands that worked. Reads the
+//! session's audit rows, concludes, and says it as memories. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::NewMemory;
+use crate::audit::Row;
+use crate::limits;
+
+/// Returns the memories a session is worth, the most telling first.
+pub fn distill(task: &str, outcome: &str, rows: &[Row]) -> Vec<NewMemory> {
+    let calls: Vec<Call> = rows.iter().filter_map(call).collect();
+    let mut memories = Vec::new();
+    let mut told = BTreeSet::new();
+    for (at, failed) in calls.iter().enumerate().filter(|(_, call)| call.failed()) {
+        if !told.insert(failed.command.clone()) {
+            continue;
+        }
+        let cured =
+            calls[at + 1..].iter().position(|later| later.command == failed.command && !later.failed());
+        memories.push(match cured {
+            Some(after) => cure(failed, &calls[at + 1..at + 1 + after]),
+            None => failure(failed, task),
+        });
+    }
+    if let Some(memory) = way(task, outcome, &calls) {
+        memories.insert(0, memory);
+    }
+    memories.truncate(limits::DISTILLED_MAX);
+    memories
+}
+
+/// A command that was run, or a file that was written.
+struct Call {
+    command: String,
+    summary: String,
+    ran: bool,
+    ok: bool,
+}
+
+impl Call {
+    fn failed(&self) -> bool {
+        self.ran && !self.ok
+    }
+}
+
+fn call(row: &Row) -> Option<Call> {
+    let input: Value = serde_json::from_str(&row.entry.input).unwrap_or_default();
+    let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    let summary = row.entry.summary.clone();
+    match row.entry.operation.as_str() {
+        "SafeExec.Bash" if row.entry.outcome == "ok" => {
+            let ok = summary.contains("(exit 0");
+            Some(Call { command: text("cmd"), summary, ran: true, ok })
+        }
+        "SafeExec.Write" if row.entry.outcome == "ok" => {
+            Some(Call { command: text("path"), summary, ran: false, ok: true })
+        }
+        _ => None,
+    }
+}
+
+fn cure(failed: &Call, between: &[Call]) -> NewMemory {
+    let steps: Vec<String> = between.iter().map(|call| format!("- {}", call.summary)).collect();
+    let steps = if steps.is_empty() { "- running it again".to_owned() } else { steps.join("\n") };
+    memory(
+        &format!("What made `{}` work", short(&failed.command, 60)),
+        &format!("`{}` failed at first and worked after a change", short(&failed.command, 200)),
+        &format!("It failed: {}\nBetween the failure and the success:\n{steps}", failed.summary),
+        "success",
+    )
+}
+
+fn failure(failed: &Call, task: &str) -> NewMemory {
+    let about = if task.is_empty() { String::new() } else { format!(" during: {}", short(task, 200)) };
+    memory(
+        &format!("`{}` failed", short(&failed.command, 60)),
+        &format!("A command that failed and was not made to work{about}"),
+        &format!("{}\nCommand: {}", failed.summary, failed.command),
+        "failure",
+    )
+}
+
+/// How the task was done; only worth keeping if there was one and something was done for it.
+fn way(task: &str, outcome: &str, calls: &[Call]) -> Option<NewMemory> {
+    let mut seen = BTreeSet::new();
+    let steps: Vec<String> = calls
+        .iter()
+        .filter(|call| call.ok && seen.insert(call.command.clone()))
+        .map(|call| format!("- {}", call.summary))
+        .take(20)
+        .collect();
+    if task.is_empty() || steps.is_empty() {
+        return None;
+    }
+    let (word, outcome) = match outcome {
+        "failure" => ("What was tried for", "failure"),
+        "partial" => ("What was done so far for", "mixed"),
+        _ => ("How to", "success"),
+    };
+    Some(memory(
+        &format!("{word}: {}", short(task, 80)),
+        &format!("A session with the task: {}", short(task, 400)),
+        &steps.join("\n"),
+        outcome,
+    ))
+}
+
+fn memory(title: &str, description: &str, content: &str, outcome: &str) -> NewMemory {
+    NewMemory {
+        title: short(title, limits::TITLE_CHARS),
+        description: short(description, limits::DESCRIPTION_CHARS),
+        content: short(content, limits::CONTENT_CHARS),
+        outcome: outcome.to_owned(),
+        tags: vec!["distilled".to_owned()],
+        session: String::new(),
+        distilled: true,
+    }
+}
+
+fn short(text: &str, chars: usize) -> String {
+    let line = text.trim();
+    if line.chars().count() <= chars {
+        return line.to_owned();
+    }
+    line.chars().take(chars.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Entry;
+
+    fn row(operation: &str, input: Value, summary: &str) -> Row {
+        let entry = Entry {
+            operation: operation.into(),
+            input: input.to_string(),
+            outcome: "ok".into(),
+            summary: summary.into(),
+            ..Entry::default()
+        };
+        Row { seq: 0, entry, hash: Vec::new() }
+    }
+
+    fn bash(command: &str, exit: i32) -> Row {
+        let input = serde_json::json!({ "cmd": command });
+        row("SafeExec.Bash", input, &format!("Executed: {command} (exit {exit})"))
+    }
+
+    #[test]
+    fn a_failure_that_was_cured_says_what_cured_it() {
+        let write = row("SafeExec.Write", serde_json::json!({"path": "a.rs"}), "Wrote: a.rs (3 bytes)");
+        let rows = [bash("make", 2), write, bash("make", 0)];
+        let memories = distill("repair the build", "success", &rows);
+        assert_eq!(memories.len(), 2);
+        assert_eq!(memories[0].title, "How to: repair the build");
+        assert_eq!(
+            (memories[1].title.as_str(), memories[1].outcome.as_str()),
+            ("What made `make` work", "success")
+        );
+        assert!(memories[1].content.contains("Wrote: a.rs"), "{}", memories[1].content);
+    }
+
+    #[test]
+    fn a_failure_that_stayed_is_a_warning_and_nothing_is_nothing() {
+        let memories = distill("", "failure", &[bash("make", 2), bash("make", 2)]);
+        assert_eq!(memories.len(), 1);
+        assert_eq!(memories[0].outcome, "failure");
+        assert!(distill("think", "success", &[]).is_empty());
+    }
+}

@@ -1,0 +1,147 @@
+//! Finding memories: the nearest by vector and the best by words, put together. Words bring exact names to the top,
+//! vectors bring what was said in other words.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use domain::{Error, Timestamp};
+use rusqlite::Connection;
+
+use super::index::{Filter, Index};
+use super::{Memories, faded};
+use crate::limits;
+use crate::place::{Place, Scope};
+use crate::vectors::Vector;
+use crate::words;
+
+/// What is looked for.
+#[derive(Clone, Debug)]
+pub struct Search {
+    pub query: String,
+    pub place: Place,
+    pub scope: Scope,
+    /// Empty: all.
+    pub outcome: String,
+    pub limit: usize,
+    pub min_confidence: f64,
+    pub now: Timestamp,
+}
+
+/// A memory that fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub id: String,
+    pub title: String,
+    pub description: String,
+    pub content: String,
+    pub outcome: String,
+    pub confidence: f64,
+    /// How well it fits, for ordering only.
+    pub score: f32,
+}
+
+/// What similarity and words count, and what a memory must reach to be worth showing.
+const BY_VECTOR: f32 = 0.6;
+const BY_WORDS: f32 = 0.4;
+const SIMILARITY_MIN: f32 = 0.18;
+const SCORE_MIN: f32 = 0.14;
+
+impl Memories {
+    /// Returns what fits, best first, and how many fit in all.
+    pub async fn search(&self, search: Search) -> Result<(Vec<Found>, usize), Error> {
+        self.index().await?;
+        let memories = self.clone();
+        self.store
+            .read(move |connection| {
+                let Some(index) = memories.index.get() else { return Ok((Vec::new(), 0)) };
+                let index = index.read().unwrap_or_else(PoisonError::into_inner);
+                let ranked = rank(&index, connection, &search)?;
+                drop(index);
+                let total = ranked.len();
+                let mut found = Vec::new();
+                for (key, score) in ranked.into_iter().take(search.limit) {
+                    found.push(fetch(connection, key, score, search.now)?);
+                }
+                Ok((found, total))
+            })
+            .await
+    }
+}
+
+fn rank(index: &Index, connection: &Connection, search: &Search) -> rusqlite::Result<Vec<(i64, f32)>> {
+    let vector = Vector::of(&[(&search.query, 1.0)]);
+    if vector.is_empty() {
+        return Ok(Vec::new());
+    }
+    let filter = Filter {
+        place: &search.place,
+        scope: search.scope,
+        outcome: &search.outcome,
+        min_confidence: search.min_confidence,
+        now: search.now,
+    };
+    let mut scores: BTreeMap<i64, f32> = BTreeMap::new();
+    for (key, similarity) in index.nearest(&vector, filter, SIMILARITY_MIN) {
+        scores.insert(key, similarity * BY_VECTOR);
+    }
+    for (key, share) in by_words(index, connection, &search.query)? {
+        let Some(similarity) = index.similarity_of(key, &vector, filter) else { continue };
+        let score = scores.entry(key).or_insert_with(|| similarity.max(0.0) * BY_VECTOR);
+        *score += share * BY_WORDS;
+    }
+    let mut ranked: Vec<(i64, f32)> = scores.into_iter().filter(|(_, score)| *score >= SCORE_MIN).collect();
+    ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    Ok(ranked)
+}
+
+/// Returns memories that hold words of the query, each with a share of 1: how much of the query's weight it holds.
+fn by_words(index: &Index, connection: &Connection, query: &str) -> rusqlite::Result<Vec<(i64, f32)>> {
+    let mut terms: Vec<(u32, String)> = words::terms(query)
+        .into_iter()
+        .map(|term| (index.frequency(&term), term))
+        .filter(|(frequency, _)| *frequency > 0)
+        .collect();
+    terms.sort_unstable();
+    terms.dedup();
+    let mut postings = 0;
+    terms.retain(|(frequency, _)| {
+        postings += u64::from(*frequency);
+        postings <= limits::POSTINGS_MAX
+    });
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let terms: Vec<String> =
+        terms.into_iter().map(|(_, term)| format!("\"{}\"", term.replace('"', ""))).collect();
+    let mut select = connection.prepare_cached(
+        "SELECT rowid, bm25(bench_memory_words, 4.0, 2.0, 1.0, 3.0) AS score FROM bench_memory_words
+         WHERE bench_memory_words MATCH ?1 ORDER BY score, rowid LIMIT ?2",
+    )?;
+    let most = i64::try_from(limits::CANDIDATES_MAX).unwrap_or(i64::MAX);
+    let rows = select.query_map(rusqlite::params![terms.join(" OR "), most], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?))
+    })?;
+    let rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>()?;
+    // bm25 is better the lower it is.
+    let best = rows.iter().map(|(_, score)| -score).fold(f64::MIN_POSITIVE, f64::max);
+    #[allow(clippy::cast_possible_truncation, reason = "a share of 1")]
+    let share = |score: f64| (-score / best).clamp(0.0, 1.0) as f32;
+    Ok(rows.into_iter().map(|(key, score)| (key, share(score))).collect())
+}
+
+fn fetch(connection: &Connection, key: i64, score: f32, now: Timestamp) -> rusqlite::Result<Found> {
+    let mut select = connection.prepare_cached(
+        "SELECT id, title, description, content, outcome, confidence, held_at FROM bench_memories WHERE key = ?1",
+    )?;
+    select.query_row([key], |row| {
+        Ok(Found {
+            id: row.get(0)?,
+            title: row.get(1)?,
+            description: row.get(2)?,
+            content: row.get(3)?,
+            outcome: row.get(4)?,
+            confidence: faded(row.get(5)?, Timestamp(row.get(6)?), now),
+            score,
+        })
+    })
+}

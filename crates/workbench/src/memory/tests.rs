@@ -1,0 +1,192 @@
+//! Memories as a session uses them: found in other words, judged, faded, kept over restarts.
+
+use super::*;
+use crate::place::Scope;
+
+struct Bank {
+    dir: tempfile::TempDir,
+    memories: Memories,
+}
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000_000);
+const MONTH: i64 = 30 * 24 * 3600 * 1_000_000;
+
+async fn open(dir: tempfile::TempDir) -> Bank {
+    let store = Store::open(&dir.path().join("daemon.db")).unwrap();
+    tables::prepare(&store).await.unwrap();
+    Bank { dir, memories: Memories::new(store) }
+}
+
+async fn bank() -> Bank {
+    open(tempfile::tempdir().unwrap()).await
+}
+
+fn place(project: &str) -> Place {
+    Place { tenant: String::new(), team: String::new(), project: project.into() }
+}
+
+const LESSONS: &[(&str, &str, &str, &str)] = &[
+    (
+        "Postgres connections run out",
+        "Under load the pool is empty",
+        "Raise max_connections and use pgbouncer",
+        "failure",
+    ),
+    (
+        "Login tokens expire too early",
+        "Users are signed out",
+        "Refresh the JWT five minutes before its end",
+        "success",
+    ),
+    ("Flaky browser tests", "They fail now and then", "Wait for the element instead of sleeping", "success"),
+    (
+        "parseHttpRequest is slow",
+        "Large bodies are copied",
+        "Borrow the body instead of cloning it",
+        "success",
+    ),
+    ("Docker image is too large", "CI takes long to push", "Use a multi-stage build", "success"),
+];
+
+impl Bank {
+    async fn keep(&self, at: &str, lesson: &(&str, &str, &str, &str)) -> String {
+        let (title, description, content, outcome) = *lesson;
+        let new = NewMemory {
+            title: title.into(),
+            description: description.into(),
+            content: content.into(),
+            outcome: outcome.into(),
+            tags: vec!["lesson".into()],
+            session: "sess_a".into(),
+            distilled: false,
+        };
+        self.memories.keep(&place(at), new, NOW).await.unwrap()
+    }
+
+    async fn titles(&self, query: &str) -> Vec<String> {
+        self.find(query, |_| {}).await.into_iter().map(|found| found.title).collect()
+    }
+
+    async fn find(&self, query: &str, change: impl FnOnce(&mut Search)) -> Vec<Found> {
+        let mut search = Search {
+            query: query.into(),
+            place: place("/p"),
+            scope: Scope::Project,
+            outcome: String::new(),
+            limit: 10,
+            min_confidence: 0.7,
+            now: NOW,
+        };
+        change(&mut search);
+        self.memories.search(search).await.unwrap().0
+    }
+}
+
+async fn full() -> Bank {
+    let bank = bank().await;
+    for lesson in LESSONS {
+        bank.keep("/p", lesson).await;
+    }
+    bank
+}
+
+#[tokio::test]
+async fn memories_are_found_in_other_words() {
+    let bank = full().await;
+    for (query, title) in [
+        ("database pool exhausted", "Postgres connections run out"),
+        ("authentication session ends", "Login tokens expire too early"),
+        ("intermittent test failures", "Flaky browser tests"),
+        ("parse http request performance", "parseHttpRequest is slow"),
+        ("container size", "Docker image is too large"),
+        ("pgbouncer", "Postgres connections run out"),
+        ("JWT", "Login tokens expire too early"),
+        ("conections run out", "Postgres connections run out"),
+    ] {
+        let found = bank.titles(query).await;
+        assert_eq!(found.first().map(String::as_str), Some(title), "{query}: {found:?}");
+    }
+    assert_eq!(bank.titles("zebra giraffe").await, Vec::<String>::new());
+    assert_eq!(bank.titles("the of and").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_search_gives_the_same_answer_every_time_and_after_a_restart() {
+    let bank = full().await;
+    let before = bank.find("slow tests and database", |_| {}).await;
+    assert!(!before.is_empty());
+    assert_eq!(bank.find("slow tests and database", |_| {}).await, before);
+    let Bank { dir, memories } = bank;
+    memories.store.close();
+    drop(memories);
+    let again = open(dir).await;
+    assert_eq!(again.find("slow tests and database", |_| {}).await, before);
+}
+
+#[tokio::test]
+async fn scopes_and_outcomes_filter() {
+    let bank = full().await;
+    bank.keep("/q", &("Postgres vacuum", "Tables grow", "Run vacuum", "success")).await;
+    assert_eq!(bank.titles("postgres").await, ["Postgres connections run out"]);
+    let both = bank.find("postgres", |search| search.scope = Scope::Team).await;
+    assert_eq!(both.len(), 2);
+    let failures = bank.find("postgres", |search| {
+        search.scope = Scope::Org;
+        search.outcome = "failure".into();
+    });
+    assert_eq!(failures.await.len(), 1);
+    let strangers = bank.find("postgres", |search| {
+        search.scope = Scope::Org;
+        search.place.tenant = "other".into();
+    });
+    assert!(strangers.await.is_empty());
+}
+
+#[tokio::test]
+async fn feedback_moves_confidence_and_outdated_ones_go() {
+    let bank = bank().await;
+    let id = bank.keep("/p", &LESSONS[0]).await;
+    let here = place("/p");
+    let judge = async |helpful, comment: &str| {
+        bank.memories.judge(&here, &id, helpful, comment, "sess_a", NOW).await.unwrap()
+    };
+    assert!((judge(true, "").await - 0.9).abs() < 1e-9);
+    assert!((judge(true, "").await - 1.0).abs() < 1e-9);
+    assert!((judge(true, "").await - 1.0).abs() < 1e-9);
+    assert!((judge(false, "").await - 0.85).abs() < 1e-9);
+    assert_eq!(bank.titles("postgres").await.len(), 1);
+    judge(true, "Outdated").await;
+    assert!(bank.titles("postgres").await.is_empty());
+    assert_eq!(bank.memories.get(&here, &id, NOW).await.unwrap().title, LESSONS[0].0);
+    let error = bank.memories.judge(&here, "mem_x", true, "", "", NOW).await.unwrap_err();
+    assert_eq!(error.code, domain::ErrorCode::ItemNotFound);
+}
+
+#[tokio::test]
+async fn confidence_fades_and_is_confirmed() {
+    let bank = bank().await;
+    let id = bank.keep("/p", &LESSONS[0]).await;
+    let later = Timestamp(NOW.0 + 3 * MONTH);
+    assert_eq!(bank.find("postgres", |search| search.now = later).await, []);
+    let found = bank.find("postgres", |search| (search.now, search.min_confidence) = (later, 0.5)).await;
+    assert!((found[0].confidence - 0.65).abs() < 1e-6, "{}", found[0].confidence);
+    bank.memories.judge(&place("/p"), &id, true, "", "", later).await.unwrap();
+    assert_eq!(bank.find("postgres", |search| search.now = later).await.len(), 1);
+}
+
+#[tokio::test]
+async fn vectors_of_another_maker_are_made_again() {
+    let bank = full().await;
+    let Bank { dir, memories } = bank;
+    memories
+        .store
+        .write(Durability::Synced, |connection| {
+            connection.execute("UPDATE bench_memories SET model = 'other', vector = x'0102'", [])
+        })
+        .await
+        .unwrap();
+    memories.store.close();
+    drop(memories);
+    let again = open(dir).await;
+    assert_eq!(again.titles("database pool exhausted").await[0], LESSONS[0].0);
+}

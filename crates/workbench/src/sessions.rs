@@ -1,0 +1,234 @@
+//! Sessions of the workbench: which project a session id means, whose it is, and when it is over. Started by somebody,
+//! made on first use, or adopted from the session core. Open ones are in memory; what must outlive the daemon is in the
+//! tables.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::id::SESSION_PREFIX;
+use domain::{Error, ErrorCode, SessionId, Timestamp};
+use runtime::store::{Durability, Store};
+use rusqlite::OptionalExtension as _;
+
+use crate::place::Place;
+use crate::{Project, limits};
+
+/// How long sessions live.
+#[derive(Clone, Copy, Debug)]
+pub struct Lives {
+    /// Without use.
+    pub idle: Duration,
+    /// At all.
+    pub longest: Duration,
+}
+
+impl Default for Lives {
+    fn default() -> Self {
+        Self { idle: limits::SESSION_IDLE, longest: limits::SESSION_LIFE }
+    }
+}
+
+/// A session that is open.
+#[derive(Debug)]
+pub struct Session {
+    pub id: SessionId,
+    pub project: Project,
+    pub place: Place,
+    /// What it is for; empty where nobody said.
+    pub task: String,
+    pub started_at: Timestamp,
+    /// The session core's; it lives as long as there.
+    pub adopted: bool,
+    used_at: AtomicI64,
+}
+
+/// What is known of a session id.
+#[derive(Clone, Debug)]
+pub enum Known {
+    Open(Arc<Session>),
+    /// Its time ran out; it may be opened again on the same project.
+    Expired(Remembered),
+    Ended,
+    Unknown,
+}
+
+/// What a session was opened with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    pub root: PathBuf,
+    pub tenant: String,
+    pub team: String,
+    pub task: String,
+}
+
+/// All sessions of the workbench.
+#[derive(Debug)]
+pub struct Sessions {
+    store: Store,
+    lives: Lives,
+    open: Mutex<HashMap<SessionId, Arc<Session>>>,
+}
+
+impl Session {
+    fn is_over(&self, lives: Lives, now: Timestamp) -> bool {
+        let used_at = Timestamp(self.used_at.load(Ordering::Relaxed));
+        !self.adopted && (now.since(used_at) > lives.idle || now.since(self.started_at) > lives.longest)
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(store: Store, lives: Lives) -> Self {
+        Self { store, lives, open: Mutex::default() }
+    }
+
+    /// Returns what is known of an id; one that is open is in use from now on.
+    pub async fn find(&self, id: &SessionId, now: Timestamp) -> Result<Known, Error> {
+        if let Some(session) = self.open().get(id).cloned()
+            && !session.is_over(self.lives, now)
+        {
+            session.used_at.store(now.0, Ordering::Relaxed);
+            return Ok(Known::Open(session));
+        }
+        let wanted = id.to_string();
+        let row = self.store.read(move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT project, tenant, team, task, ended_at FROM bench_sessions WHERE id = ?1",
+            )?;
+            let row = select.query_row([wanted], |row| {
+                let root: String = row.get(0)?;
+                let remembered = Remembered {
+                    root: root.into(),
+                    tenant: row.get(1)?,
+                    team: row.get(2)?,
+                    task: row.get(3)?,
+                };
+                Ok((remembered, row.get::<_, Option<i64>>(4)?))
+            });
+            row.optional()
+        });
+        Ok(match row.await? {
+            Some((_, Some(_))) => Known::Ended,
+            Some((remembered, None)) => Known::Expired(remembered),
+            None => Known::Unknown,
+        })
+    }
+
+    /// Opens a session. The id must be new, or one whose time ran out.
+    pub async fn open_as(
+        &self,
+        id: SessionId,
+        project: Project,
+        with: Remembered,
+        adopted: bool,
+        now: Timestamp,
+    ) -> Result<Arc<Session>, Error> {
+        if self.open().len() >= limits::SESSIONS_MAX {
+            let most = limits::SESSIONS_MAX;
+            return Err(Error::new(
+                ErrorCode::LimitReached,
+                format!("{most} sessions are open; end some first"),
+            ));
+        }
+        let place = Place { tenant: with.tenant, team: with.team, project: path_text(project.root()) };
+        let session = Arc::new(Session {
+            id: id.clone(),
+            project,
+            place: place.clone(),
+            task: with.task,
+            started_at: now,
+            adopted,
+            used_at: AtomicI64::new(now.0),
+        });
+        if !adopted {
+            let (row, task) = (id.to_string(), session.task.clone());
+            self.store
+                .write(Durability::Synced, move |connection| {
+                    connection.execute(
+                        "INSERT INTO bench_sessions (id, project, tenant, team, task, started_at)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                         ON CONFLICT (id) DO UPDATE SET started_at = excluded.started_at",
+                        rusqlite::params![row, place.project, place.tenant, place.team, task, now.0],
+                    )
+                })
+                .await?;
+        }
+        // Two callers may have used a new id at once; both get the same session.
+        let mut open = self.open();
+        let current = open.entry(id).or_insert_with(|| Arc::clone(&session));
+        if current.is_over(self.lives, now) {
+            *current = session;
+        }
+        Ok(Arc::clone(current))
+    }
+
+    /// Ends a session for good.
+    pub async fn end(&self, id: &SessionId, outcome: &str, now: Timestamp) -> Result<(), Error> {
+        self.open().remove(id);
+        let (row, outcome) = (id.to_string(), outcome.to_owned());
+        self.store
+            .write(Durability::Synced, move |connection| {
+                connection.execute(
+                    "UPDATE bench_sessions SET ended_at = ?2, outcome = ?3 WHERE id = ?1",
+                    rusqlite::params![row, now.0, outcome],
+                )
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Closes sessions whose time ran out, and returns them.
+    pub fn expire(&self, now: Timestamp) -> Vec<SessionId> {
+        let mut open = self.open();
+        let over: Vec<SessionId> = open
+            .values()
+            .filter(|session| session.is_over(self.lives, now))
+            .map(|session| session.id.clone())
+            .collect();
+        for id in &over {
+            open.remove(id);
+        }
+        over
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Checks an id that a caller made up: the usual prefix, then letters, digits, `_` and `-`.
+pub fn check_id(text: &str) -> Result<SessionId, Error> {
+    let rest = text.strip_prefix(SESSION_PREFIX).unwrap_or_default();
+    let plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    if rest.is_empty() || rest.len() > 64 || !plain {
+        return Err(Error::invalid(
+            "session_id",
+            "must be `sess_` and up to 64 letters, digits, `_` or `-`; Session.Start returns one",
+        ));
+    }
+    Ok(SessionId::new(text))
+}
+
+fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_callers_are_checked() {
+        for good in ["sess_abc123", "sess_01K5-x_Y"] {
+            assert_eq!(check_id(good).unwrap().as_str(), good);
+        }
+        for bad in
+            ["", "sess_", "abc", "sess_a b", "sess_../x", "sess_é", &format!("sess_{}", "a".repeat(65))]
+        {
+            check_id(bad).unwrap_err();
+        }
+        check_id(runtime::new_session_id().as_str()).unwrap();
+    }
+}

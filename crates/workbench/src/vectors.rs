@@ -1,0 +1,159 @@
+//! Texts as vectors, made of their words alone: nothing is downloaded, nothing is learnt, and the same text always gives
+//! the same vector. Words, parts of words, three-letter pieces and related ideas each leave their mark, so that texts
+//! about the same thing in other words lie near each other.
+
+use std::collections::HashMap;
+
+use crate::limits::VECTOR_DIMENSIONS;
+use crate::words;
+
+/// The name stored beside each vector; another way of making them gets another name.
+pub const MODEL: &str = "obey-words-1";
+
+/// What each kind of mark weighs against a whole word.
+const IDEA: f32 = 0.55;
+const PIECE: f32 = 0.6;
+
+/// A text's vector, of length 1 before its numbers were rounded to whole ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vector(Box<[i8]>);
+
+/// A vector of length 1 has numbers up to 1.
+const SCALE: f32 = 127.0;
+
+impl Vector {
+    /// Makes the vector of a text. `weighted` are parts of it and what they count.
+    pub fn of(weighted: &[(&str, f32)]) -> Self {
+        let mut counts: HashMap<String, f32> = HashMap::new();
+        for (text, weight) in weighted {
+            for term in words::terms(text) {
+                *counts.entry(term).or_default() += weight;
+            }
+        }
+        let mut terms: Vec<(String, f32)> = counts.into_iter().collect();
+        // Sums of floats depend on their order.
+        terms.sort_by(|one, other| one.0.cmp(&other.0));
+        let mut sums = vec![0f32; VECTOR_DIMENSIONS];
+        for (term, count) in &terms {
+            // The tenth mention says less than the first.
+            let weight = 1.0 + count.max(0.1).ln().max(-0.7);
+            mark(&mut sums, &[b"w", term.as_bytes()], weight);
+            for idea in words::concepts(term) {
+                mark(&mut sums, &[b"i", &idea.to_le_bytes()], weight * IDEA);
+            }
+            mark_pieces(&mut sums, term, weight * PIECE);
+        }
+        Self::rounded(&sums)
+    }
+
+    /// Rounds numbers of any length to a vector.
+    fn rounded(sums: &[f32]) -> Self {
+        let length = sums.iter().map(|sum| sum * sum).sum::<f32>().sqrt();
+        if length == 0.0 {
+            return Self(vec![0; VECTOR_DIMENSIONS].into());
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "clamped to what fits")]
+        let rounded = sums.iter().map(|sum| (sum / length * SCALE).round().clamp(-127.0, 127.0) as i8);
+        Self(rounded.collect())
+    }
+
+    /// Reads a stored vector; none if it is not one of ours.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() == VECTOR_DIMENSIONS)
+            .then(|| Self(bytes.iter().map(|byte| i8::from_le_bytes([*byte])).collect()))
+    }
+
+    /// Returns the vector for storing.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.iter().map(|number| number.to_le_bytes()[0]).collect()
+    }
+
+    /// Returns the numbers.
+    pub fn numbers(&self) -> &[i8] {
+        &self.0
+    }
+
+    /// Whether the text said nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|number| *number == 0)
+    }
+}
+
+/// Returns how similar two vectors are: 1 for the same, about 0 for strangers. Both must be of the same length.
+pub fn similarity(one: &[i8], other: &[i8]) -> f32 {
+    // Written so that the compiler uses wide registers.
+    let dot: i32 = one.iter().zip(other).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
+    #[allow(clippy::cast_precision_loss, reason = "at most 384 times 127 squared")]
+    let dot = dot as f32;
+    dot / (SCALE * SCALE)
+}
+
+fn mark(sums: &mut [f32], name: &[&[u8]], weight: f32) {
+    let hash = hash(name);
+    let at = usize::try_from(hash % VECTOR_DIMENSIONS as u64).unwrap_or(0);
+    sums[at] += if hash >> 63 == 0 { weight } else { -weight };
+}
+
+/// Three-letter pieces, which words with typing errors and other endings share.
+fn mark_pieces(sums: &mut [f32], term: &str, weight: f32) {
+    let letters: Vec<char> = std::iter::once('^').chain(term.chars()).chain(std::iter::once('$')).collect();
+    if letters.len() < 6 {
+        return;
+    }
+    let pieces = letters.len() - 2;
+    #[allow(clippy::cast_precision_loss, reason = "a word has few letters")]
+    let each = weight / (pieces as f32).sqrt();
+    for piece in letters.windows(3) {
+        let piece: String = piece.iter().collect();
+        mark(sums, &[b"p", piece.as_bytes()], each);
+    }
+}
+
+/// FNV-1a with a final mix; chosen because it is the same everywhere and for ever.
+fn hash(parts: &[&[u8]]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for byte in parts.iter().flat_map(|part| part.iter()) {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash ^= hash >> 32;
+    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alike(one: &str, other: &str) -> f32 {
+        similarity(Vector::of(&[(one, 1.0)]).numbers(), Vector::of(&[(other, 1.0)]).numbers())
+    }
+
+    #[test]
+    fn the_same_text_is_the_same_and_strangers_are_far() {
+        let text = "retry the database connection with backoff";
+        assert!((alike(text, text) - 1.0).abs() < 0.05, "{}", alike(text, text));
+        assert!(alike(text, "paint the garden fence green").abs() < 0.2);
+        assert_eq!(Vector::of(&[(text, 1.0)]), Vector::of(&[(text, 1.0)]));
+        assert!(Vector::of(&[("the and of", 1.0)]).is_empty());
+    }
+
+    #[test]
+    fn related_words_word_parts_and_typing_errors_are_near() {
+        let stranger = alike("login fails", "css colour palette");
+        for (one, other) in [
+            ("login fails", "authentication failure"),
+            ("parseHttpRequest", "parse the http request"),
+            ("kubernetes deployment", "k8s rollout"),
+        ] {
+            assert!(alike(one, other) > stranger + 0.2, "{one} / {other}: {} {stranger}", alike(one, other));
+        }
+        assert!(alike("conection", "connection") > stranger + 0.1, "{}", alike("conection", "connection"));
+    }
+
+    #[test]
+    fn vectors_are_read_as_they_were_written() {
+        let vector = Vector::of(&[("some words", 1.0)]);
+        assert_eq!(Vector::from_bytes(&vector.to_bytes()), Some(vector));
+        assert_eq!(Vector::from_bytes(&[1, 2, 3]), None);
+    }
+}

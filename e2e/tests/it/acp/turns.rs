@@ -1,0 +1,108 @@
+//! Prompts and what comes of them, with every agent.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::{agents, assert_no_agent, editor, start, status};
+use crate::stage::{Agent, process_scenarios, script, stage};
+
+process_scenarios!(
+    an_editor_opens_a_session_prompts_and_hears_the_answer,
+    a_turn_is_cancelled_and_the_next_one_works,
+    a_call_is_told_with_kind_and_output,
+    an_edit_is_told_with_its_place,
+    thoughts_are_told_apart_from_words,
+);
+
+async fn an_editor_opens_a_session_prompts_and_hears_the_answer(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = start(&stage, &[]).await?;
+    let hello = editor.initialize().await?;
+    ensure!(hello["protocolVersion"] == json!(1), "{hello}");
+    ensure!(hello["authMethods"] == json!([]), "{hello}");
+    ensure!(hello["agentCapabilities"]["loadSession"] == true, "{hello}");
+    let session = editor.open(&stage.world.project()).await?;
+    ensure!(agents(&stage) == 0, "no process before the first prompt");
+    ensure!(status(&stage, &session).await? == "CREATED");
+    let text = script(agent, "hello there", &json!([{"text": "first second third", "chunks": 3}]));
+    ensure!(editor.turn(&session, &text).await? == "end_turn");
+    ensure!(editor.said(&session).contains("first second third"), "{:#?}", editor.seen);
+    ensure!(editor.updates_of(&session, "user_message_chunk").is_empty(), "an editor knows its own words");
+    ensure!(status(&stage, &session).await? == "RUNNING");
+    editor.close().await?;
+    assert_no_agent(&stage).await?;
+    ensure!(status(&stage, &session).await? == "STOPPED", "the record stays");
+    stage.close().await
+}
+
+async fn a_turn_is_cancelled_and_the_next_one_works(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = editor(&stage, &[]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    let text = script(agent, "long work", &json!([[{"text": "begun"}, {"hang": true}]]));
+    let id = editor.prompt(&session, &text).await?;
+    editor.chunk().await?;
+    editor.tell("session/cancel", json!({"sessionId": session})).await?;
+    // Twice does no harm, nor does calling off the request itself.
+    editor.tell("$/cancel_request", json!({"requestId": id})).await?;
+    editor.tell("session/cancel", json!({"sessionId": session})).await?;
+    ensure!(editor.answer(id).await?["result"]["stopReason"] == "cancelled");
+    let text = script(agent, "again", &json!([{"text": "here again"}]));
+    ensure!(editor.turn(&session, &text).await? == "end_turn");
+    ensure!(editor.said(&session).contains("here again"));
+    editor.tell("session/cancel", json!({"sessionId": session})).await?;
+    editor.close().await?;
+    stage.close().await
+}
+
+async fn a_call_is_told_with_kind_and_output(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = editor(&stage, &["--mode", "autonomous"]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    let step = json!({"tool": "Bash", "input": {"command": "echo told-output"}, "result": "told-output"});
+    let text = script(agent, "run it", &json!([step, {"text": "done"}]));
+    ensure!(editor.turn(&session, &text).await? == "end_turn");
+    let calls = editor.updates_of(&session, "tool_call");
+    ensure!(calls.len() == 1, "{calls:#?}");
+    ensure!(calls[0]["kind"] == "execute" && calls[0]["status"] == "in_progress", "{calls:#?}");
+    ensure!(calls[0]["rawInput"]["command"] == "echo told-output", "{calls:#?}");
+    let ends = editor.updates_of(&session, "tool_call_update");
+    let end = ends.last().cloned().unwrap_or_default();
+    ensure!(end["status"] == "completed" && end["toolCallId"] == calls[0]["toolCallId"], "{ends:#?}");
+    ensure!(end["content"].to_string().contains("told-output"), "{end}");
+    editor.close().await?;
+    stage.close().await
+}
+
+async fn an_edit_is_told_with_its_place(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = editor(&stage, &["--mode", "autonomous"]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    let file = stage.world.project().canonicalize()?.join("new.txt");
+    let input = json!({"file_path": file, "content": "new words\n"});
+    let step = json!({"tool": "Write", "input": input, "result": "written"});
+    let text = script(agent, "write it", &json!([step, {"text": "done"}]));
+    ensure!(editor.turn(&session, &text).await? == "end_turn");
+    let calls = editor.updates_of(&session, "tool_call");
+    let call = calls.first().cloned().unwrap_or_default();
+    ensure!(call["kind"] == "edit", "{:#?}", editor.seen);
+    ensure!(call["locations"][0]["path"] == json!(file), "{call}");
+    let diff = &call["content"][0];
+    ensure!(diff["type"] == "diff" && diff["path"] == json!(file), "{call}");
+    ensure!(diff["newText"].as_str().is_some_and(|text| text.contains("new words")), "{call}");
+    editor.close().await?;
+    stage.close().await
+}
+
+async fn thoughts_are_told_apart_from_words(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = editor(&stage, &[]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    let text = script(agent, "think", &json!([[{"thinking": "deep thought"}, {"text": "plain word"}]]));
+    ensure!(editor.turn(&session, &text).await? == "end_turn");
+    ensure!(editor.said(&session).contains("plain word"));
+    let thoughts = editor.text(&session, "agent_thought_chunk");
+    ensure!(thoughts.contains("deep thought"), "{:#?}", editor.seen);
+    editor.close().await?;
+    stage.close().await
+}

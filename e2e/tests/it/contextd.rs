@@ -1,0 +1,12 @@
+//! `contextd.v1` from outside: the published examples as printed, every operation over both protocols, what sessions,
+//! refs, memories, policies and the audit promise, and the command line.
+
+mod bench;
+mod both;
+mod cli;
+#[path = "../../../crates/surfaces/src/contextd/examples.rs"]
+#[allow(dead_code, reason = "shared with the surface, which uses all of it")]
+mod examples;
+mod load;
+mod promises;
+mod published;

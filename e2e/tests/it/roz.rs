@@ -1,0 +1,11 @@
+//! `roz.v1` from outside: sessions of programs that bring their own tools. `talk` is such a program; the other files are
+//! what sessions promise it.
+
+mod approvals;
+mod bad_input;
+mod bridge;
+mod client_tools;
+mod python;
+mod talk;
+mod tasks;
+mod turns;

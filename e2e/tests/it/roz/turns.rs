@@ -1,0 +1,252 @@
+//! What a session is to its client: a start, turns, cancelling, and how it ends.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use wire::betcode::v1::agent_service_client::AgentServiceClient as Conversations;
+use wire::roz::v1 as pb;
+use wire::roz::v1::content_block::Block;
+use wire::roz::v1::content_part::Part;
+use wire::roz::v1::session_request::Request as Said;
+use wire::roz::v1::session_response::Response as Body;
+
+use super::talk::{Talk, activities, environment, start, text};
+use crate::stage::{Agent, process_scenarios, script, stage};
+
+process_scenarios!(
+    a_session_starts_and_takes_turns,
+    a_cancelled_turn_says_so_and_the_session_goes_on,
+    a_cancelled_session_ends,
+    a_client_that_says_no_more_hears_the_turn_and_completes_the_session,
+    what_comes_along_reaches_the_agent,
+    a_compaction_is_told,
+);
+
+async fn a_session_starts_and_takes_turns(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    assert!(talk.session().starts_with("sess_"), "{:?}", talk.started);
+    assert!(!talk.started.model.is_empty(), "{:?}", talk.started);
+    let rules: Vec<(&str, &str)> = talk
+        .started
+        .permissions
+        .iter()
+        .map(|rule| (rule.tool_pattern.as_str(), rule.policy.as_str()))
+        .collect();
+    assert_eq!(rules, [("*", "require_confirmation"), ("*", "allow")]);
+    let folder = stage.world.project().canonicalize()?.display().to_string();
+    assert_eq!(stage.info(talk.session()).await?.working_dir, folder, "it runs where its environment is");
+
+    let steps = json!([[{"thinking": "hm"}, {"text": "one two three", "chunks": 3}]]);
+    talk.prompt("m-1", &script(agent, "first", &steps)).await?;
+    let (end, heard) = talk.turn().await?;
+    assert_eq!((end.message_id.as_str(), end.stop_reason.as_str()), ("m-1", "end_turn"));
+    assert_eq!(text(&heard), "one two three");
+    for body in &heard {
+        let id = match body {
+            Body::TextDelta(delta) => &delta.message_id,
+            Body::ThinkingDelta(delta) => &delta.message_id,
+            _ => continue,
+        };
+        assert_eq!(id, "m-1");
+    }
+    assert_eq!(activities(&heard).first().map(String::as_str), Some("thinking"));
+    if agent.is_real() {
+        let usage = end.usage.context("a turn that ended by itself has a usage")?;
+        assert!(usage.output_tokens > 0, "{usage:?}");
+    }
+    // A message without an id gets one, the same everywhere.
+    let content = script(agent, "second", &json!([{"text": "again"}]));
+    talk.say(Said::UserMessage(pb::UserMessage { content, ..Default::default() })).await?;
+    let (end, heard) = talk.turn().await?;
+    assert!(!end.message_id.is_empty());
+    assert_eq!(text(&heard), "again");
+    assert!(
+        heard.iter().all(|body| match body {
+            Body::TextDelta(delta) => delta.message_id == end.message_id,
+            _ => true,
+        }),
+        "{heard:?}"
+    );
+    let levels: Vec<&str> = talk
+        .heard
+        .iter()
+        .filter_map(|body| match body {
+            Body::PresenceHint(hint) => Some(hint.level.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(levels.first(), Some(&"mini"));
+    talk.pong().await?;
+    stage.close().await
+}
+
+async fn a_cancelled_turn_says_so_and_the_session_goes_on(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    talk.prompt("m-1", &script(agent, "hang", &json!([[{"text": "thinking hard"}, {"hang": true}]]))).await?;
+    talk.until("some text", |body| matches!(body, Body::TextDelta(_)).then_some(())).await?;
+    talk.prompt("m-2", "another").await?;
+    let refused = talk.error().await?;
+    assert_eq!((refused.code.as_str(), refused.retryable), ("turn_in_progress", false));
+    talk.pong().await?;
+    talk.say(Said::CancelTurn(pb::CancelTurn { reason: "enough".into() })).await?;
+    let (end, _) = talk.turn().await?;
+    assert_eq!((end.message_id.as_str(), end.stop_reason.as_str()), ("m-1", "cancelled"));
+    assert!(end.usage.is_none(), "{end:?}");
+    talk.prompt("m-3", &script(agent, "next", &json!([{"text": "still here"}]))).await?;
+    let (end, heard) = talk.turn().await?;
+    assert_eq!((end.message_id.as_str(), text(&heard).as_str()), ("m-3", "still here"));
+    stage.close().await
+}
+
+async fn a_cancelled_session_ends(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    talk.prompt("m-1", &script(agent, "hang", &json!([[{"text": "thinking hard"}, {"hang": true}]]))).await?;
+    talk.until("some text", |body| matches!(body, Body::TextDelta(_)).then_some(())).await?;
+    talk.say(Said::CancelSession(pb::CancelSession { reason: "over".into() })).await?;
+    talk.rest().await?;
+    let cancelled = talk
+        .heard
+        .iter()
+        .any(|body| matches!(body, Body::TurnComplete(end) if end.stop_reason == "cancelled"));
+    assert!(cancelled, "{:#?}", talk.heard);
+    stage.wait_for_status(talk.session(), "STOPPED").await?;
+    stage.close().await
+}
+
+async fn a_client_that_says_no_more_hears_the_turn_and_completes_the_session(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    let steps = json!([{"text": "one two three", "chunks": 5, "gap_ms": 20}]);
+    talk.prompt("m-1", &script(agent, "go", &steps)).await?;
+    talk.hush();
+    talk.rest().await?;
+    assert_eq!(text(&talk.heard), "one two three");
+    assert!(talk.heard.iter().any(|body| matches!(body, Body::TurnComplete(_))), "{:#?}", talk.heard);
+    stage.wait_for_status(talk.session(), "STOPPED").await?;
+    stage.close().await
+}
+
+async fn what_comes_along_reaches_the_agent(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let said = |role: &str, words: &str| pb::ConversationMessage {
+        role: role.into(),
+        parts: vec![pb::ContentPart { part: Some(Part::Text(pb::TextContent { text: words.into() })) }],
+    };
+    let start = pb::StartSession {
+        history: vec![said("user", "my name is Ottoline"), said("assistant", "hello Ottoline")],
+        project_context: vec!["always use tabs, says AGENTS.md".into()],
+        ..start(&environment(&stage).await?)
+    };
+    let mut talk = Talk::start(&stage, start).await?;
+    let message = pb::UserMessage {
+        content: script(agent, "remember", &json!([{"text": "I do"}])),
+        context: vec![pb::ContentBlock {
+            block: Some(Block::Text("the battery is at 12 percent".into())),
+            label: Some("battery".into()),
+        }],
+        system_context: Some("speak softly".into()),
+        ai_mode: Some("ooda_re_act".into()),
+        ..Default::default()
+    };
+    talk.say(Said::UserMessage(message)).await?;
+    assert_eq!(text(&talk.turn().await?.1), "I do");
+    if agent.is_real() {
+        let requests = stage.world.model().requests();
+        let sent: String = requests.iter().map(|request| request.body.to_string()).collect();
+        for words in ["Ottoline", "always use tabs", "12 percent", "speak softly", "observe again"] {
+            assert!(sent.contains(words), "the model was not sent {words:?}");
+        }
+    }
+    let started = stage.wait_for(talk.session(), "turn_started", |_| true).await?;
+    let names: Vec<&str> = started["attachments"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|file| file["name"].as_str())
+        .collect();
+    assert_eq!(names, ["project_context", "conversation_so_far", "mode", "system_context", "battery"]);
+    stage.close().await
+}
+
+async fn a_compaction_is_told(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    if agent == Agent::Codex {
+        // Its model says what is in use only behind a turn; the rest is the same.
+        return stage.close().await;
+    }
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    if agent == Agent::Scripted {
+        talk.prompt("m-1", &script(agent, "shorten", &json!([{"compact": true}, {"text": "short"}]))).await?;
+    } else {
+        talk.prompt("m-1", &script(agent, "talk", &json!([{"text": "a long story"}]))).await?;
+        talk.turn().await?;
+        let mut betcode = Conversations::new(stage.clients.channel.clone());
+        let request = wire::betcode::v1::CompactSessionRequest { session_id: talk.session().into() };
+        betcode.compact_session(request).await?;
+    }
+    let told = talk
+        .until("a compaction", |body| match body {
+            Body::ContextCompacted(told) => Some(told.clone()),
+            _ => None,
+        })
+        .await?;
+    assert_eq!((told.level.as_str(), told.messages_after), ("summary", 1));
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_long_turn_shows_signs_of_life() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    talk.prompt("m-1", &script(Agent::Scripted, "hang", &json!([{"hang": true}]))).await?;
+    talk.until("a keepalive", |body| matches!(body, Body::Keepalive(_)).then_some(())).await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_ping_is_answered_before_anything_else() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let mut talk = Talk::raw(&stage.clients, vec![Said::Ping(pb::Ping {})]).await?;
+    talk.until("a pong", |body| matches!(body, Body::Pong(_)).then_some(())).await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn feedback_is_kept() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    talk.prompt("m-1", &script(Agent::Scripted, "say", &json!([{"text": "hi"}]))).await?;
+    talk.turn().await?;
+    let feedback = pb::MessageFeedback {
+        session_id: talk.session().into(),
+        message_id: "m-1".into(),
+        rating: "up".into(),
+    };
+    talk.say(Said::Feedback(feedback.clone())).await?;
+    let kept = stage.wait_for(talk.session(), "activity_reported", |_| true).await?;
+    assert_eq!((&kept["extra"]["message_id"], &kept["extra"]["rating"]), (&json!("m-1"), &json!("up")));
+    talk.say(Said::Feedback(pb::MessageFeedback { rating: "sideways".into(), ..feedback })).await?;
+    assert_eq!(talk.error().await?.code, "invalid_argument");
+    stage.close().await
+}
+
+/// Nobody names an agent: the installed one runs, and a tier is one of its models.
+#[tokio::test]
+async fn real_claude_a_tier_is_a_model_of_the_default_agent() -> Result<()> {
+    let stage = stage!(Agent::Claude);
+    let project = stage.world.project().display().to_string();
+    let made = stage.cli().json(&["environment", "create", "plain", "--dir", &project]).await?;
+    let environment = made["id"].as_str().context("no id was printed")?;
+    let mut talk =
+        Talk::start(&stage, pb::StartSession { model: Some("fast".into()), ..start(environment) }).await?;
+    assert_eq!(talk.started.model, "claude-haiku-4-5-20251001");
+    talk.prompt("m-1", &script(Agent::Claude, "say", &json!([{"text": "quick"}]))).await?;
+    assert_eq!(text(&talk.turn().await?.1), "quick");
+    let created = stage.wait_for(talk.session(), "session_created", |_| true).await?;
+    assert_eq!(created["provider"], "claude-code");
+    let sent = stage.world.model().requests_for("say");
+    assert_eq!(sent[0].body["model"], "claude-haiku-4-5-20251001");
+    stage.close().await
+}
