@@ -9,6 +9,7 @@ mod clock;
 mod daemon;
 mod editor;
 mod emitter;
+mod endpoint;
 mod floor;
 mod machine;
 mod peer;

@@ -1,3 +1,4 @@
 //! Work on the tree itself: the rules that no compiler checks. Knows files and text; knows nothing of how obey runs.
 
+pub mod capabilities;
 pub mod tidy;

@@ -1,5 +1,6 @@
 //! The commands on the tree: `cargo tidy` holds it to its rules and says where it breaks them; `cargo xtask facts`
-//! prints what a protobuf file, or the protobuf in a specification, fixes.
+//! prints what a protobuf file, or the protobuf in a specification, fixes; `cargo xtask capabilities` makes the table of
+//! docs/providers.md.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -22,7 +23,11 @@ fn main() -> Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        _ => bail!("usage: cargo xtask tidy [ROOT] | facts FILE"),
+        ["capabilities", folder] => {
+            write!(out, "{}", xtask::capabilities::table(&PathBuf::from(folder))?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => bail!("usage: cargo xtask tidy [ROOT] | facts FILE | capabilities DIR"),
     }
 }
 

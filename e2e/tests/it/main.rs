@@ -21,4 +21,5 @@ mod roz;
 mod service;
 mod sessions;
 mod stage;
+mod suite;
 mod upgrade;

@@ -123,8 +123,12 @@ async fn a_gateway_is_started_and_does_what_an_agent_does() -> Result<()> {
     collect(turn).await?;
 
     // The gateway dies: it is said, and it is started again.
-    let gateway = stage.world.processes().into_iter().find(|process| process.command.contains("gateway run"));
-    e2e::processes::signal(gateway.context("no gateway runs")?.pid, Signal::KILL);
+    let gateways: Vec<_> =
+        stage.world.processes().into_iter().filter(|process| process.command.contains("openclaw")).collect();
+    assert!(!gateways.is_empty(), "no gateway runs");
+    for gateway in gateways {
+        e2e::processes::signal(gateway.pid, Signal::KILL);
+    }
     stage
         .wait_for(&id, "notice", |event| {
             event["message"].as_str().is_some_and(|text| text.contains("OBEY-2032"))

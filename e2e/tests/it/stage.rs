@@ -136,7 +136,10 @@ macro_rules! scenarios_of {
     ($module:ident, $agent:ident, $($name:ident),*) => {
         mod $module {
             $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                super::$name(crate::stage::Agent::$agent).await
+                let agent = crate::stage::Agent::$agent;
+                let outcome = super::$name(agent).await;
+                crate::suite::note(agent, stringify!($name), &outcome);
+                outcome
             })*
         }
     };

@@ -11,14 +11,14 @@
 //! | `context_window` | tokens the model takes in; absent: what is known of it, else 128000 |
 //! | `max_retries` | how often a request is tried again that the endpoint could not serve; 4 |
 //! | `append_system_prompt` | text added to the agent's instructions |
-//! | `mcp_servers` | JSON object of MCP servers by name, as in `.mcp.json` |
+//!
+//! `mcp_servers` is refused until the loop has a client for them: a server that is silently left out is a trap.
 
 use std::collections::BTreeMap;
 
 use domain::Error;
-use serde_json::{Map, Value};
 
-use crate::config::{address, check_keys, check_permission_mode, mcp_servers, number, one_of, word};
+use crate::config::{address, check_keys, check_permission_mode, invalid, mcp_servers, number, one_of, word};
 use crate::limits;
 
 const KEYS: [&str; 10] = [
@@ -55,7 +55,6 @@ pub(super) struct Settings {
     pub(super) context_window: Option<u64>,
     pub(super) max_retries: u32,
     pub(super) append_system_prompt: String,
-    pub(super) mcp_servers: Map<String, Value>,
 }
 
 impl Settings {
@@ -63,6 +62,12 @@ impl Settings {
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;
+        if !mcp_servers(config)?.is_empty() {
+            return Err(invalid(
+                "mcp_servers",
+                "is not served to this provider yet; use one that is a program",
+            ));
+        }
         let retries = number(config, "max_retries", 0..=u64::from(limits::RETRIES_MAX))?;
         Ok(Self {
             base_url: address(config, "base_url")?.trim_end_matches('/').to_owned(),
@@ -76,7 +81,6 @@ impl Settings {
             context_window: number(config, "context_window", limits::WINDOW_MIN_TOKENS..=100_000_000)?,
             max_retries: retries.and_then(|count| u32::try_from(count).ok()).unwrap_or(limits::RETRIES),
             append_system_prompt: config.get("append_system_prompt").cloned().unwrap_or_default(),
-            mcp_servers: mcp_servers(config)?,
         })
     }
 }
@@ -106,6 +110,7 @@ mod tests {
             ("context_window", "1"),
             ("max_retries", "1000"),
             ("mcp_servers", "[]"),
+            ("mcp_servers", r#"{"a":{"command":"x"}}"#),
         ] {
             assert!(message(key, value).starts_with(&format!("provider_config.{key}: ")), "{key}={value}");
         }

@@ -16,7 +16,21 @@ use crate::limits::CONNECT_WAIT;
 pub(super) const USUAL_URL: &str = "ws://127.0.0.1:18789";
 
 /// The gateway that was started here, if one was. Shared by all sessions.
-pub(super) type Started = Arc<Mutex<Option<Child>>>;
+pub(super) type Started = Arc<Mutex<Option<Held>>>;
+
+/// A gateway with all its processes: its first one may have handed the work to another.
+pub(super) struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let group =
+            self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+        if let Some(group) = group {
+            // What is gone already needs no killing.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
 
 /// How a session reaches its gateway.
 pub(super) struct Gateway {
@@ -64,7 +78,7 @@ impl Gateway {
             .and_then(|rest| rest.trim_end_matches('/').parse::<u16>().ok());
         let (Some(program), Some(port)) = (&self.program, port) else { return Ok(false) };
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(child) = started.as_mut()
+        if let Some(Held(child)) = started.as_mut()
             && matches!(child.try_wait(), Ok(None))
         {
             return Ok(true);
@@ -80,7 +94,7 @@ impl Gateway {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
-        *started = Some(child);
+        *started = Some(Held(child));
         Ok(true)
     }
 }
