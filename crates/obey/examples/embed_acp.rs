@@ -30,6 +30,7 @@ async fn main() -> anyhow::Result<()> {
         providers,
         agents_dir,
         worktrees_dir: data.join("worktrees"),
+        offers_tools: false,
         shim_program: obey,
         socket: data.join("none.sock"),
         spool_max_bytes: 1 << 30,

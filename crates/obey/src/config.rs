@@ -136,6 +136,8 @@ pub(crate) struct Workbench {
     pub(crate) session_max_minutes: u64,
     /// Whether a project's own `.gitleaks.toml` counts.
     pub(crate) project_rules: bool,
+    /// Agents get the operations as tools.
+    pub(crate) for_agents: bool,
 }
 
 impl Default for Config {
@@ -171,6 +173,7 @@ impl Default for Workbench {
             session_idle_minutes: 30,
             session_max_minutes: 240,
             project_rules: false,
+            for_agents: false,
         }
     }
 }

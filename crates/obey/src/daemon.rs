@@ -2,6 +2,7 @@
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
 pub(crate) mod bench;
+mod tools;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -56,28 +57,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
     let opening = bench::Opener::start(bench::Plan::of(&options)?, store.clone()).await?;
-    let toolbox = Workshop(opening.clone());
-    let supervisor = Supervisor::new(Options {
-        store: store.clone(),
-        providers: providers::all(&providers::Options {
-            obey_exe: own_program()?,
-            claude_binary: options.config.claude_code.binary.clone(),
-            codex_binary: options.config.codex.binary.clone(),
-            codex_notify: Vec::new(),
-            openclaw: options.config.openclaw.options(),
-            // The configuration was checked when it was read.
-            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(toolbox)),
-        }),
-        agents_dir: options.data_dir.join("agents"),
-        shim_program: own_program()?,
-        socket: options.socket.clone(),
-        spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
-        active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
-        settings: Settings::new(options.settings.clone()),
-        worktrees_dir: options.data_dir.join("worktrees"),
-    })
-    .await?;
+    let supervisor = supervisor(&options, store.clone(), Workshop(opening.clone())).await?;
     failpoint!("start.numbered");
     let manager = options.inherited.manager.take();
     let running = running(&options)?;
@@ -93,9 +73,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let (leaving, is_leaving) = tokio::sync::watch::channel(false);
     let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
     let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options)?);
-    let toolboxes = surfaces::bridge::toolboxes(&supervisor);
-    let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes);
-    let routes = surfaces::contextd::routes(routes, bench::contextd(&options, opening, supervisor.clone()));
+    let routes = bench_routes(routes, &options, opening, &supervisor);
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();
@@ -123,6 +101,48 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     store.close();
     tracing::info!("ended; agents go on and the next daemon finds them");
     Ok(())
+}
+
+/// Makes the sessions' supervisor from the configuration.
+async fn supervisor(options: &ServeOptions, store: Store, toolbox: Workshop) -> Result<Supervisor, Error> {
+    Supervisor::new(Options {
+        store,
+        providers: providers::all(&providers::Options {
+            obey_exe: own_program()?,
+            claude_binary: options.config.claude_code.binary.clone(),
+            codex_binary: options.config.codex.binary.clone(),
+            codex_notify: Vec::new(),
+            openclaw: options.config.openclaw.options(),
+            // The configuration was checked when it was read.
+            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
+            toolbox: Some(Arc::new(toolbox)),
+        }),
+        agents_dir: options.data_dir.join("agents"),
+        shim_program: own_program()?,
+        socket: options.socket.clone(),
+        spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
+        active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
+        settings: Settings::new(options.settings.clone()),
+        worktrees_dir: options.data_dir.join("worktrees"),
+        offers_tools: options.config.workbench.for_agents,
+    })
+    .await
+}
+
+/// Adds the workbench, and the tools that agents get.
+fn bench_routes(
+    routes: surfaces::Routes,
+    options: &ServeOptions,
+    opening: Arc<bench::Opener>,
+    supervisor: &Supervisor,
+) -> surfaces::Routes {
+    let contextd = bench::contextd(options, opening, supervisor.clone());
+    let mut toolboxes = surfaces::bridge::toolboxes(supervisor);
+    if options.config.workbench.for_agents {
+        toolboxes.push(Box::new(tools::BenchTools::new(contextd.clone(), supervisor.clone())));
+    }
+    let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes);
+    surfaces::contextd::routes(routes, contextd)
 }
 
 /// The daemon's folders and the locks on them, held as long as it lives.

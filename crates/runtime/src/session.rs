@@ -47,6 +47,8 @@ pub struct Services {
     pub spool_max_bytes: u64,
     /// Permission rules among them.
     pub settings: Settings,
+    /// The daemon has tools of its own for agents.
+    pub offers_tools: bool,
 }
 
 /// Shared by all actors.

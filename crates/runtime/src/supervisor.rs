@@ -44,6 +44,8 @@ pub struct Options {
     pub settings: Settings,
     /// Where worktrees are made that name no place.
     pub worktrees_dir: PathBuf,
+    /// The daemon has tools of its own for agents, so that every agent gets a bridge.
+    pub offers_tools: bool,
 }
 
 /// The sessions of this daemon. Cheap to clone.
@@ -77,6 +79,7 @@ impl Supervisor {
             socket: options.socket,
             epoch,
             spool_max_bytes: options.spool_max_bytes,
+            offers_tools: options.offers_tools,
             settings: options.settings,
         });
         let inner = Inner {

@@ -20,6 +20,7 @@ use wire::obey::v1::bridge_service_server::{BridgeService, BridgeServiceServer};
 use crate::peer::{self, Caller};
 use crate::pump::Messages;
 use crate::{limits, status};
+pub use asking::permission;
 pub use client_tools::ClientTools;
 pub use team::Team;
 

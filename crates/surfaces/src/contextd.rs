@@ -40,7 +40,7 @@ use workbench::{ProjectRules, Workbench};
 
 use crate::limits;
 
-pub use document::{open_api, schema_json, tool_md};
+pub use document::{open_api, schema_json, tool_md, tools};
 
 /// What the surface needs to know of the daemon.
 pub struct About {

@@ -76,6 +76,8 @@ impl Workbench {
 
     /// Changes a part of a file.
     pub async fn edit(&self, project: &Project, edit: Edit) -> Result<String, Error> {
+        let action = crate::policy::Action::Write { path: &edit.path, content: &edit.new };
+        project.policies().enforce(action)?;
         self.look(project, move |root| {
             let text = text_of(root, &edit.path)?;
             if edit.old.is_empty() || edit.old == edit.new {

@@ -29,6 +29,7 @@ fn options(folder: &Path) -> Options {
         providers: providers::all(&providers::Options { obey_exe: OBEY.into(), ..Default::default() }),
         agents_dir,
         worktrees_dir: folder.join("worktrees"),
+        offers_tools: false,
         shim_program: OBEY.into(),
         socket: folder.join("none.sock"),
         spool_max_bytes: 1 << 30,

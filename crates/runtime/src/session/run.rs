@@ -56,7 +56,7 @@ impl Actor {
     /// Returns the agent's way to the tools that others run for it. Sessions to which nobody offers any do without: it
     /// is a process of its own.
     fn bridge(&self) -> Option<BridgeServer> {
-        if self.machine.state().tools.is_empty() {
+        if self.machine.state().tools.is_empty() && !self.services.offers_tools {
             return None;
         }
         let session = self.machine.spec().id.to_string();

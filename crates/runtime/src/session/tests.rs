@@ -120,6 +120,7 @@ impl Bench {
             active_sessions_max: 100,
             settings: crate::settings::Settings::default(),
             worktrees_dir: folder.path().join("worktrees"),
+            offers_tools: false,
         })
         .await
         .unwrap();

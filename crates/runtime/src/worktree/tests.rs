@@ -36,6 +36,7 @@ impl Bench {
             active_sessions_max: 10,
             settings: Settings::default(),
             worktrees_dir: root.join("worktrees"),
+            offers_tools: false,
         })
         .await
         .unwrap();

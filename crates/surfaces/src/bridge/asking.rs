@@ -14,7 +14,7 @@ pub(super) struct Answer {
 }
 
 /// Asks whoever watches the session whether a call may run. An error says why it may not.
-pub(super) async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Result<(), String> {
+pub async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Result<(), String> {
     let ask = PermissionAsk {
         call: Some(call.call.clone()),
         tool: call.tool.clone(),

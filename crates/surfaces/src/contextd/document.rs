@@ -182,6 +182,19 @@ pub fn schema_json() -> Value {
     Value::Object(all)
 }
 
+/// Returns every operation as a tool of one session: with its description, and the schema of its input without the
+/// session, which is known.
+pub fn tools() -> Vec<(&'static Operation, String, Value)> {
+    let described = Descriptions::read();
+    let tool = |operation: &'static Operation| {
+        let description = described.methods.get(operation.key).cloned().unwrap_or_default();
+        let mut input = described.schema(operation.input, Some(operation.fields));
+        parameter("session_id", "query", &mut input, true);
+        (operation, description, input)
+    };
+    OPERATIONS.iter().map(tool).collect()
+}
+
 /// Returns TOOL.md: what there is, in a form that costs few tokens.
 pub fn tool_md() -> String {
     let described = Descriptions::read();

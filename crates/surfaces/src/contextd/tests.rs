@@ -43,6 +43,7 @@ impl Desk {
             providers: Providers::new(Vec::new()),
             agents_dir: folder.path().join("agents"),
             worktrees_dir: folder.path().join("worktrees"),
+            offers_tools: false,
             shim_program: "/nonexistent".into(),
             socket: folder.path().join("sock"),
             spool_max_bytes: 1 << 20,

@@ -77,6 +77,7 @@ async fn supervisor(
         }),
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),
+        offers_tools: false,
         shim_program: console.program.clone(),
         // Nobody listens there: agents of one editor have no daemon to call.
         socket: folder.join("none.sock"),
