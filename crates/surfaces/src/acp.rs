@@ -27,6 +27,8 @@ mod sessions;
 mod state;
 mod talk;
 mod to_wire;
+#[cfg(test)]
+pub(crate) mod transcript;
 mod tools;
 mod watch;
 

@@ -8,6 +8,8 @@ mod stream;
 mod tasks;
 mod team;
 mod to_wire;
+#[cfg(test)]
+pub(crate) mod transcript;
 
 use std::sync::Arc;
 

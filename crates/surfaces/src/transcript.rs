@@ -14,8 +14,12 @@ use serde_json::Value;
 type Show = fn(&Snapshot, &[Event]) -> String;
 
 /// Every surface that projects journals.
-const SURFACES: &[(&str, Show)] =
-    &[("betcode", crate::betcode::transcript::show), ("obey", crate::obey::transcript::show)];
+const SURFACES: &[(&str, Show)] = &[
+    ("acp", crate::acp::transcript::show),
+    ("betcode", crate::betcode::transcript::show),
+    ("obey", crate::obey::transcript::show),
+    ("roz", crate::roz::transcript::show),
+];
 
 const RECORDED: &str = include_str!("transcript/recorded.jsonl");
 
