@@ -27,9 +27,9 @@ mod sessions;
 mod state;
 mod talk;
 mod to_wire;
+mod tools;
 #[cfg(test)]
 pub(crate) mod transcript;
-mod tools;
 mod watch;
 
 use std::collections::BTreeMap;
