@@ -11,6 +11,12 @@ use super::talk::{Talk, agents, text};
 use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 process_scenarios!(a_compacted_session_goes_on_and_sends_less, a_resting_session_is_woken_to_be_compacted);
+crate::stage::scenarios_of!(
+    openai,
+    Openai,
+    a_compacted_session_goes_on_and_sends_less,
+    a_resting_session_is_woken_to_be_compacted
+);
 
 async fn compact(stage: &Stage, session: &str) -> Result<pb::CompactSessionResponse> {
     let request = pb::CompactSessionRequest { session_id: session.into() };

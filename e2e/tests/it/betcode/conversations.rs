@@ -20,6 +20,16 @@ process_scenarios!(
     a_plan_is_made_before_anything_is_done,
     files_reach_the_agent,
 );
+crate::stage::scenarios_of!(
+    openai,
+    Openai,
+    a_conversation_is_answered_at_once_and_takes_turns,
+    a_client_that_says_no_more_hears_the_turn_to_its_end,
+    a_cancelled_turn_says_so_and_the_session_goes_on,
+    a_turn_goes_on_without_its_client,
+    a_plan_is_made_before_anything_is_done,
+    files_reach_the_agent
+);
 
 async fn a_conversation_is_answered_at_once_and_takes_turns(agent: Agent) -> Result<()> {
     let stage = stage!(agent);

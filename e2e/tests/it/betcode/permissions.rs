@@ -22,6 +22,18 @@ process_scenarios!(
     allowed_tools_are_not_asked_about_and_nothing_hides_behind_them,
     a_waiting_permission_is_offered_again_to_whoever_comes_back,
 );
+// Not what must outlive the daemon: this agent is a part of it.
+crate::stage::scenarios_of!(
+    openai,
+    Openai,
+    a_permission_is_allowed_once,
+    a_permission_for_the_session_is_remembered,
+    a_denial_tells_the_agent_why,
+    a_denial_can_end_the_turn,
+    a_call_can_be_changed_before_it_is_allowed,
+    a_question_is_answered_by_its_text,
+    allowed_tools_are_not_asked_about_and_nothing_hides_behind_them
+);
 
 /// The command a permission is about.
 fn command(request: &pb::PermissionRequest) -> String {

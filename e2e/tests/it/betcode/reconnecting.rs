@@ -16,6 +16,7 @@ use super::talk::{Talk, again, assert_increasing, new_start, numbered, stop_reas
 use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 process_scenarios!(a_client_killed_two_hundred_times_has_seen_the_journal);
+crate::stage::scenarios_of!(openai, Openai, a_client_killed_two_hundred_times_has_seen_the_journal);
 
 /// How often it is killed.
 const KILLS: usize = 200;

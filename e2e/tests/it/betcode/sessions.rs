@@ -11,6 +11,12 @@ use super::talk::{Talk, agents, new_start, numbered, stop_reason, stored, text};
 use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 process_scenarios!(a_session_is_listed_with_what_it_cost, cancel_turn_says_whether_there_was_one);
+crate::stage::scenarios_of!(
+    openai,
+    Openai,
+    a_session_is_listed_with_what_it_cost,
+    cancel_turn_says_whether_there_was_one
+);
 
 async fn list(stage: &Stage, request: pb::ListSessionsRequest) -> Result<pb::ListSessionsResponse> {
     Ok(agents(&stage.clients).list_sessions(request).await?.into_inner())

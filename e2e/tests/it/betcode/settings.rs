@@ -14,6 +14,12 @@ use super::talk::{Talk, again, results, text};
 use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 process_scenarios!(rules_answer_for_every_agent, a_permission_nobody_answers_is_denied_in_time);
+crate::stage::scenarios_of!(
+    openai,
+    Openai,
+    rules_answer_for_every_agent,
+    a_permission_nobody_answers_is_denied_in_time
+);
 
 fn config(clients: &Clients) -> ConfigServiceClient<Channel> {
     ConfigServiceClient::new(clients.channel.clone())

@@ -12,6 +12,7 @@ use super::talk::{Talk, again, agents, numbered, text};
 use crate::stage::{Agent, process_scenarios, script, stage};
 
 process_scenarios!(two_clients_hear_the_same_and_one_speaks);
+crate::stage::scenarios_of!(openai, Openai, two_clients_hear_the_same_and_one_speaks);
 
 fn named(session: &str, client: &str) -> pb::StartConversation {
     let metadata = HashMap::from([("client_id".to_owned(), client.to_owned())]);

@@ -12,6 +12,7 @@ use super::talk::new_start;
 use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 process_scenarios!(node_clients_share_a_session, python_clients_share_a_session);
+crate::stage::scenarios_of!(openai, Openai, node_clients_share_a_session, python_clients_share_a_session);
 
 async fn node_clients_share_a_session(agent: Agent) -> Result<()> {
     let Some((node, packages)) = tools::node()? else { return Ok(()) };

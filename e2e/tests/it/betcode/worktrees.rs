@@ -15,6 +15,7 @@ use super::talk::{Talk, agents, new_start, text};
 use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 process_scenarios!(an_agent_works_in_a_worktree_of_its_own);
+crate::stage::scenarios_of!(openai, Openai, an_agent_works_in_a_worktree_of_its_own);
 
 fn worktrees(clients: &Clients) -> WorktreeServiceClient<Channel> {
     WorktreeServiceClient::new(clients.channel.clone())
