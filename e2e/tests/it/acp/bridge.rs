@@ -169,7 +169,9 @@ async fn a_notify_program_of_ones_own_is_run() -> Result<()> {
     let text = script(Agent::Codex, "hello", &json!([{"text": "hi"}]));
     ensure!(editor.turn(&session, &text).await? == "end_turn");
     e2e::deadline::poll("the notification", || {
-        fs::read_to_string(&told).ok().filter(|text| text.starts_with("first {") && text.contains("agent-turn-complete"))
+        fs::read_to_string(&told)
+            .ok()
+            .filter(|text| text.starts_with("first {") && text.contains("agent-turn-complete"))
     })
     .await?;
     editor.close().await?;
