@@ -9,7 +9,6 @@ mod clock;
 mod daemon;
 mod editor;
 mod emitter;
-mod endpoint;
 mod floor;
 mod machine;
 mod peer;

@@ -1,7 +1,6 @@
 //! What is measured, in the order of a run.
 
 mod acp;
-mod api;
 mod converse;
 mod idle;
 mod latency;
@@ -30,7 +29,6 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("start", |table| Box::pin(start::run(table))),
     ("idle", |table| Box::pin(idle::run(table))),
     ("reattach", |table| Box::pin(reattach::run(table))),
-    ("api", |table| Box::pin(api::run(table))),
     ("acp", |table| Box::pin(acp::run(table))),
     ("converse-idle", |table| Box::pin(converse::idle(table))),
     ("converse-replay", |table| Box::pin(converse::replay(table))),

@@ -2,6 +2,7 @@
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
 pub(crate) mod bench;
+mod mapped;
 mod tools;
 
 use std::net::SocketAddr;
@@ -82,6 +83,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
         manager.ready();
     }
     tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
+    tokio::spawn(settle());
     bound
         .serve(routes, async move {
             tokio::select! {
@@ -305,6 +307,12 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
         .ready
         .announce(&socket, &addresses)
         .map_err(|error| Error::new(ErrorCode::ListenFailed, format!("cannot announce readiness: {error}")))
+}
+
+/// Once the start is over, gives back what only it needed.
+async fn settle() {
+    tokio::time::sleep(limits::SETTLE_WAIT).await;
+    mapped::forget_start();
 }
 
 async fn collect_garbage(supervisor: Supervisor, retention: Retention) {

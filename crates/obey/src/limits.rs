@@ -103,3 +103,6 @@ pub(crate) const PLAYBACK_WAIT: Duration = Duration::from_secs(10);
 /// it tries: five minutes in all.
 pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
 pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;
+
+/// How long after its start a daemon has settled: recovery and the trial of the sandbox are over.
+pub(crate) const SETTLE_WAIT: Duration = Duration::from_secs(2);
