@@ -105,4 +105,4 @@ pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
 pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;
 
 /// How long after its start a daemon has settled: recovery and the trial of the sandbox are over.
-pub(crate) const SETTLE_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const SETTLE_WAIT: Duration = Duration::from_secs(1);
