@@ -343,7 +343,8 @@ impl Stage {
 }
 
 /// A prompt with a script, named by its key. A list inside the list is one reply of a model; the scripted agent has no
-/// model and takes its steps one by one.
+/// model and takes its steps one by one. Clients' tools reach the agent inside the daemon without a server between
+/// them, so that they have their plain names there.
 pub(crate) fn script(agent: Agent, key: &str, steps: &Value) -> String {
     let flat = |steps: &Value| -> Vec<Value> {
         let steps = steps.as_array().into_iter().flatten();
@@ -351,6 +352,7 @@ pub(crate) fn script(agent: Agent, key: &str, steps: &Value) -> String {
     };
     match agent {
         Agent::Scripted => format!("{key} SCRIPT: {}", Value::Array(flat(steps))),
+        Agent::Openai | Agent::OpenaiChat => format!("{key} SCRIPT: {steps}").replace("mcp__obey__", ""),
         _ => format!("{key} SCRIPT: {steps}"),
     }
 }

@@ -79,7 +79,7 @@ def text(responses):
     return "".join(found.text_delta.content for found in responses if kind(found) == "text_delta")
 
 
-def session(name, address, environment):
+def session(name, address, environment, tool):
     channel = grpc.insecure_channel(address)
     agents = agent_pb2_grpc.AgentServiceStub(channel)
     tools = [
@@ -98,7 +98,7 @@ def session(name, address, environment):
     stream.say(ping=pb.Ping())
     stream.until("pong")
 
-    call = {"tool": "mcp__obey__move_arm", "input": {"x": 1.5}}
+    call = {"tool": tool, "input": {"x": 1.5}}
     prompt = script("move", [{"text": "moving "}, call], {"text": " done"})
     stream.say(user_message=pb.UserMessage(content=prompt, message_id="m-1"))
     waiting = stream.until("activity_update", lambda update: update.state == "waiting_approval")
@@ -142,8 +142,10 @@ def main():
     environments = environment_pb2_grpc.EnvironmentServiceStub(grpc.insecure_channel(tcp))
     request = environment_pb2.CreateEnvironmentRequest(name="lab", directory=project, provider=provider)
     environment = environments.CreateEnvironment(request, timeout=WAIT).id
-    session("tcp", tcp, environment)
-    channel = session("socket", socket, environment)
+    # Programs reach the tool through a server called obey, the agent inside the daemon directly.
+    tool = "move_arm" if provider == "openai-api" else "mcp__obey__move_arm"
+    session("tcp", tcp, environment, tool)
+    channel = session("socket", socket, environment, tool)
     task(channel, environment)
     local = daemon_pb2_grpc.LocalDaemonServiceStub(channel)
     local.Shutdown(daemon_pb2.ShutdownRequest(stop_sessions=True), timeout=WAIT)

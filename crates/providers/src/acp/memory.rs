@@ -106,6 +106,9 @@ pub(super) struct Call {
     pub(super) tool: String,
     /// What it has shown so far.
     pub(super) output: String,
+    /// One of the daemon's own tools.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) bridged: bool,
     /// Why it was denied.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) denied: String,

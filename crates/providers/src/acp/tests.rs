@@ -350,13 +350,21 @@ fn the_daemons_own_server_is_passed_on_and_asks_for_itself() {
     assert_eq!(begin["params"]["mcpServers"], servers);
     talk.answer("session/new", json!({"sessionId": "s1"}));
     talk.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() });
-    let call = json!({"toolCallId": "c1", "title": "Tool: obey/lift",
+    let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Tool: obey/lift",
         "rawInput": {"server": "obey", "tool": "lift", "arguments": {"x": 1}}});
+    let mut events = talk.line(json!({"jsonrpc": "2.0", "method": "session/update",
+        "params": {"sessionId": "s1", "update": call}}));
+    // As codex-acp asks about it.
+    let call =
+        json!({"toolCallId": "c1", "title": "Approve MCP tool call", "rawInput": {"server_name": "obey"}});
     let options =
         json!([{"kind": "allow_once", "optionId": "yes"}, {"kind": "reject_once", "optionId": "no"}]);
     let params = json!({"sessionId": "s1", "toolCall": call, "options": options});
-    let events = talk
-        .line(json!({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params}));
+    events.extend(
+        talk.line(
+            json!({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params}),
+        ),
+    );
     let started: Vec<&str> = events
         .iter()
         .map(|event| match event {

@@ -6,14 +6,28 @@ use wire::roz::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
 
 use super::talk::{Talk, call, environment_with, finished, physical, pure, start, text};
-use crate::stage::{Agent, process_scenarios, script, stage};
+use crate::stage::{Agent, scenarios, script, stage};
 
-process_scenarios!(
+scenarios!(
     what_is_announced_is_what_asks,
     a_denied_call_is_not_made,
     silence_means_no,
     an_agents_own_tools_ask_the_same_way,
+    in_plan_mode_what_would_ask_is_blocked,
+    an_autonomous_session_asks_nothing,
 );
+
+/// What the start said about each tool.
+fn announced(talk: &Talk) -> Vec<(&str, &str)> {
+    let rules = talk.started.permissions.iter();
+    rules.map(|rule| (rule.tool_pattern.as_str(), rule.policy.as_str())).collect()
+}
+
+fn was_asked(heard: &[Body]) -> bool {
+    heard
+        .iter()
+        .any(|body| matches!(body, Body::ActivityUpdate(update) if update.state == "waiting_approval"))
+}
 
 async fn what_is_announced_is_what_asks(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
@@ -94,5 +108,43 @@ async fn an_agents_own_tools_ask_the_same_way(agent: Agent) -> Result<()> {
     talk.decide(&waiting, true).await?;
     let (end, heard) = talk.turn().await?;
     assert_eq!((end.stop_reason.as_str(), text(&heard).as_str()), ("end_turn", "touched"));
+    stage.close().await
+}
+
+async fn in_plan_mode_what_would_ask_is_blocked(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let environment_id = environment_with(&stage, "planning", &["--mode", "plan"]).await?;
+    let tools = vec![physical("move_arm"), pure("read_pose")];
+    let mut talk = Talk::start(&stage, pb::StartSession { tools, ..start(&environment_id) }).await?;
+    assert_eq!(announced(&talk), [("move_arm", "block"), ("read_pose", "allow")]);
+    let steps = json!([call("move_arm", json!({})), call("read_pose", json!({})), {"text": "looked"}]);
+    talk.prompt("m-1", &script(agent, "plan", &steps)).await?;
+    let (ok, output) = finished(&stage, talk.session(), "move_arm").await?;
+    assert!(!ok, "{output}");
+    println!(
+        "DEBUG {:?}",
+        stage.wait_for(talk.session(), "tool_finished", |event| event["tool"] == "read_pose").await
+    );
+    let asked = talk.tool_request().await?;
+    assert_eq!(asked.tool_name, "read_pose");
+    talk.result(&asked.tool_call_id, true, "0,0").await?;
+    assert_eq!(talk.turn().await?.0.stop_reason, "end_turn");
+    assert!(!was_asked(&talk.heard), "{:#?}", talk.heard);
+    assert!(!finished(&stage, talk.session(), "move_arm").await?.0);
+    stage.close().await
+}
+
+async fn an_autonomous_session_asks_nothing(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let environment_id = environment_with(&stage, "free", &["--mode", "autonomous"]).await?;
+    let tools = vec![physical("move_arm")];
+    let mut talk = Talk::start(&stage, pb::StartSession { tools, ..start(&environment_id) }).await?;
+    assert_eq!(announced(&talk), [("move_arm", "allow")]);
+    talk.prompt("m-1", &script(agent, "move", &json!([call("move_arm", json!({})), {"text": "moved"}])))
+        .await?;
+    let asked = talk.tool_request().await?;
+    talk.result(&asked.tool_call_id, true, "moved").await?;
+    assert_eq!(talk.turn().await?.0.stop_reason, "end_turn");
+    assert!(!was_asked(&talk.heard), "{:#?}", talk.heard);
     stage.close().await
 }

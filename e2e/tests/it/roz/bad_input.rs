@@ -135,6 +135,71 @@ async fn a_running_session_survives_what_its_client_gets_wrong() -> Result<()> {
     stage.close().await
 }
 
+/// Whatever is too large is refused with the limit, and what is just small enough reaches the agent, and comes back to
+/// a client that takes no more than gRPC's own 4 MiB a message.
+#[tokio::test]
+async fn what_is_too_large_is_refused_with_its_limit() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    let message = |content: String| pb::UserMessage { content, ..Default::default() };
+    let block = |bytes: usize| pb::ContentBlock { block: Some(Block::Text("x".repeat(bytes))), label: None };
+    let described = pb::ToolSchema { description: "x".repeat(3 << 20), ..pure("big") };
+    let (files, prompt, tools) = ("10485760", "3584000", "2097152");
+    let wrong = [
+        ("content: ", prompt, Said::UserMessage(message("x".repeat((3_500 << 10) + 1)))),
+        (
+            "context: ",
+            files,
+            Said::UserMessage(pb::UserMessage { context: vec![block(11 << 20)], ..message("x".into()) }),
+        ),
+        (
+            "context: ",
+            files,
+            Said::UserMessage(pb::UserMessage {
+                context: vec![block(6 << 20)],
+                system_context: Some("y".repeat(6 << 20)),
+                ..message("x".into())
+            }),
+        ),
+        (
+            "tools: ",
+            tools,
+            Said::UserMessage(pb::UserMessage { tools: vec![described.clone()], ..message("x".into()) }),
+        ),
+        (
+            "tools: ",
+            tools,
+            Said::RegisterTools(pb::RegisterTools { tools: vec![described], ..Default::default() }),
+        ),
+    ];
+    for (field, limit, request) in wrong {
+        talk.say(request).await?;
+        let error = talk.error().await?;
+        assert_eq!(error.code, "invalid_argument", "{field}: {error:?}");
+        assert!(error.message.contains(field) && error.message.contains(limit), "{field}: {error:?}");
+    }
+    // A little below the limit it is said, and the answer is as long.
+    let long = "x".repeat(3 << 20);
+    let steps = json!([{"text": long}]);
+    talk.prompt("m-1", &script(Agent::Scripted, "say", &steps)).await?;
+    assert_eq!(text(&talk.turn().await?.1).len(), long.len());
+    stage.close().await
+}
+
+/// What is larger than any message may be cannot be read at all: the stream ends, and says which limit it was.
+#[tokio::test]
+async fn a_message_beyond_all_limits_ends_the_stream_and_names_the_limit() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    let content = "x".repeat(33 << 20);
+    talk.say(Said::UserMessage(pb::UserMessage { content, ..Default::default() })).await?;
+    let error = talk.error().await?;
+    assert_eq!(error.code, "invalid_argument", "{error:?}");
+    assert!(error.message.contains("33554432"), "{error:?}");
+    assert!(talk.next().await?.is_none());
+    stage.close().await
+}
+
 #[tokio::test]
 async fn a_failing_turn_and_a_dying_agent_have_their_codes() -> Result<()> {
     let stage = stage!(Agent::Scripted);

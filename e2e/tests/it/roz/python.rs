@@ -27,3 +27,8 @@ async fn real_claude_python_streams_sessions() -> Result<()> {
 async fn real_codex_python_streams_sessions() -> Result<()> {
     stream(World::with_codex()?, "codex").await
 }
+
+#[tokio::test]
+async fn openai_python_streams_sessions() -> Result<()> {
+    stream(World::with_openai().map(Some)?, "openai-api").await
+}

@@ -1,5 +1,7 @@
 //! A client of `StreamSession` for tests: starts a session, says things, and waits for what it hears.
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result, bail};
 use e2e::clients::Clients;
 use e2e::deadline::within;
@@ -16,8 +18,9 @@ use wire::roz::v1::session_response::Response as Body;
 
 use crate::stage::{Agent, Stage};
 
+/// A client as most are: it takes no message above gRPC's own 4 MiB.
 pub(crate) fn agents(clients: &Clients) -> AgentServiceClient<Channel> {
-    AgentServiceClient::new(clients.channel.clone()).max_decoding_message_size(64 << 20)
+    AgentServiceClient::new(clients.channel.clone())
 }
 
 /// Makes an environment of the stage's project for its agent; returns its id.
@@ -29,6 +32,8 @@ pub(crate) async fn environment(stage: &Stage) -> Result<String> {
 pub(crate) async fn environment_with(stage: &Stage, name: &str, flags: &[&str]) -> Result<String> {
     let project = stage.world.project().display().to_string();
     let mut args = vec!["environment", "create", name, "--dir", &project, "--provider", stage.agent.name()];
+    let config = serde_json::to_string(&stage.agent.config().iter().copied().collect::<HashMap<_, _>>())?;
+    args.extend(["--config", &config]);
     args.extend(flags);
     let made = stage.cli().json(&args).await?;
     Ok(made["id"].as_str().context("no id was printed")?.to_owned())
@@ -226,7 +231,20 @@ pub(crate) async fn finished(stage: &Stage, session: &str, tool: &str) -> Result
     Ok((event["ok"] == true, event["output"].as_str().unwrap_or_default().to_owned()))
 }
 
-/// Whether this stage's agent reaches clients' tools through the bridge.
-pub(crate) fn is_bridged(agent: Agent) -> bool {
-    agent != Agent::Scripted
+/// Whether this agent's model searches for tools instead of being sent all of them.
+pub(crate) fn searches_tools(agent: Agent) -> bool {
+    matches!(agent, Agent::Codex | Agent::Acp)
+}
+
+/// Whether this agent reads its tools again when they change; `codex-acp` keeps those it began with.
+pub(crate) fn heeds_changes(agent: Agent) -> bool {
+    agent != Agent::Acp
+}
+
+/// Has the user's own settings deny these tools.
+pub(crate) fn deny(stage: &Stage, tools: &[&str]) -> Result<()> {
+    let folder = stage.world.path("config/betcode");
+    std::fs::create_dir_all(&folder)?;
+    let settings = json!({"permissions": {"deny": tools}});
+    Ok(std::fs::write(folder.join("settings.json"), settings.to_string())?)
 }

@@ -10,15 +10,17 @@ use wire::roz::v1::session_request::Request as Said;
 use wire::roz::v1::session_response::Response as Body;
 
 use super::talk::{Talk, activities, environment, start, text};
-use crate::stage::{Agent, process_scenarios, script, stage};
+use crate::stage::{Agent, scenarios, script, stage};
 
-process_scenarios!(
+scenarios!(
     a_session_starts_and_takes_turns,
     a_cancelled_turn_says_so_and_the_session_goes_on,
     a_cancelled_session_ends,
     a_client_that_says_no_more_hears_the_turn_and_completes_the_session,
     what_comes_along_reaches_the_agent,
     a_compaction_is_told,
+    a_full_context_is_compacted_between_turns,
+    a_model_that_fails_is_told_from_its_agent,
 );
 
 async fn a_session_starts_and_takes_turns(agent: Agent) -> Result<()> {
@@ -172,8 +174,9 @@ async fn what_comes_along_reaches_the_agent(agent: Agent) -> Result<()> {
 
 async fn a_compaction_is_told(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
-    if agent == Agent::Codex {
-        // Its model says what is in use only behind a turn; the rest is the same.
+    if agent == Agent::Acp {
+        // Its protocol has no word for it.
+        crate::suite::unsupported();
         return stage.close().await;
     }
     let mut talk = Talk::new(&stage, Vec::new()).await?;
@@ -193,6 +196,54 @@ async fn a_compaction_is_told(agent: Agent) -> Result<()> {
         })
         .await?;
     assert_eq!((told.level.as_str(), told.messages_after), ("summary", 1));
+    stage.close().await
+}
+
+/// What is in use is above 85 % of what the client said there is.
+async fn a_full_context_is_compacted_between_turns(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    if matches!(agent, Agent::Acp | Agent::Scripted) {
+        // One cannot be told to, the other has no context.
+        crate::suite::unsupported();
+        return stage.close().await;
+    }
+    let start = pb::StartSession { max_context_tokens: Some(5_000), ..start(&environment(&stage).await?) };
+    let mut talk = Talk::start(&stage, start).await?;
+    let usage = json!({"usage": {"input_tokens": 4_400, "output_tokens": 10}});
+    talk.prompt("m-1", &script(agent, "big", &json!([[{"text": "a long story"}, usage]]))).await?;
+    assert_eq!(talk.turn().await?.0.stop_reason, "end_turn");
+    let told = talk
+        .until("a compaction", |body| match body {
+            Body::ContextCompacted(told) => Some(told.clone()),
+            _ => None,
+        })
+        .await?;
+    assert_eq!((told.messages_before, told.messages_after), (2, 1), "{told:?}");
+    assert!(told.tokens_before >= 4_400, "{told:?}");
+    stage.wait_for(talk.session(), "turn_ended", |event| event["turn"] == "turn_2").await?;
+    talk.prompt("m-2", &script(agent, "after", &json!([{"text": "short again"}]))).await?;
+    let (end, heard) = talk.turn().await?;
+    assert_eq!((end.message_id.as_str(), text(&heard).as_str()), ("m-2", "short again"));
+    stage.close().await
+}
+
+async fn a_model_that_fails_is_told_from_its_agent(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    if !agent.is_real() {
+        // It has no model.
+        crate::suite::unsupported();
+        return stage.close().await;
+    }
+    let mut talk = Talk::new(&stage, Vec::new()).await?;
+    let steps = json!([{"status": 400, "message": "this cannot be answered"}]);
+    talk.prompt("m-1", &script(agent, "fail", &steps)).await?;
+    let error = talk.error().await?;
+    assert_eq!((error.code.as_str(), error.retryable), ("model_error", true), "{error:?}");
+    let (end, _) = talk.turn().await?;
+    assert_eq!((end.message_id.as_str(), end.stop_reason.as_str()), ("m-1", "error"));
+    // The session goes on.
+    talk.prompt("m-2", &script(agent, "again", &json!([{"text": "better"}]))).await?;
+    assert_eq!(text(&talk.turn().await?.1), "better");
     stage.close().await
 }
 
@@ -232,15 +283,20 @@ async fn feedback_is_kept() -> Result<()> {
     stage.close().await
 }
 
+/// An environment that names no agent.
+async fn plain_environment(stage: &crate::stage::Stage) -> Result<String> {
+    let project = stage.world.project().display().to_string();
+    let made = stage.cli().json(&["environment", "create", "plain", "--dir", &project]).await?;
+    Ok(made["id"].as_str().context("no id was printed")?.to_owned())
+}
+
 /// Nobody names an agent: the installed one runs, and a tier is one of its models.
 #[tokio::test]
 async fn real_claude_a_tier_is_a_model_of_the_default_agent() -> Result<()> {
     let stage = stage!(Agent::Claude);
-    let project = stage.world.project().display().to_string();
-    let made = stage.cli().json(&["environment", "create", "plain", "--dir", &project]).await?;
-    let environment = made["id"].as_str().context("no id was printed")?;
+    let environment = plain_environment(&stage).await?;
     let mut talk =
-        Talk::start(&stage, pb::StartSession { model: Some("fast".into()), ..start(environment) }).await?;
+        Talk::start(&stage, pb::StartSession { model: Some("fast".into()), ..start(&environment) }).await?;
     assert_eq!(talk.started.model, "claude-haiku-4-5-20251001");
     talk.prompt("m-1", &script(Agent::Claude, "say", &json!([{"text": "quick"}]))).await?;
     assert_eq!(text(&talk.turn().await?.1), "quick");
@@ -248,5 +304,36 @@ async fn real_claude_a_tier_is_a_model_of_the_default_agent() -> Result<()> {
     assert_eq!(created["provider"], "claude-code");
     let sent = stage.world.model().requests_for("say");
     assert_eq!(sent[0].body["model"], "claude-haiku-4-5-20251001");
+    stage.close().await
+}
+
+/// Nobody names an agent or a model: the installed one runs with its own.
+#[tokio::test]
+async fn real_claude_without_a_model_the_installed_agent_runs() -> Result<()> {
+    let stage = stage!(Agent::Claude);
+    let mut talk = Talk::start(&stage, start(&plain_environment(&stage).await?)).await?;
+    let created = stage.wait_for(talk.session(), "session_created", |_| true).await?;
+    assert_eq!((&created["provider"], &created["model"]), (&json!("claude-code"), &json!("")));
+    assert!(talk.started.model.starts_with("claude-"), "{:?}", talk.started);
+    talk.prompt("m-1", &script(Agent::Claude, "say", &json!([{"text": "hi"}]))).await?;
+    assert_eq!(text(&talk.turn().await?.1), "hi");
+    stage.close().await
+}
+
+/// The configuration names another than the installed one.
+#[tokio::test]
+async fn real_claude_the_configured_agent_comes_before_the_installed_one() -> Result<()> {
+    let configured = |world: &e2e::world::World| {
+        world.set_env("OBEY_SESSIONS_DEFAULT_PROVIDER", "scripted");
+        Ok(())
+    };
+    let Some(stage) = crate::stage::Stage::open_with(Agent::Claude, configured).await? else {
+        return Ok(());
+    };
+    let mut talk = Talk::start(&stage, start(&plain_environment(&stage).await?)).await?;
+    let created = stage.wait_for(talk.session(), "session_created", |_| true).await?;
+    assert_eq!(created["provider"], "scripted");
+    talk.prompt("m-1", &script(Agent::Scripted, "say", &json!([{"text": "hi"}]))).await?;
+    assert_eq!(text(&talk.turn().await?.1), "hi");
     stage.close().await
 }

@@ -69,7 +69,8 @@ fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded
         .map(|option| (option.text("kind").to_owned(), option.text("optionId").to_owned()))
         .collect();
     let started = updates::start_call(memory, call, out);
-    if memory.bridge.is_some() && names::bridged(call).is_some() {
+    // Some ask about a call in other words than they reported it with.
+    if started.as_ref().and_then(|call| memory.calls.get(call)).is_some_and(|call| call.bridged) {
         // The daemon asks for itself, once the call reaches it.
         let outcome = encode::chosen(&options, Decision::AllowOnce);
         rpc::reply(id, json!({"outcome": outcome}), &mut out.replies);

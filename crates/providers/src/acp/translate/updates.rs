@@ -128,7 +128,8 @@ pub(super) fn start_call(memory: &mut Memory, call: &Value, out: &mut Decoded) -
         return None;
     }
     let named = names::call(call, memory.bridge.is_some());
-    memory.calls.insert(id.clone(), Call { tool: named.tool.clone(), ..Call::default() });
+    let bridged = memory.bridge.is_some() && names::bridged(call).is_some();
+    memory.calls.insert(id.clone(), Call { tool: named.tool.clone(), bridged, ..Call::default() });
     out.events.push(AgentEvent::ToolStarted {
         call: id.clone(),
         tool: named.tool,
