@@ -70,7 +70,10 @@ impl Provider for ClaudeCode {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let settings = Settings::read(&request.spec.provider_config)?;
+        let mut settings = Settings::read(&request.spec.provider_config)?;
+        if request.bridge.is_some() {
+            launch::allow_bridge(&mut settings);
+        }
         let environment = launch::environment(request);
         let path = crate::program::variable(&environment, "PATH");
         let untrusted = crate::program::untrusted_dir(request.spec, &environment);

@@ -135,6 +135,13 @@ pub(super) fn bridge(server: &BridgeServer) -> (String, Value) {
     (BridgeServer::NAME.to_owned(), config)
 }
 
+/// Has the agent call the daemon's own tools without a word: the daemon asks about them once the call is there. In plan
+/// mode the agent would refuse them all by itself.
+pub(super) fn allow_bridge(settings: &mut Settings) {
+    let gap = if settings.allowed_tools.is_empty() { "" } else { "," };
+    settings.allowed_tools = format!("{}{gap}mcp__{}", settings.allowed_tools, BridgeServer::NAME);
+}
+
 /// Returns what the codec of a new run knows.
 pub(super) fn memory(request: &LaunchRequest<'_>, name: &str) -> Memory {
     let state = request.state;

@@ -207,3 +207,13 @@ fn no_two_runs_name_a_message_alike() {
         [&first, &later, &restarted, &prompted].map(name).into_iter().collect();
     assert_eq!(names.len(), 4);
 }
+
+#[test]
+fn the_daemons_own_tools_are_allowed_beside_those_of_the_session() {
+    let mut settings = Settings::default();
+    allow_bridge(&mut settings);
+    assert_eq!(settings.allowed_tools, "mcp__obey");
+    settings.allowed_tools = "Read,Bash(git log:*)".to_owned();
+    allow_bridge(&mut settings);
+    assert_eq!(settings.allowed_tools, "Read,Bash(git log:*),mcp__obey");
+}
