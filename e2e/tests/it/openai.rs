@@ -3,6 +3,8 @@
 
 mod bad_input;
 mod memory;
+mod rules;
+mod servers;
 mod tools;
 mod trouble;
 

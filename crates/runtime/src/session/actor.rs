@@ -370,6 +370,10 @@ impl Actor {
                 let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
                 Input::Asked { native, ask, findings }
             }
+            Input::Agent(AgentEvent::Checks { native, ask }) => {
+                let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
+                Input::Checked { native, ask, findings }
+            }
             Input::Command(Command::AskPermission { native, ask }) => {
                 let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
                 Input::Asked { native, ask, findings }
