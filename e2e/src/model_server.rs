@@ -23,6 +23,7 @@ mod openai_responses;
 mod play;
 mod record;
 mod script;
+pub mod stamp;
 
 pub use record::{Outcome, Purpose, Request};
 

@@ -57,6 +57,13 @@ pub fn codex_acp() -> Result<Option<PathBuf>> {
     fetched("acp-agent/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
 }
 
+/// A published MCP server: the Node that runs it and its script; `None` as for [`claude`].
+pub fn mcp_server() -> Result<Option<(PathBuf, PathBuf)>> {
+    let script = "mcp/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    let node = fetched("mcp/bin/node", "Node for an MCP server")?;
+    Ok(node.zip(fetched(script, "a published MCP server")?))
+}
+
 /// The sandbox that Codex brings along and its ACP sibling looks for on PATH; `None` as for [`claude`].
 pub fn bwrap() -> Result<Option<PathBuf>> {
     let program =

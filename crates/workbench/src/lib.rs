@@ -42,7 +42,7 @@ use sandbox::{Sandbox, Tier};
 use scrub::Scrubber;
 use sessions::{Lives, Sessions};
 
-pub use looking::{Edit, Search};
+pub use looking::{Edit, Hidden, Search};
 pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteAnswer};
 
 /// What a workbench is made of; comes from the daemon's configuration.

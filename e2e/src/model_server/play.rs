@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::record::{Ledger, Outcome};
 use super::script::{Block, Pace, Reply, cut};
+use super::stamp;
 
 /// How often a `wait_file` pause looks for its file. There is no event to wait for that works on every file system.
 const FILE_POLL: Duration = Duration::from_millis(20);
@@ -111,6 +112,17 @@ impl<E: Encoder> Player<E> {
                     self.gap(*pace).await?;
                 }
                 self.frame(Frame::TextEnd(text)).await
+            }
+            Block::Stamped { count, gap_ms } => {
+                self.frame(Frame::TextStart).await?;
+                let mut all = String::new();
+                for number in 0..*count {
+                    let part = stamp::of(number);
+                    self.frame(Frame::TextDelta(&part)).await?;
+                    all.push_str(&part);
+                    self.gap(Pace { chunks: 1, gap_ms: *gap_ms }).await?;
+                }
+                self.frame(Frame::TextEnd(&all)).await
             }
             Block::Thinking { text, pace } => {
                 self.frame(Frame::ThinkingStart).await?;

@@ -48,6 +48,8 @@ pub(crate) struct Reply {
 pub(crate) enum Block {
     /// Visible text.
     Text { text: String, pace: Pace },
+    /// Visible text of pieces that say when each was sent; for measuring.
+    Stamped { count: u64, gap_ms: u64 },
     /// Reasoning.
     Thinking { text: String, pace: Pace },
     /// A tool call. `id` is normally absent: the server makes unique ones.
@@ -195,6 +197,7 @@ fn add_block(reply: &mut Reply, value: &Value) -> Result<(), String> {
 /// The words that say what a block is; every other key only describes it.
 const KINDS: &[&str] = &[
     "text",
+    "stamped",
     "thinking",
     "tool",
     "question",
@@ -217,6 +220,10 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
     };
     Ok(match kind {
         "text" => Block::Text { text: text()?, pace },
+        "stamped" => {
+            let count = value.as_u64().ok_or("stamped must be a number")?;
+            Block::Stamped { count, gap_ms: pace.gap_ms }
+        }
         "thinking" => Block::Thinking { text: text()?, pace },
         "tool" => {
             let input = map.get("input").cloned().unwrap_or_else(|| json!({}));

@@ -57,7 +57,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("tower", &["surfaces", "obey", "e2e", "bench"]),
     ("hyper-util", &["surfaces", "obey", "e2e", "bench"]),
     ("agent-client-protocol", &["surfaces"]),
-    ("rmcp", &["obey"]),
+    // A server on one side, a client on the other: docs/decisions/0018.
+    ("rmcp", &["obey", "providers"]),
     ("clap", &["obey"]),
     ("clap_complete", &["obey"]),
     ("tracing-subscriber", &["obey"]),

@@ -13,8 +13,10 @@ pub const CONNECTIONS_FD_SHARE: u64 = 4;
 /// Header bytes of one request. gRPC metadata and browsers' headers stay below a few kilobytes.
 pub const HEADERS_MAX_BYTES: u32 = 16 * 1024;
 
-/// Requests that run at once on one HTTP/2 connection.
-pub const STREAMS_MAX: u32 = 256;
+/// Requests that run at once on one HTTP/2 connection. A client that follows every session of a large team on one
+/// connection needs one for each and some to speak with; beyond this its requests wait without a word until others end.
+/// What they can make us hold is bounded for the connection, not for each.
+pub const STREAMS_MAX: u32 = 4_096;
 
 /// Bytes a client may send ahead on one HTTP/2 connection and on one request of it. Bounds what a flood can make us
 /// hold; loopback and Unix sockets need no larger window to be fast.

@@ -62,7 +62,8 @@ async fn supervisor(
     folder: &Path,
     store: Store,
 ) -> std::result::Result<Supervisor, Error> {
-    let opening = Opener::start(Plan::of(options)?.with_refs(folder.join("refs")), store.clone()).await?;
+    let settings = Settings::new(options.settings.clone());
+    let opener = Opener::start(Plan::of(options)?.with_refs(folder.join("refs")), store.clone()).await?;
     Supervisor::new(Options {
         store,
         providers: providers::all(&providers::Options {
@@ -73,7 +74,7 @@ async fn supervisor(
             openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(Workshop(opening))),
+            toolbox: Some(Arc::new(Workshop { opener, settings: settings.clone() })),
         }),
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),
@@ -83,7 +84,7 @@ async fn supervisor(
         socket: folder.join("none.sock"),
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
-        settings: Settings::new(options.settings.clone()),
+        settings,
     })
     .await
 }
