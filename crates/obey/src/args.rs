@@ -272,6 +272,9 @@ pub(crate) struct EnvironmentCreateArgs {
     /// Deny what nobody has answered for this long, such as 90s or 10m
     #[arg(long, value_parser = values::duration, value_name = "DURATION")]
     pub(crate) answer_wait: Option<Duration>,
+    /// Settings for the provider, as a JSON object
+    #[arg(long, value_parser = values::config, value_name = "JSON")]
+    pub(crate) config: Option<std::collections::HashMap<String, String>>,
 }
 
 #[derive(Debug, Args)]

@@ -66,6 +66,7 @@ pub(crate) fn environment(environment: &pb::Environment) -> Value {
         "model": environment.model,
         "mode": environment.mode,
         "answer_wait_secs": environment.answer_wait_secs,
+        "provider_config": environment.provider_config,
         "created_at": rfc3339(environment.created_at.as_ref()),
     })
 }

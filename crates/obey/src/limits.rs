@@ -104,6 +104,10 @@ pub(crate) const PLAYBACK_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
 pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;
 
+/// How long an agent may take to answer a ping of its MCP server. Every agent answers at once unless the machine is
+/// busy; one that never does costs its clients this much once per change of their tools.
+pub(crate) const MCP_PING_WAIT: Duration = Duration::from_secs(5);
+
 /// How long after its start a daemon has settled: recovery and the trial of the sandbox are over.
 pub(crate) const SETTLE_WAIT: Duration = Duration::from_secs(1);
 

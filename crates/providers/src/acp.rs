@@ -29,7 +29,7 @@ use crate::config::invalid;
 use crate::limits::MODEL_NAME_MAX_CHARS;
 use crate::program::{find, is_executable, untrusted_dir, variable};
 use helper::Errands;
-use memory::Memory;
+use memory::{Bridge, Memory};
 pub use settings::Named;
 use settings::Settings;
 
@@ -181,6 +181,10 @@ fn first_memory(request: &LaunchRequest<'_>) -> Memory {
         model_is_wanted: state.model == spec.model,
         asked_model: state.model.clone(),
         mode: state.mode,
+        bridge: request.bridge.as_ref().map(|server| Bridge {
+            command: server.command.to_string_lossy().into_owned(),
+            args: server.args.clone(),
+        }),
         ..Memory::default()
     }
 }

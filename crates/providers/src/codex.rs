@@ -63,6 +63,10 @@ impl Provider for Codex {
         ProviderKind::Codex
     }
 
+    fn reads_tools_with_a_turn(&self) -> bool {
+        true
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             process: true,

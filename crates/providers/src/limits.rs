@@ -126,3 +126,6 @@ pub(crate) const GATEWAY_START_WAIT: Duration = Duration::from_secs(55);
 
 /// How long a turn outlives the connection to its gateway.
 pub(crate) const GATEWAY_BACK_WAIT: Duration = Duration::from_secs(120);
+
+/// Longest name of a tool of the daemon's own server, as an agent reports it; models take no longer ones.
+pub(crate) const TOOL_NAME_MAX_CHARS: usize = 128;

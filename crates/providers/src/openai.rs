@@ -125,7 +125,7 @@ impl Provider for OpenaiApi {
             settings,
             model: state.model.clone(),
             mode: state.mode,
-            clients: state.tools.values().flatten().cloned().collect(),
+            clients: domain::tools::offered(&state.tools).into_iter().cloned().collect(),
             tools: toolbox.open(spec),
             past,
             resume: request.resume,

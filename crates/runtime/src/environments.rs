@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES};
 use domain::{Error, ErrorCode, Mode, ProviderKind};
 
 use crate::campaign::resolve_root;
@@ -26,6 +27,7 @@ pub struct NewEnvironment {
     pub model: String,
     pub mode: String,
     pub answer_wait_secs: u32,
+    pub provider_config: BTreeMap<String, String>,
 }
 
 /// What a task is asked to be.
@@ -74,6 +76,7 @@ impl Environments {
             model: new.model,
             mode: new.mode,
             answer_wait_secs: new.answer_wait_secs.min(limits::ANSWER_WAIT_MAX_SECS),
+            provider_config: new.provider_config,
             created_at: clock::now(),
         };
         self.store
@@ -235,6 +238,24 @@ fn check_defaults(new: &NewEnvironment) -> Result<(), Error> {
             format_args!("{:?} is not a mode; use one of {}", new.mode, known.join(", ")),
         ));
     }
+    check_config(&new.provider_config)
+}
+
+/// What the keys mean is the provider's to say, once a session starts.
+fn check_config(config: &BTreeMap<String, String>) -> Result<(), Error> {
+    let field = "provider_config";
+    if config.len() > CONFIG_ENTRIES_MAX {
+        return Err(Error::invalid(field, format_args!("has more than {CONFIG_ENTRIES_MAX} entries")));
+    }
+    if let Some(key) = ["permission_mode", "workdir"].into_iter().find(|key| config.contains_key(*key)) {
+        return Err(Error::invalid(field, format_args!("{key} is said by mode and directory")));
+    }
+    if let Some((key, _)) = config.iter().find(|(_, value)| value.len() > CONFIG_VALUE_MAX_BYTES) {
+        return Err(Error::invalid(
+            field,
+            format_args!("{key} is longer than {CONFIG_VALUE_MAX_BYTES} bytes"),
+        ));
+    }
     Ok(())
 }
 
@@ -262,8 +283,10 @@ mod tests {
         let new = |name: &str| NewEnvironment {
             name: name.to_owned(),
             directory: project.display().to_string(),
+            provider_config: BTreeMap::from([("agent".to_owned(), "goose".to_owned())]),
             ..NewEnvironment::default()
         };
+        let config = |key: &str, value: String| BTreeMap::from([(key.to_owned(), value)]);
         let made = environments.create(new("lab")).await.unwrap();
         assert_eq!(environments.find(&made.id).await.unwrap(), made);
         assert_eq!(environments.find("lab").await.unwrap(), made);
@@ -274,6 +297,11 @@ mod tests {
             NewEnvironment { directory: "/".to_owned(), ..new("a") },
             NewEnvironment { provider: "skynet".to_owned(), ..new("a") },
             NewEnvironment { mode: "yolo".to_owned(), ..new("a") },
+            NewEnvironment { provider_config: config("permission_mode", "plan".to_owned()), ..new("a") },
+            NewEnvironment {
+                provider_config: config("agent", "x".repeat(CONFIG_VALUE_MAX_BYTES + 1)),
+                ..new("a")
+            },
         ] {
             assert!(environments.create(wrong.clone()).await.is_err(), "{wrong:?}");
         }

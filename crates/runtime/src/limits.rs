@@ -123,3 +123,6 @@ pub const RECORDS_PAGE_MAX: usize = 500;
 
 /// How long an agent may take to read the tools it is offered anew before its next prompt reaches it all the same.
 pub const TOOLS_READ_WAIT: Duration = Duration::from_secs(10);
+
+/// The same for an agent that has read a change before: it will again, however busy the machine is.
+pub const TOOLS_REREAD_WAIT: Duration = Duration::from_secs(60);

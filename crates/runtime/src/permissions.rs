@@ -3,12 +3,35 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use domain::SessionSpec;
 use domain::permission::pattern::{self, Call};
 use domain::permission::{Findings, Verdict};
-use domain::request::PermissionAsk;
+use domain::request::{Ask, PermissionAsk};
+use domain::{AgentEvent, Command, Input, SessionSpec};
 
 use crate::settings::Settings;
+
+/// Adds to a cause of work what its session must know before it decides.
+pub(crate) fn looked_at(settings: &Settings, spec: &SessionSpec, input: Input) -> Input {
+    match input {
+        Input::Agent(AgentEvent::Asked { native, ask: Ask::Permission(ask) })
+        | Input::Command(Command::AskPermission { native, ask }) => {
+            let findings = look(settings, spec, &ask);
+            Input::Asked { native, ask, findings }
+        }
+        // A client's tool that the rules forbid is refused like any other call; otherwise it needs no permission.
+        Input::Agent(AgentEvent::Asked { native, ask: Ask::ClientTool { call, tool, input } }) => {
+            let ask =
+                PermissionAsk { call: Some(call.clone()), tool, input, title: String::new(), parent: None };
+            let findings = look(settings, spec, &ask);
+            if matches!(findings.verdict, Verdict::Deny { .. }) {
+                return Input::Asked { native, ask, findings };
+            }
+            let PermissionAsk { tool, input, .. } = ask;
+            Input::Agent(AgentEvent::Asked { native, ask: Ask::ClientTool { call, tool, input } })
+        }
+        other => other,
+    }
+}
 
 /// Looks at what an agent asks for. Rules that cannot be read deny: nobody knows what they forbid.
 pub(crate) fn look(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk) -> Findings {

@@ -32,6 +32,12 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Whether the agent reads the tools of its MCP servers again only when a turn begins. Otherwise it does so when it
+    /// is told of a change, and a prompt must not overtake it.
+    fn reads_tools_with_a_turn(&self) -> bool {
+        false
+    }
+
     /// Says whether the agent can be run here.
     fn availability(&self) -> Availability;
 

@@ -135,7 +135,12 @@ impl BridgeService for Bridge {
     ) -> Result<Response<pb::NoteToolsReadResponse>, Status> {
         let session = own_session(&request, &request.get_ref().session_id)?;
         self.supervisor.snapshot(&session).await.map_err(|error| status::grpc(&error))?;
-        self.supervisor.bridges().note_read(&session, request.get_ref().revision);
+        let (bridges, request) = (self.supervisor.bridges(), request.get_ref());
+        if request.told {
+            bridges.note_told(&session, request.revision);
+        } else {
+            bridges.note_read(&session, request.revision);
+        }
         Ok(Response::new(pb::NoteToolsReadResponse {}))
     }
 

@@ -179,3 +179,10 @@ pub const TEAM_WAIT_MAX_SECS: u64 = 3_600;
 
 /// Events of a team that are ready for its watcher.
 pub const TEAM_READY_MAX: usize = 64;
+
+/// Tools that a client offers with one message, all together. They are part of every request to a model, so that real
+/// ones are far smaller.
+pub const TOOLS_MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// Longest reason that a client gives for cancelling its session; people read it.
+pub const REASON_MAX_BYTES: usize = 4 * 1024;

@@ -14,10 +14,18 @@ use crate::permission::pattern::Call;
 use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
 use crate::request::{Ask, Outcome, Pending, PermissionAsk, is_bridged};
 use crate::time::Timestamp;
+use crate::tools;
 
 impl Step<'_> {
     pub(super) fn asked(&mut self, native: String, ask: Ask) {
-        self.open_request(native, ask, None);
+        match &ask {
+            // Taken away while the agent called it: nobody would ever return it.
+            Ask::ClientTool { tool, .. } if tools::find(&self.state().tools, tool).is_none() => {
+                let output = format!("no client offers {tool:?} any more");
+                self.fail_unoffered(native, ask, output);
+            }
+            _ => self.open_request(native, ask, None),
+        }
     }
 
     pub(super) fn asked_and_judged(&mut self, native: String, ask: PermissionAsk, findings: &Findings) {
@@ -70,7 +78,11 @@ impl Step<'_> {
                 Beforehand::allow("grant")
             });
         }
-        let autonomous = self.state().mode == Mode::Autonomous;
+        let mode = self.state().mode;
+        if mode == Mode::Plan && tools::find(&self.state().tools, &ask.tool).is_some_and(|tool| tool.asks) {
+            return Some(Beforehand::deny("mode plan", "plan mode: observation only".to_owned()));
+        }
+        let autonomous = mode == Mode::Autonomous;
         match findings.map(|findings| &findings.verdict) {
             Some(Verdict::Deny { by, message }) => Some(Beforehand::deny(by, message.clone())),
             _ if autonomous => Some(Beforehand::allow("mode autonomous")),

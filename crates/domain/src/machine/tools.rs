@@ -6,7 +6,7 @@ use super::{Step, Timer};
 use crate::agent::AgentInput;
 use crate::error::{Error, ErrorCode};
 use crate::event::{ClientTool, EventKind};
-use crate::id::CallId;
+use crate::id::{CallId, RequestId};
 use crate::limits;
 use crate::permission::Findings;
 use crate::request::{Ask, Outcome, Pending, PermissionAsk};
@@ -87,6 +87,19 @@ impl Step<'_> {
         let state = self.state();
         state.requests.values().any(|pending| pending.native == native)
             || state.settled.iter().any(|settled| settled.request.native == native)
+    }
+
+    /// Fails a call that no client can be asked to run.
+    pub(super) fn fail_unoffered(&mut self, native: String, ask: Ask, output: String) {
+        let id = RequestId(self.state().requests_opened + 1);
+        let (opened, asked_at) = (native.clone(), self.now);
+        self.record(EventKind::RequestOpened {
+            request: id,
+            native: opened,
+            automatic: true,
+            ask: ask.clone(),
+        });
+        self.settle_tool(Pending { id, native, asked_at, ask }, false, output, "obey".to_owned());
     }
 
     pub(super) fn settle_tool(&mut self, pending: Pending, ok: bool, output: String, by: String) {

@@ -24,6 +24,7 @@ pub(super) async fn create(console: &mut Console, args: &EnvironmentCreateArgs) 
         model: args.model.clone().unwrap_or_default(),
         mode: args.mode.clone().unwrap_or_default(),
         answer_wait_secs: u32::try_from(wait).unwrap_or(u32::MAX),
+        provider_config: args.config.clone().unwrap_or_default(),
     };
     let environment = client.environments().create_environment(request).await?.into_inner();
     if console.out.json {

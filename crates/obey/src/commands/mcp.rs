@@ -19,11 +19,13 @@ pub(super) async fn run(console: &mut Console, args: &McpArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let daemon = Daemon::new(client, args.session.clone());
     let tools = daemon.watch().await?;
+    // Noted before the agent can read them: it must hear of every change after that.
+    let first = tools.borrow().revision;
     let (input, output) = rmcp::transport::io::stdio();
-    let server = Server::new(daemon, tools.clone());
+    let server = Server::new(daemon.clone(), tools.clone());
     let served = server.serve((input, output)).await;
     let served = served.map_err(|error| Failure::failed(format!("the agent does not speak MCP: {error}")))?;
-    let told = tokio::spawn(server::tell_changes(served.peer().clone(), tools));
+    let told = tokio::spawn(server::tell_changes(served.peer().clone(), daemon, tools, first));
     // An agent that closes its end is done.
     let _ = served.waiting().await;
     told.abort();

@@ -46,8 +46,18 @@ pub(super) struct Memory {
     pub(super) asks: BTreeMap<String, Asking>,
     /// What the agent wants done and has no answer to yet, by its name.
     pub(super) errands: BTreeMap<String, Wanted>,
+    /// The daemon's own server, whose tools go by their plain names and ask by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bridge: Option<Bridge>,
     /// Money the conversation has cost, as the agent said last, in millionths of a dollar.
     pub(super) cost: u64,
+}
+
+/// How the daemon's own server is started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Bridge {
+    pub(super) command: String,
+    pub(super) args: Vec<String>,
 }
 
 /// What an agent says it can do.

@@ -1,9 +1,10 @@
 //! What an agent's call is called, and what it is about. Agents of this protocol name kinds of tools and show titles;
 //! sessions want the names that permission rules are written for. Pure.
 
+use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{CHANGES_MAX, TITLE_MAX_CHARS};
+use crate::limits::{CHANGES_MAX, TITLE_MAX_CHARS, TOOL_NAME_MAX_CHARS};
 use crate::look::Look;
 use crate::text::one_line;
 
@@ -15,8 +16,11 @@ pub(super) struct Named {
     pub(super) title: String,
 }
 
-/// Names a call.
-pub(super) fn call(call: &Value) -> Named {
+/// Names a call; where the daemon's own server is there, its tools have their plain names.
+pub(super) fn call(call: &Value, has_bridge: bool) -> Named {
+    if let Some(named) = bridged(call).filter(|_| has_bridge) {
+        return named;
+    }
     let raw = call.under("rawInput");
     let command = command(raw);
     let tool = tool(call, command.is_some());
@@ -32,13 +36,46 @@ pub(super) fn call(call: &Value) -> Named {
     Named { tool, input, title }
 }
 
-fn tool(call: &Value, runs_command: bool) -> String {
-    let own = [
+/// Names a call of one of the daemon's own tools. Agents say the server beside the tool, or put its name before it. Only
+/// where the agent says so and not its model: a call that is taken for one of these is not asked about twice.
+pub(super) fn bridged(call: &Value) -> Option<Named> {
+    let raw = call.under("rawInput");
+    let acts = matches!(call.text("kind"), "execute" | "edit" | "delete" | "move" | "fetch" | "switch_mode");
+    if acts || command(raw).is_some() {
+        return None;
+    }
+    let titled =
+        call.text("title").strip_prefix("Tool: ").and_then(|name| name.strip_prefix(BridgeServer::NAME));
+    let titled = titled.and_then(|name| name.strip_prefix('/')).filter(|tool| *tool == raw.text("tool"));
+    let (tool, input) = match titled.filter(|_| raw.text("server") == BridgeServer::NAME) {
+        Some(tool) => (tool, object(raw.under("arguments"))),
+        None => {
+            let mut names = own_names(call).into_iter().chain([call.text("title")]);
+            (names.find_map(plain)?, object(raw))
+        }
+    };
+    let tool = Some(one_line(tool, TOOL_NAME_MAX_CHARS)).filter(|tool| !tool.is_empty())?;
+    Some(Named { title: tool.clone(), tool, input })
+}
+
+/// Returns the plain name of a tool from either of the names agents make of it and its server's.
+fn plain(name: &str) -> Option<&str> {
+    let joined = || name.strip_prefix(BridgeServer::NAME)?.strip_prefix("__");
+    BridgeServer::plain_name(name).or_else(joined)
+}
+
+/// What agents call a tool themselves, in the places they have for it.
+fn own_names(call: &Value) -> [&str; 4] {
+    [
         call.text("name"),
         call.under("_meta").under("goose").under("toolCall").text("toolName"),
         call.under("_meta").under("claudeCode").text("toolName"),
         call.under("_meta").text("toolName"),
-    ];
+    ]
+}
+
+fn tool(call: &Value, runs_command: bool) -> String {
+    let own = own_names(call);
     match call.text("kind") {
         "execute" => "Bash",
         "edit" | "delete" | "move" => "Edit",
@@ -148,7 +185,7 @@ mod tests {
     #[test]
     fn calls_get_the_names_rules_are_written_for() {
         let named = |value: Value| {
-            let named = call(&value);
+            let named = call(&value, true);
             (named.tool, named.input["command"].clone(), named.input["file_path"].clone())
         };
         let codex =
@@ -160,7 +197,31 @@ mod tests {
         assert_eq!(named(edit), ("Edit".to_owned(), Value::Null, json!("/p/a")));
         let other = json!({"title": "weather: today", "rawInput": "x"});
         assert_eq!(named(other), ("weather".to_owned(), Value::Null, Value::Null));
-        assert_eq!(call(&json!({})).tool, "Tool");
+        assert_eq!(call(&json!({}), true).tool, "Tool");
+    }
+
+    #[test]
+    fn tools_of_the_daemons_server_go_by_their_plain_names() {
+        let input = json!({"x": 1});
+        for value in [
+            json!({"title": "Tool: obey/lift", "rawInput": {"server": "obey", "tool": "lift", "arguments": input}}),
+            json!({"title": "mcp__obey__lift", "rawInput": input}),
+            json!({"title": "Lift", "_meta": {"claudeCode": {"toolName": "mcp__obey__lift"}}, "rawInput": input}),
+            json!({"title": "Lift", "_meta": {"goose": {"toolCall": {"toolName": "obey__lift"}}}, "rawInput": input}),
+        ] {
+            let named = call(&value, true);
+            assert_eq!((named.tool.as_str(), &named.input), ("lift", &input), "{value}");
+            assert_ne!(call(&value, false).tool, "lift", "{value}");
+        }
+        // What a model writes makes nothing else one of them.
+        for other in [
+            json!({"title": "Tool: lab/lift", "rawInput": {"server": "lab", "tool": "lift"}}),
+            json!({"title": "mcp__lab__lift", "rawInput": {"server": "obey", "tool": "lift"}}),
+            json!({"title": "mcp__obey__lift", "kind": "execute", "rawInput": {"command": "rm"}}),
+            json!({"title": "Tool: obey/lift", "rawInput": {"command": "rm", "server": "obey", "tool": "lift"}}),
+        ] {
+            assert_eq!(bridged(&other), None, "{other}");
+        }
     }
 
     #[test]

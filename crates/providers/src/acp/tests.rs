@@ -339,3 +339,32 @@ fn servers_are_passed_on_as_far_as_the_agent_reaches_them() {
     assert_eq!(begin(true), (json!([own, remote]), 0));
     assert_eq!(begin(false), (json!([own]), 1));
 }
+
+#[test]
+fn the_daemons_own_server_is_passed_on_and_asks_for_itself() {
+    let bridge = memory::Bridge { command: "/bin/obey".to_owned(), args: vec!["mcp".to_owned()] };
+    let mut talk = Talk::new(Memory { cwd: "/repo".to_owned(), bridge: Some(bridge), ..Memory::default() });
+    talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": {}}));
+    let servers = json!([{"name": "obey", "command": "/bin/obey", "args": ["mcp"], "env": []}]);
+    let begin = talk.written.iter().find(|line| line["method"] == "session/new").unwrap();
+    assert_eq!(begin["params"]["mcpServers"], servers);
+    talk.answer("session/new", json!({"sessionId": "s1"}));
+    talk.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() });
+    let call = json!({"toolCallId": "c1", "title": "Tool: obey/lift",
+        "rawInput": {"server": "obey", "tool": "lift", "arguments": {"x": 1}}});
+    let options =
+        json!([{"kind": "allow_once", "optionId": "yes"}, {"kind": "reject_once", "optionId": "no"}]);
+    let params = json!({"sessionId": "s1", "toolCall": call, "options": options});
+    let events = talk
+        .line(json!({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params}));
+    let started: Vec<&str> = events
+        .iter()
+        .map(|event| match event {
+            AgentEvent::ToolStarted { tool, .. } => tool.as_str(),
+            _ => "something else",
+        })
+        .collect();
+    assert_eq!(started, ["lift"], "only the start of the call is reported: {events:?}");
+    let answer = talk.written.iter().find(|line| line["id"] == 7).unwrap();
+    assert_eq!(answer["result"]["outcome"], json!({"outcome": "selected", "optionId": "yes"}));
+}

@@ -1,17 +1,14 @@
 //! Carrying out what a model calls for: side by side where nothing speaks against it, with permission where the mode
 //! wants one, each call reported once when it starts and once when it ends.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use domain::event::ClientTool;
 use domain::request::{Ask, PermissionAsk, Question};
 use domain::{AgentEvent, AgentInput, CallId, Mode};
 use runtime::toolbox::{Done, Task, Tools};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::agent::Worker;
 use super::history::Call;
@@ -31,10 +28,6 @@ struct Desk {
     open: BTreeMap<usize, Open>,
     /// Calls that wait for an answer, by the name of their request.
     waiting: BTreeMap<String, usize>,
-    /// Tools of clients that run alone, and wait for the one before them.
-    queued: VecDeque<usize>,
-    /// When clients must have answered.
-    deadlines: BTreeMap<usize, Instant>,
     running: JoinSet<(usize, Result<Done, String>)>,
     /// Files are changed one after the other.
     pen: Arc<tokio::sync::Mutex<()>>,
@@ -46,8 +39,6 @@ impl Worker {
         let mut desk = Desk {
             open: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            queued: VecDeque::new(),
-            deadlines: BTreeMap::new(),
             running: JoinSet::new(),
             pen: Arc::default(),
         };
@@ -91,8 +82,11 @@ impl Worker {
         let Some(open) = desk.open.get(&at) else { return Ok(()) };
         let (id, act) = (open.call.id.clone(), open.act.clone());
         match (tools::need(&act, self.mode), act) {
-            (Need::Refused, _) => {
-                let message = "not in plan mode: put your plan before the user first".to_owned();
+            (Need::Refused, act) => {
+                let message = match act {
+                    Act::Client(_) => "plan mode: observation only".to_owned(),
+                    _ => "not in plan mode: put your plan before the user first".to_owned(),
+                };
                 self.settle(desk, at, false, message).await
             }
             (Need::Permission, _) => {
@@ -116,27 +110,19 @@ impl Worker {
                 self.emit(AgentEvent::Todos(todos)).await?;
                 self.settle(desk, at, true, "the list was shown to the user".to_owned()).await
             }
-            (Need::Nothing, Act::Client(tool)) => self.call_client(desk, at, &tool).await,
+            (Need::Nothing, Act::Client(_)) => self.call_client(desk, at).await,
             (Need::Nothing, Act::LeavePlan) => Ok(()),
         }
     }
 
-    /// Has a client run its tool, unless another that runs alone is under way.
-    async fn call_client(&mut self, desk: &mut Desk, at: usize, tool: &ClientTool) -> Result<(), Stop> {
-        let is_exclusive = |other: &usize| matches!(desk.open.get(other), Some(Open { act: Act::Client(tool), .. }) if tool.exclusive);
-        if tool.exclusive && desk.waiting.values().any(|other| *other != at && is_exclusive(other)) {
-            desk.queued.push_back(at);
-            return Ok(());
-        }
+    /// Has a client run its tool. Which go out one at a time, and how long each may take, is the session's to watch.
+    async fn call_client(&mut self, desk: &mut Desk, at: usize) -> Result<(), Stop> {
         let Some(open) = desk.open.get(&at) else { return Ok(()) };
         let ask = Ask::ClientTool {
             call: CallId::new(open.call.id.as_str()),
             tool: open.call.name.clone(),
             input: open.input.clone(),
         };
-        if let Some(wait) = tool.timeout_ms {
-            desk.deadlines.insert(at, Instant::now() + Duration::from_millis(wait));
-        }
         self.ask(desk, at, ask).await
     }
 
@@ -150,7 +136,6 @@ impl Worker {
     /// Waits until every call has ended.
     async fn attend(&mut self, desk: &mut Desk) -> Result<(), Stop> {
         while !desk.open.is_empty() {
-            let deadline = desk.deadlines.iter().min_by_key(|(_, at)| **at).map(|(at, when)| (*at, *when));
             tokio::select! {
                 biased;
                 input = self.inbox.recv() => self.answered(desk, input).await?,
@@ -161,22 +146,9 @@ impl Worker {
                         Err(error) => return Err(Stop::failed(format!("a tool broke down: {error}"))),
                     }
                 }
-                () = until(deadline.map(|(_, when)| when)) => {
-                    if let Some((at, _)) = deadline {
-                        self.give_up(desk, at).await?;
-                    }
-                }
             }
         }
         Ok(())
-    }
-
-    /// The client that should have run a tool did not answer in time.
-    async fn give_up(&mut self, desk: &mut Desk, at: usize) -> Result<(), Stop> {
-        let native = desk.open.get(&at).map(|open| open.call.id.clone()).unwrap_or_default();
-        desk.waiting.remove(&native);
-        self.emit(AgentEvent::Withdrew { native }).await?;
-        self.settle(desk, at, false, "the client did not answer in time".to_owned()).await
     }
 
     /// Takes in what came while calls are under way.
@@ -225,7 +197,7 @@ impl Worker {
                 self.emit(AgentEvent::Mode(self.mode)).await?;
                 self.settle(desk, at, true, "the user approved the plan; carry it out".to_owned()).await
             }
-            Act::Client(tool) => self.call_client(desk, at, &tool).await,
+            Act::Client(_) => self.call_client(desk, at).await,
             Act::Ask(_) | Act::Todos(_) => Ok(()),
         }
     }
@@ -234,16 +206,7 @@ impl Worker {
     async fn settle(&mut self, desk: &mut Desk, at: usize, ok: bool, output: String) -> Result<(), Stop> {
         let Some(open) = desk.open.remove(&at) else { return Ok(()) };
         desk.waiting.retain(|_, other| *other != at);
-        desk.deadlines.remove(&at);
-        self.finish_call(&open.call.id, ok, output).await?;
-        if matches!(&open.act, Act::Client(tool) if tool.exclusive)
-            && let Some(next) = desk.queued.pop_front()
-            && let Some(Open { act: Act::Client(tool), .. }) = desk.open.get(&next)
-        {
-            let tool = tool.clone();
-            self.call_client(desk, next, &tool).await?;
-        }
-        Ok(())
+        self.finish_call(&open.call.id, ok, output).await
     }
 
     async fn finish_call(&mut self, id: &str, ok: bool, output: String) -> Result<(), Stop> {
@@ -285,14 +248,6 @@ fn shortened(output: &str) -> String {
     let half = TOOL_OUTPUT_MAX_BYTES / 2;
     let (head, tail) = (output.floor_char_boundary(half), output.ceil_char_boundary(output.len() - half));
     format!("{}\n… {} bytes left out …\n{}", &output[..head], tail - head, &output[tail..])
-}
-
-/// Waits until a time; without one, for ever.
-async fn until(when: Option<Instant>) {
-    match when {
-        Some(when) => tokio::time::sleep_until(when).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]

@@ -250,6 +250,7 @@ pub(super) fn need(act: &Act, mode: Mode) -> Need {
         Act::Task(Task::Read { .. } | Task::List { .. } | Task::Search { .. }) => Need::Nothing,
         Act::Task(Task::Run { command, .. }) if only_looks(command) => Need::Nothing,
         Act::Task(_) if mode == Mode::Plan => Need::Refused,
+        Act::Client(tool) if tool.asks && mode == Mode::Plan => Need::Refused,
         Act::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => Need::Nothing,
         Act::Task(_) | Act::LeavePlan => Need::Permission,
         Act::Client(tool) if tool.asks => Need::Permission,
@@ -314,6 +315,10 @@ mod tests {
         // An autonomous session asks, too; our rules answer.
         assert_eq!(needs("Write", written), [Permission, Nothing, Permission, Refused]);
         assert_eq!(needs("ExitPlanMode", json!({"plan": "x"})), [Permission; 4]);
+        let lift = Act::Client(ClientTool { asks: true, ..client("lift") });
+        let all = [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan];
+        assert_eq!(all.map(|mode| need(&lift, mode)), [Permission, Permission, Permission, Refused]);
+        assert_eq!(all.map(|mode| need(&Act::Client(client("look")), mode)), [Nothing; 4]);
     }
 
     #[test]

@@ -6,10 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use domain::event::Level;
-use domain::request::Ask;
-use domain::{
-    AgentEvent, AgentInput, Command, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp,
-};
+use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::handle::{Applied, Message, SessionHandle, Snapshot};
@@ -343,7 +340,7 @@ impl Actor {
 
     /// Asks the rules and notes what they want.
     fn decide(&mut self, at: Timestamp, input: Input, plan: &mut Plan) -> Result<(), Error> {
-        let input = self.looked_at(input);
+        let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
         for effect in self.machine.apply(at, input)? {
             match effect {
                 Effect::Record(kind) => self.record(at, kind, plan),
@@ -361,21 +358,6 @@ impl Actor {
             }
         }
         Ok(())
-    }
-
-    /// Finds out what the rules need to know about a permission before they hear of it.
-    fn looked_at(&self, input: Input) -> Input {
-        match input {
-            Input::Agent(AgentEvent::Asked { native, ask: Ask::Permission(ask) }) => {
-                let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
-                Input::Asked { native, ask, findings }
-            }
-            Input::Command(Command::AskPermission { native, ask }) => {
-                let findings = permissions::look(&self.services.settings, self.machine.spec(), &ask);
-                Input::Asked { native, ask, findings }
-            }
-            other => other,
-        }
     }
 
     fn record(&mut self, at: Timestamp, kind: EventKind, plan: &mut Plan) {

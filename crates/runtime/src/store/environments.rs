@@ -1,5 +1,7 @@
 //! Rows of environments, hosts and tasks.
 
+use std::collections::BTreeMap;
+
 use domain::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -15,6 +17,8 @@ pub struct EnvironmentRow {
     pub mode: String,
     /// 0: the default.
     pub answer_wait_secs: u32,
+    /// Settings of the provider.
+    pub provider_config: BTreeMap<String, String>,
     pub created_at: Timestamp,
 }
 
@@ -46,16 +50,17 @@ pub struct TaskRow {
     pub updated_at: Timestamp,
 }
 
-const ENVIRONMENT: &str =
-    "SELECT id, name, directory, provider, model, mode, answer_wait_secs, created_at FROM environments";
+const ENVIRONMENT: &str = "SELECT id, name, directory, provider, model, mode, answer_wait_secs, created_at, \
+                           provider_config FROM environments";
 const HOST: &str = "SELECT id, name, environment_id, status, capabilities, created_at FROM hosts";
 const TASK: &str = "SELECT id, prompt, environment_id, host_id, parent_task_id, session_id, error, created_at, \
                     updated_at FROM tasks";
 
 pub fn put(connection: &Connection, row: &EnvironmentRow) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO environments (id, name, directory, provider, model, mode, answer_wait_secs, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO environments (id, name, directory, provider, model, mode, answer_wait_secs, created_at,
+                                   provider_config)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             row.id,
             row.name,
@@ -64,7 +69,8 @@ pub fn put(connection: &Connection, row: &EnvironmentRow) -> rusqlite::Result<()
             row.model,
             row.mode,
             row.answer_wait_secs,
-            row.created_at.0
+            row.created_at.0,
+            super::sessions::json(&row.provider_config)
         ],
     )?;
     Ok(())
@@ -166,6 +172,7 @@ pub fn children(connection: &Connection, session: &str) -> rusqlite::Result<Vec<
 }
 
 fn environment(row: &Row<'_>) -> rusqlite::Result<EnvironmentRow> {
+    let config: String = row.get(8)?;
     Ok(EnvironmentRow {
         id: row.get(0)?,
         name: row.get(1)?,
@@ -174,6 +181,8 @@ fn environment(row: &Row<'_>) -> rusqlite::Result<EnvironmentRow> {
         model: row.get(4)?,
         mode: row.get(5)?,
         answer_wait_secs: row.get(6)?,
+        // Only we write it.
+        provider_config: serde_json::from_str(&config).unwrap_or_default(),
         created_at: Timestamp(row.get(7)?),
     })
 }

@@ -9,8 +9,12 @@ use super::storage_error;
 use crate::failpoint;
 
 /// Each step brings the file from version N to N+1. Steps are never changed once released.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_environments.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_environments.sql"),
+    include_str!("schema_environment_config.sql"),
+];
 
 const VERSION: i64 = MIGRATIONS.len() as i64;
 

@@ -1,11 +1,16 @@
 //! Workers: sessions that another session's agent, or a task, has begun. They work where their parent works, are asked
 //! no more than it is, and end with their prompt.
 
+use std::collections::BTreeMap;
+
 use domain::turn::EndReason;
-use domain::{CallId, Command, Error, ErrorCode, EventKind, Launch, SessionId, SessionSpec, State, Upkeep};
+use domain::{
+    CallId, Command, Error, ErrorCode, EventKind, Launch, ProviderKind, SessionId, SessionSpec, State, Upkeep,
+};
 
 use super::{NewSession, Supervisor};
 use crate::limits;
+use crate::provider::Availability;
 use crate::session::Snapshot;
 use crate::store::environments;
 
@@ -15,10 +20,21 @@ pub struct NewWorker {
     pub prompt: String,
     /// Empty: a default one.
     pub name: String,
-    /// Empty: its parent's.
+    /// A provider's name, and for `acp` the agent's behind a slash. Empty: its parent's.
+    pub provider: String,
+    /// Empty: its parent's, or the default one of another provider.
     pub model: String,
     /// The call of the parent's agent that asked for it.
     pub call: Option<CallId>,
+}
+
+/// Who a worker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub provider: ProviderKind,
+    pub provider_config: BTreeMap<String, String>,
+    /// Empty: the provider's default.
+    pub model: String,
 }
 
 /// How the last turn of a session ended.
@@ -32,20 +48,16 @@ pub struct LastTurn {
 impl Supervisor {
     /// Begins a worker of a session, within the limits, and tells the parent's journal.
     pub async fn spawn_worker(&self, parent: &SessionId, new: NewWorker) -> Result<SessionId, Error> {
-        if new.prompt.trim().is_empty() {
-            return Err(Error::invalid("prompt", "is required"));
-        }
         let snapshot = self.snapshot(parent).await?;
-        self.check_workers(&snapshot).await?;
+        let Kind { provider, mut provider_config, model } = self.check_worker(&snapshot, &new).await?;
         let title = if new.name.is_empty() { preview(&new.prompt) } else { new.name.clone() };
         let call = new.call.clone();
-        let mut provider_config = snapshot.spec.provider_config.clone();
         provider_config.insert("permission_mode".to_owned(), snapshot.state.mode.name().to_owned());
         let child = NewSession {
             campaign: String::new(),
             directory: snapshot.spec.working_dir.display().to_string(),
-            provider: snapshot.spec.provider,
-            model: if new.model.is_empty() { snapshot.spec.model.clone() } else { new.model },
+            provider,
+            model,
             name: new.name,
             festival_id: snapshot.spec.festival_id.clone(),
             task_id: snapshot.spec.task_id.clone(),
@@ -64,6 +76,45 @@ impl Supervisor {
         let worker = created.spec.id.clone();
         self.tell_of_worker(parent, &worker, call, title).await?;
         Ok(worker)
+    }
+
+    /// Says whether a session may have such a worker now, and who that would be.
+    pub async fn check_worker(&self, parent: &Snapshot, new: &NewWorker) -> Result<Kind, Error> {
+        if new.prompt.trim().is_empty() {
+            return Err(Error::invalid("prompt", "is required"));
+        }
+        let kind = self.worker_kind(&parent.spec, new)?;
+        self.check_workers(parent).await?;
+        Ok(kind)
+    }
+
+    fn worker_kind(&self, parent: &SessionSpec, new: &NewWorker) -> Result<Kind, Error> {
+        let (name, agent) = match new.provider.split_once('/') {
+            Some((name, agent)) => (name, Some(agent)),
+            None => (new.provider.as_str(), None),
+        };
+        let own = parent.provider;
+        let provider = match name {
+            "" if agent.is_none() => own,
+            name => ProviderKind::parse(name).ok_or_else(|| unknown_provider(&new.provider))?,
+        };
+        let model = |usual: &str| if new.model.is_empty() { usual.to_owned() } else { new.model.clone() };
+        if provider == own && agent.is_none() {
+            let provider_config = parent.provider_config.clone();
+            return Ok(Kind { provider, provider_config, model: model(&parent.model) });
+        }
+        if agent.is_some() && provider != ProviderKind::Acp {
+            return Err(unknown_provider(&new.provider));
+        }
+        if let Availability::Missing { remedy } = self.providers().get(provider)?.availability() {
+            return Err(Error::new(
+                ErrorCode::ProviderNotReady,
+                format!("provider: {} cannot be run here: {remedy}", provider.name()),
+            ));
+        }
+        // What is set for the parent's agent means nothing to another.
+        let provider_config = agent.map(|agent| ("agent".to_owned(), agent.to_owned())).into_iter().collect();
+        Ok(Kind { provider, provider_config, model: model("") })
     }
 
     /// Has the parent's journal say that it has a worker, and later how that ended.
@@ -157,6 +208,15 @@ impl Supervisor {
         }
         Ok(())
     }
+}
+
+fn unknown_provider(named: &str) -> Error {
+    let known: Vec<&str> = ProviderKind::ALL.iter().map(|kind| kind.name()).collect();
+    let known = known.join(", ");
+    Error::new(
+        ErrorCode::ProviderUnsupported,
+        format!("provider: {named:?} is no provider; use one of {known}, or acp/AGENT"),
+    )
 }
 
 /// A worker spends of what its parent has left.

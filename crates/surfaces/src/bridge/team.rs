@@ -39,7 +39,15 @@ impl Toolbox for Team {
                     "properties": {
                         "prompt": {"type": "string", "description": "What the worker is to do"},
                         "name": {"type": "string", "description": "A short name for it"},
-                        "model": {"type": "string", "description": "Its model; yours unless given"},
+                        "provider": {
+                            "type": "string",
+                            "description": "What kind of agent it is: claude-code, codex, openai-api, openclaw, or \
+                                            acp/ and the agent's name; yours unless given",
+                        },
+                        "model": {
+                            "type": "string",
+                            "description": "Its model; yours unless given, or that agent's default",
+                        },
                     },
                     "required": ["prompt"],
                 }),
@@ -72,13 +80,14 @@ impl Team {
         let new = NewWorker {
             prompt: text("prompt"),
             name: text("name"),
+            provider: text("provider"),
             model: text("model"),
             call: Some(call.call.clone()),
         };
-        if new.prompt.trim().is_empty() {
-            return Err(Error::invalid("prompt", "is required"));
-        }
-        let title = format!("{SPAWN}: {}", new.prompt.lines().next().unwrap_or_default());
+        // Nobody is asked about what cannot be.
+        let kind = self.supervisor.check_worker(&call.session, &new).await?;
+        let first_line = new.prompt.lines().next().unwrap_or_default();
+        let title = format!("{SPAWN} ({}): {first_line}", kind.provider.name());
         if let Err(reason) = asking::permission(&self.supervisor, &call, title).await {
             return Ok(Output::failed(reason));
         }

@@ -55,6 +55,7 @@ impl Obey {
             model: request.model,
             mode: request.mode,
             answer_wait_secs: request.answer_wait_secs,
+            provider_config: request.provider_config.into_iter().collect(),
         };
         self.supervisor.environments().create(new).await.map(environment)
     }
@@ -70,5 +71,6 @@ fn environment(row: EnvironmentRow) -> pb::Environment {
         mode: row.mode,
         answer_wait_secs: row.answer_wait_secs,
         created_at: Some(to_wire::timestamp(row.created_at)),
+        provider_config: row.provider_config.into_iter().collect(),
     }
 }

@@ -62,7 +62,21 @@ pub(super) fn uuid(field: &str, text: &str) -> Result<(), Error> {
 
 /// Reads tools; the first that cannot be used is the error.
 pub(super) fn tools(tools: &[pb::ToolSchema]) -> Result<Vec<ClientTool>, Error> {
+    let bytes: usize = tools.iter().map(prost::Message::encoded_len).sum();
+    if bytes > limits::TOOLS_MAX_BYTES {
+        return Err(too_large("tools", bytes, limits::TOOLS_MAX_BYTES));
+    }
     tools.iter().enumerate().map(|(at, schema)| tool(&format!("tools[{at}]"), schema)).collect()
+}
+
+fn too_large(field: &str, bytes: usize, most: usize) -> Error {
+    Error::new(ErrorCode::LimitReached, format!("{field}: {bytes} bytes; the limit is {most}"))
+}
+
+/// Checks the text of a message.
+pub(super) fn content(text: &str) -> Result<(), Error> {
+    let most = domain::limits::PROMPT_MAX_BYTES;
+    if text.len() > most { Err(too_large("content", text.len(), most)) } else { Ok(()) }
 }
 
 fn tool(field: &str, schema: &pb::ToolSchema) -> Result<ClientTool, Error> {
@@ -133,7 +147,6 @@ pub(super) fn context(blocks: Vec<pb::ContentBlock>) -> Result<Vec<Attachment>, 
             None => return Err(Error::invalid(&field, "is empty")),
         }
     }
-    check_size(&files)?;
     Ok(files)
 }
 
@@ -210,7 +223,8 @@ fn file(field: &str, name: &str, media_type: &str, data: &[u8]) -> Result<Attach
     })
 }
 
-fn check_size(files: &[Attachment]) -> Result<(), Error> {
+/// Checks what comes along with a message, all together.
+pub(super) fn check_size(files: &[Attachment]) -> Result<(), Error> {
     let bytes: usize = files.iter().map(|file| file.content.len() / 4 * 3).sum();
     let (most, count) = (limits::ATTACHMENTS_MAX_BYTES, limits::ATTACHMENTS_MAX);
     if bytes > most {
@@ -344,7 +358,7 @@ mod tests {
             block: Some(Block::Text("x".repeat(limits::ATTACHMENTS_MAX_BYTES + 10))),
             label: None,
         };
-        let error = context(vec![block]).unwrap_err();
+        let error = check_size(&context(vec![block]).unwrap()).unwrap_err();
         assert_eq!(error.code, ErrorCode::LimitReached);
         assert!(error.message.contains(&limits::ATTACHMENTS_MAX_BYTES.to_string()), "{error}");
     }

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use domain::request::Ask;
 use domain::turn::EndReason;
 use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId, Status as SessionStatus, StopHow};
 use domain::{Timestamp, Upkeep};
+use runtime::Snapshot;
 use runtime::environments::NewTask;
 use runtime::store::environments::{EnvironmentRow, TaskRow};
 use tokio::sync::mpsc;
@@ -17,7 +19,7 @@ use wire::roz::v1::task_service_server::TaskService;
 use super::stream::{session_in, waiting_permission};
 use super::{Answer, Roz, admitted, answer, from_wire};
 use crate::pump::Messages;
-use crate::{limits, status, structs};
+use crate::{limits, shorten, status, structs};
 
 /// How often a task that has no session yet is looked at.
 const SESSION_POLL: Duration = Duration::from_millis(50);
@@ -155,7 +157,13 @@ impl Roz {
 
     async fn tasks(&self, request: pb::ListTasksRequest) -> Result<pb::ListTasksResponse, Error> {
         let mut data = Vec::new();
+        let mut bytes = 0;
         for row in self.supervisor.environments().tasks(request.limit, request.offset).await? {
+            bytes += row.prompt.len() + limits::EVENT_FRAME_BYTES;
+            // A page that clients do not take helps nobody; who wants the rest asks behind what there is.
+            if bytes > limits::CLIENT_MESSAGE_BYTES && !data.is_empty() {
+                break;
+            }
             let (word, _) = self.task_status(&row).await?;
             data.push(task_message(row, word));
         }
@@ -186,7 +194,7 @@ impl Roz {
         };
         match snapshot.state.status {
             SessionStatus::Created | SessionStatus::Starting => return Ok(("provisioning", String::new())),
-            _ if snapshot.state.turn.is_some() => return Ok(("running", String::new())),
+            _ if snapshot.state.turn.is_some() => return Ok(("running", waiting(&snapshot))),
             _ => {}
         }
         Ok(match self.supervisor.last_turn(&session).await? {
@@ -255,7 +263,7 @@ impl Roz {
         id: &str,
         sender: &mpsc::Sender<Result<pb::TaskStatusUpdate, tonic::Status>>,
     ) -> Result<(), Error> {
-        let mut told = "";
+        let mut told = ("", String::new());
         let mut cursor = None;
         loop {
             let row = self.supervisor.environments().task(id).await?;
@@ -264,12 +272,13 @@ impl Roz {
                 cursor = Some(self.supervisor.events_after(&session, 0).await?);
             }
             let (word, detail) = self.task_status(&row).await?;
-            if word != told {
-                told = word;
+            if (word, &detail) != (told.0, &told.1) {
+                told = (word, detail.clone());
                 let update = pb::TaskStatusUpdate {
                     task_id: id.to_owned(),
                     status: word.to_owned(),
-                    detail: (!detail.is_empty()).then_some(detail),
+                    detail: (!detail.is_empty())
+                        .then(|| shorten::text(&detail, limits::ACTIVITY_TEXT_MAX_BYTES)),
                     timestamp: Some(timestamp(runtime::clock::now())),
                 };
                 if sender.send(Ok(update)).await.is_err() {
@@ -304,13 +313,28 @@ async fn next_move(cursor: Option<&mut runtime::journal::Cursor>) -> Result<(), 
         let moves = |kind: &EventKind| {
             matches!(
                 kind,
-                EventKind::StatusChanged { .. } | EventKind::TurnStarted { .. } | EventKind::TurnEnded { .. }
+                EventKind::StatusChanged { .. }
+                    | EventKind::TurnStarted { .. }
+                    | EventKind::TurnEnded { .. }
+                    | EventKind::RequestOpened { .. }
+                    | EventKind::RequestSettled { .. }
             )
         };
         if events.iter().any(|event| moves(&event.kind)) {
             return Ok(());
         }
     }
+}
+
+/// Says which call a task waits to have approved: there is no other message to learn it from.
+fn waiting(snapshot: &Snapshot) -> String {
+    let approval = snapshot.state.requests.values().find_map(|pending| match &pending.ask {
+        Ask::Permission(permission) => {
+            Some(permission.call.as_ref().map_or_else(|| pending.id.to_string(), ToString::to_string))
+        }
+        _ => None,
+    });
+    approval.map(|call| format!("waiting_approval {call}")).unwrap_or_default()
 }
 
 fn is_final(word: &str) -> bool {

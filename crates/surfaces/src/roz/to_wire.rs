@@ -6,12 +6,12 @@ use domain::event::ClientTool;
 use domain::request::{Ask, Outcome};
 use domain::tools::{self, Sources, ToolCalls};
 use domain::turn::{COMPACT, EndReason};
-use domain::{Error, ErrorCode, ErrorKind, Event, EventKind, RequestId, Status, Usage};
+use domain::{Error, ErrorCode, ErrorKind, Event, EventKind, ProviderKind, RequestId, Status, Usage};
 use runtime::Snapshot;
 use wire::roz::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
 
-use crate::{limits, structs};
+use crate::{limits, shorten, structs};
 
 /// What prompts of this surface are signed with; the id of the message follows.
 const SIGNED: &str = "roz:";
@@ -31,7 +31,8 @@ pub(super) fn response(body: Body) -> pb::SessionResponse {
 
 /// Returns an error under one of the published codes.
 pub(super) fn error(code: &str, message: impl Into<String>, retryable: bool) -> Body {
-    Body::Error(pb::SessionError { code: code.to_owned(), message: message.into(), retryable })
+    let message = shorten::text(&message.into(), limits::ACTIVITY_TEXT_MAX_BYTES);
+    Body::Error(pb::SessionError { code: code.to_owned(), message, retryable })
 }
 
 /// Returns one of our errors under the published code that comes nearest.
@@ -57,7 +58,14 @@ pub(super) fn stop_reason(reason: EndReason) -> &'static str {
     }
 }
 
-/// Whether a turn failed at its model rather than at its agent.
+/// Whether a turn failed at its model rather than at its agent. Some agents pass on what the model's endpoint says and
+/// nothing else, and fail a turn for no other reason.
+fn failed_at_model(provider: Option<ProviderKind>, text: &str) -> bool {
+    let passes_on = matches!(provider, Some(ProviderKind::Codex | ProviderKind::OpenaiApi));
+    passes_on || is_model_error(text)
+}
+
+/// Whether the text of an error is one of a model's.
 pub(super) fn is_model_error(text: &str) -> bool {
     let text = text.to_lowercase();
     ["api error", "overloaded", "rate limit", "model", "status 5", "status 4", "connection"]
@@ -76,6 +84,7 @@ struct Wanted {
 /// A session's journal as its client hears it. What it remembers is the fold of the events before.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
+    provider: Option<ProviderKind>,
     sources: Sources,
     calls: ToolCalls,
     wanted: HashMap<RequestId, Wanted>,
@@ -97,6 +106,7 @@ impl Conversation {
         let state = &snapshot.state;
         let window = max_context_tokens.map(u64::from).or(state.context_window);
         Self {
+            provider: Some(snapshot.spec.provider),
             sources: state.tools.clone(),
             messages: state.context_messages,
             context: (state.context_tokens, window),
@@ -212,7 +222,7 @@ impl Conversation {
                 if !std::mem::take(&mut self.compacting) {
                     self.messages += 1;
                     if *reason == EndReason::Failed {
-                        let model = is_model_error(text);
+                        let model = failed_at_model(self.provider, text);
                         out.push(error(if model { "model_error" } else { "agent_error" }, text, model));
                     }
                     let usage = (*reason != EndReason::Cancelled).then(|| token_usage(&self.usage));
@@ -288,7 +298,7 @@ impl Conversation {
             messages_after: 1,
             tokens_before: small(tokens_before),
             tokens_after: small(after.unwrap_or_default()),
-            summary: (!summary.is_empty()).then(|| summary.to_owned()),
+            summary: (!summary.is_empty()).then(|| shorten::text(summary, limits::ACTIVITY_TEXT_MAX_BYTES)),
         })
     }
 

@@ -45,6 +45,18 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// them can take for ever).
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
+/// How long those who were about to connect when the daemon went are still accepted. Finding the socket's file and
+/// connecting to it are microseconds apart.
+pub const LATE_ACCEPT_WAIT: Duration = Duration::from_millis(50);
+
+/// How long a client that connected just before the daemon goes has for its first call. A connection is closed
+/// at once after that: its client knows that it may be, and connects again.
+pub const FIRST_CALL_GRACE: Duration = Duration::from_millis(500);
+
+/// How often and how far apart a daemon tries to take its lock: longer than a client takes to look at it.
+pub const LOCK_TRIES: u32 = 20;
+pub const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
 /// Connections that wait to be accepted.
 pub const BACKLOG: i32 = 1_024;
 

@@ -136,12 +136,14 @@ fn an_autonomous_session_allows_what_is_asked_and_records_it() {
     check(
         "spec mode=autonomous
          given working
+         tools editor open
          agent ask n1 Bash
          agent question n2 q1
          agent client_tool n3 open",
-        "request 1 permission Bash; request 1 allowed once by mode autonomous; tell n1 allowed once
+        r#"tools_registered {"source":"editor","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"open"}]}; tell tools open
+         request 1 permission Bash; request 1 allowed once by mode autonomous; tell n1 allowed once
          request 2 question q1
-         request 3 client tool open",
+         request 3 client tool open; arm tool 120s"#,
     );
 }
 
@@ -229,13 +231,15 @@ fn only_a_question_is_answered() {
 fn a_client_tool_returns_once() {
     check(
         r#"given working
+           tools editor open
            agent client_tool n1 open {"file":"a"}
            return 1 ok opened by editor
            return 1 failed late by editor
            agent ask n2 Bash
            return 2 ok x"#,
-        r#"request 1 client tool open
-           request 1 returned by editor; tell n1 returned "opened"
+        r#"tools_registered {"source":"editor","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"open"}]}; tell tools open
+           request 1 client tool open; arm tool 120s
+           request 1 returned by editor; tell n1 returned "opened"; disarm tool
            nothing
            request 2 permission Bash
            refused OBEY-1001: request_id: req_2 is not a tool call"#,
@@ -246,12 +250,14 @@ fn a_client_tool_returns_once() {
 fn a_client_tool_is_returned_or_refused_not_allowed() {
     check(
         "given working
+         tools editor open
          agent client_tool n1 open
          decide 1 allow_once by anna
          decide 1 deny by anna",
-        "request 1 client tool open
+        r#"tools_registered {"source":"editor","tools":[{"description":"","exclusive":false,"input_schema":{},"name":"open"}]}; tell tools open
+         request 1 client tool open; arm tool 120s
          refused OBEY-1001: decision: a tool call is returned, not allowed; deny it to refuse it
-         request 1 denied by anna; tell n1 denied",
+         request 1 denied by anna; tell n1 denied; disarm tool"#,
     );
 }
 

@@ -34,6 +34,29 @@ fn a_call_of_the_agents_own_protocol_is_told() {
 }
 
 #[test]
+fn a_call_of_the_agents_own_protocol_that_nobody_offers_fails_at_once() {
+    check(
+        r#"given working
+           agent client_tool n1 move"#,
+        r#"request 1 client tool move; request 1 failed by obey; tell n1 failed "no client offers \"move\" any more""#,
+    );
+}
+
+#[test]
+fn in_plan_mode_a_tool_that_asks_is_refused_and_nobody_is_asked() {
+    check(
+        r#"spec mode=plan
+           given working
+           tools arm move?
+           agent ask n1 move
+           agent ask n2 Bash"#,
+        r#"tools_registered {"source":"arm","tools":[{"asks":true,"description":"","exclusive":false,"input_schema":{},"name":"move"}]}; tell tools move
+           request 1 permission move; request 1 denied by mode plan; tell n1 denied
+           request 2 permission Bash"#,
+    );
+}
+
+#[test]
 fn the_same_call_is_made_once() {
     check(
         "given working

@@ -59,9 +59,10 @@ impl Daemon {
         Ok(self.client.bridge().watch_tools(request).await?.into_inner())
     }
 
-    /// Says that the agent has read its tools. Only whoever waits for it cares, so nobody is told of a failure.
-    pub(super) async fn note_read(&self, revision: u64) {
-        let request = pb::NoteToolsReadRequest { session_id: self.session.clone(), revision };
+    /// Says that the agent has read its tools, or was told that there are others. Only whoever waits for it cares, so
+    /// nobody is told of a failure.
+    pub(super) async fn note_read(&self, revision: u64, told: bool) {
+        let request = pb::NoteToolsReadRequest { session_id: self.session.clone(), revision, told };
         let _ = self.client.bridge().note_tools_read(request).await;
     }
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    PaginatedRequestParams, PingRequest, ServerCapabilities, ServerConfig, ServerRequest, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use wire::obey::v1 as pb;
 
 use super::daemon::{Daemon, Tools};
+use crate::limits;
 
 /// Where agents put their own name of a call.
 const CALL_KEYS: [&str; 3] = ["claudecode/toolUseId", "callId", "toolCallId"];
@@ -40,12 +42,15 @@ impl ServerHandler for Server {
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let list = Arc::clone(&self.tools.borrow());
         let daemon = self.daemon.clone();
         let revision = list.revision;
-        tokio::spawn(async move { daemon.note_read(revision).await });
+        tokio::spawn(async move {
+            taken_in(&context.peer).await;
+            daemon.note_read(revision, false).await;
+        });
         Ok(ListToolsResult::with_all_items(list.tools.iter().map(tool).collect()))
     }
 
@@ -79,14 +84,30 @@ impl ServerHandler for Server {
     }
 }
 
-/// Tells the agent whenever its tools change.
-pub(super) async fn tell_changes(agent: Peer<RoleServer>, mut tools: Tools) {
-    let mut told = tools.borrow_and_update().revision;
-    while tools.changed().await.is_ok() {
+/// Waits until the agent has taken in what is being sent to it, such as a list: a prompt that overtakes it on the agent's
+/// other pipe would be answered with the tools before. The first question may overtake it; the next cannot, and the
+/// last is read only when the agent is done with all that came before it. Agents that answer none are not waited for.
+async fn taken_in(agent: &Peer<RoleServer>) {
+    for _ in 0..3 {
+        let ping = agent.send_request(ServerRequest::PingRequest(PingRequest::default()));
+        if !matches!(tokio::time::timeout(limits::MCP_PING_WAIT, ping).await, Ok(Ok(_))) {
+            return;
+        }
+    }
+}
+
+/// Tells the agent whenever its tools are no longer those of a revision.
+pub(super) async fn tell_changes(agent: Peer<RoleServer>, daemon: Daemon, mut tools: Tools, mut told: u64) {
+    loop {
         let revision = tools.borrow_and_update().revision;
-        if std::mem::replace(&mut told, revision) != revision
-            && agent.notify_tool_list_changed().await.is_err()
-        {
+        if std::mem::replace(&mut told, revision) != revision {
+            if agent.notify_tool_list_changed().await.is_err() {
+                return;
+            }
+            taken_in(&agent).await;
+            daemon.note_read(revision, true).await;
+        }
+        if tools.changed().await.is_err() {
             return;
         }
     }

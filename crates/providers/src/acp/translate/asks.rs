@@ -1,12 +1,12 @@
 //! What an ACP agent asks of its client: permissions, files, commands.
 
 use domain::request::{Ask, PermissionAsk};
-use domain::{AgentEvent, Error, ErrorCode, Mode};
+use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::memory::{Asked, Asking, Memory};
-use super::super::{names, rpc};
+use super::super::{encode, names, rpc};
 use super::updates;
 use crate::limits::TITLE_MAX_CHARS;
 use crate::look::Look;
@@ -62,13 +62,19 @@ fn quoted(word: &str) -> String {
 
 fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded) {
     let call = params.under("toolCall");
-    let named = names::call(call);
+    let named = names::call(call, memory.bridge.is_some());
     let options = params.list("options");
     let options: Vec<(String, String)> = options
         .iter()
         .map(|option| (option.text("kind").to_owned(), option.text("optionId").to_owned()))
         .collect();
     let started = updates::start_call(memory, call, out);
+    if memory.bridge.is_some() && names::bridged(call).is_some() {
+        // The daemon asks for itself, once the call reaches it.
+        let outcome = encode::chosen(&options, Decision::AllowOnce);
+        rpc::reply(id, json!({"outcome": outcome}), &mut out.replies);
+        return;
+    }
     let mut about = names::paths(call);
     about.extend(names::command(call.under("rawInput")));
     let native = id.to_string();

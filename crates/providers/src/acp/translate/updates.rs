@@ -127,7 +127,7 @@ pub(super) fn start_call(memory: &mut Memory, call: &Value, out: &mut Decoded) -
     if memory.calls.len() >= OPEN_CALLS_MAX {
         return None;
     }
-    let named = names::call(call);
+    let named = names::call(call, memory.bridge.is_some());
     memory.calls.insert(id.clone(), Call { tool: named.tool.clone(), ..Call::default() });
     out.events.push(AgentEvent::ToolStarted {
         call: id.clone(),

@@ -9,6 +9,7 @@ use domain::request::Ask;
 use domain::tools::TURN_SOURCE;
 use domain::{Command, Decision, Error, ErrorCode, EventKind, RequestId, SessionId, StopHow, WhenBusy};
 use runtime::{Snapshot, Supervisor};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use wire::roz::v1 as pb;
 use wire::roz::v1::session_request::Request as Said;
@@ -16,6 +17,7 @@ use wire::roz::v1::session_response::Response as Body;
 
 use super::{HungUp, Line, Opened};
 use crate::roz::{from_wire, to_wire};
+use crate::{limits, shorten};
 
 /// Who offers the tools of a start, and who holds the input and signs what is not a message.
 pub(super) const SOURCE: &str = "roz";
@@ -40,12 +42,16 @@ pub(super) struct Talk {
     system_context: Option<String>,
     /// A message on its way to the agent.
     sending: Option<JoinHandle<()>>,
+    /// Has it wait for nothing more.
+    hurry: Arc<Notify>,
 }
 
 impl Talk {
     pub(super) fn new(supervisor: Supervisor, opened: &Opened, line: Line) -> Self {
         let session = opened.snapshot.spec.id.clone();
-        Self { supervisor, session, line, past: opened.past.clone(), system_context: None, sending: None }
+        let past = opened.past.clone();
+        let hurry = Arc::default();
+        Self { supervisor, session, line, past, system_context: None, sending: None, hurry }
     }
 
     /// Does what the client says.
@@ -105,9 +111,11 @@ impl Talk {
         self.past.clear();
         self.system_context = None;
         let (supervisor, session, line) = (self.supervisor.clone(), self.session.clone(), self.line.clone());
+        self.hurry = Arc::default();
+        let hurry = Arc::clone(&self.hurry);
         // In a task of its own: the agent may take a while to read its tools, and the client is heard meanwhile.
         self.sending = Some(tokio::spawn(async move {
-            if let Err(error) = prompt.send(&supervisor, &session).await {
+            if let Err(error) = prompt.send(&supervisor, &session, &hurry).await {
                 let body = match error.code {
                     ErrorCode::WrongState => to_wire::error("turn_in_progress", error.to_string(), false),
                     _ => to_wire::failure(&error),
@@ -124,6 +132,7 @@ impl Talk {
         if message.content.trim().is_empty() && message.context.is_empty() {
             return Err(Error::invalid("content", "is required"));
         }
+        from_wire::content(&message.content)?;
         let mut files = self.past.clone();
         if from_wire::is_ooda(message.ai_mode.as_deref()) {
             files.push(from_wire::text_file("mode", OODA));
@@ -133,6 +142,7 @@ impl Talk {
             files.push(from_wire::text_file("system_context", &context));
         }
         files.extend(from_wire::context(message.context)?);
+        from_wire::check_size(&files)?;
         let tools = from_wire::tools(&message.tools)?;
         Ok(Prompt { id: id.unwrap_or_else(own_id), text: message.content, files, tools })
     }
@@ -162,6 +172,7 @@ impl Talk {
     }
 
     async fn cancel_turn(&mut self) -> Result<(), HungUp> {
+        self.hurry.notify_one();
         self.settle().await;
         let open = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
         if !open {
@@ -175,8 +186,10 @@ impl Talk {
 
     /// Ends the turn and the session; the journal's half then ends the stream.
     async fn cancel_session(&mut self, cancel: pb::CancelSession) -> Result<(), Error> {
+        self.hurry.notify_one();
         self.settle().await;
-        let reason = if cancel.reason.is_empty() { "no reason given" } else { &cancel.reason };
+        let reason = if cancel.reason.is_empty() { "no reason given".to_owned() } else { cancel.reason };
+        let reason = shorten::text(&reason, limits::REASON_MAX_BYTES);
         let message = format!("the client cancelled the session: {reason}");
         let level = domain::event::Level::Info;
         self.command(Command::Report(EventKind::Notice { level, code: None, message })).await?;
@@ -231,6 +244,11 @@ impl Talk {
     /// Takes the tools of a source in place of those it had.
     async fn register(&mut self, register: pb::RegisterTools) -> Result<(), Error> {
         let tools = from_wire::tools(&register.tools)?;
+        let context = register.system_context.filter(|context| !context.is_empty());
+        // It will come along with a message, and is better refused now.
+        from_wire::check_size(
+            &context.iter().map(|text| from_wire::text_file("", text)).collect::<Vec<_>>(),
+        )?;
         let source = register.source.filter(|source| !source.is_empty());
         if source.as_ref().is_some_and(|source| source.chars().count() > domain::limits::NAME_MAX_CHARS) {
             return Err(Error::invalid("source", "is too long"));
@@ -258,7 +276,7 @@ impl Talk {
                 self.command(command(SOURCE.to_owned(), all)).await?;
             }
         }
-        if let Some(context) = register.system_context.filter(|context| !context.is_empty()) {
+        if let Some(context) = context {
             self.system_context = Some(context);
         }
         Ok(())
@@ -286,7 +304,7 @@ struct Prompt {
 
 impl Prompt {
     /// Offers the tools of the turn, lets the agent read them, and begins it.
-    async fn send(self, supervisor: &Supervisor, session: &SessionId) -> Result<(), Error> {
+    async fn send(self, supervisor: &Supervisor, session: &SessionId, hurry: &Notify) -> Result<(), Error> {
         let only_now = !self.tools.is_empty();
         let offer = |tools| Command::RegisterTools { source: TURN_SOURCE.to_owned(), tools };
         if only_now {
@@ -294,12 +312,19 @@ impl Prompt {
         }
         let snapshot = supervisor.snapshot(session).await?;
         // What an agent has not read it cannot call. Those inside the daemon, and the scripted one, are told directly.
-        let process = supervisor.providers().get(snapshot.spec.provider)?.capabilities().process;
-        let bridged = process
+        let provider = supervisor.providers().get(snapshot.spec.provider)?;
+        let bridged = provider.capabilities().process
             && snapshot.spec.provider != domain::ProviderKind::Scripted
             && snapshot.state.tools.values().any(|tools| !tools.is_empty());
-        if bridged && !supervisor.bridges().has_read(session, snapshot.state.tools_revision).await {
-            tracing::warn!(%session, "the agent has not read its tools; it is told to go on all the same");
+        if bridged {
+            let (revision, late) = (snapshot.state.tools_revision, provider.reads_tools_with_a_turn());
+            let knows = tokio::select! {
+                knows = supervisor.bridges().knows(session, revision, late) => knows,
+                () = hurry.notified() => false,
+            };
+            if !knows {
+                tracing::warn!(%session, "the agent has not read its tools; it is told to go on all the same");
+            }
         }
         let command = Command::Prompt {
             text: self.text,

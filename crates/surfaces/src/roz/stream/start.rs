@@ -58,7 +58,9 @@ pub(in crate::roz) fn session_in(
     provider: domain::ProviderKind,
     model: String,
 ) -> NewSession {
-    let mut provider_config = BTreeMap::new();
+    // What is set for one agent means nothing to another that a model names.
+    let meant = environment.provider.is_empty() || environment.provider == provider.name();
+    let mut provider_config = if meant { environment.provider_config.clone() } else { BTreeMap::new() };
     if !environment.mode.is_empty() {
         provider_config.insert("permission_mode".to_owned(), environment.mode.clone());
     }

@@ -189,16 +189,16 @@ fn decide(request: &str, rest: &str, by: String) -> Command {
 
 fn client_tool(name: &str) -> ClientTool {
     ClientTool {
-        name: name.split(['!', ':']).next().unwrap_or_default().to_owned(),
+        name: name.split(['!', '?', ':']).next().unwrap_or_default().to_owned(),
         description: String::new(),
         input_schema: json!({}),
-        // A name may say how it is run: `arm!` one at a time, `arm:5` with five seconds.
+        // A name may say how it is run: `arm!` one at a time, `arm?` after asking, `arm:5` with five seconds.
         exclusive: name.contains('!'),
         timeout_ms: name
             .split_once(':')
             .and_then(|(_, wait)| wait.parse().ok())
             .map(|wait: u64| wait * 1_000),
-        asks: false,
+        asks: name.contains('?'),
     }
 }
 
