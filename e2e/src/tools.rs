@@ -77,6 +77,11 @@ pub fn openclaw() -> Result<Option<(PathBuf, PathBuf)>> {
     Ok(node.zip(fetched("openclaw/node_modules/openclaw/openclaw.mjs", "the real openclaw")?))
 }
 
+/// The Python that has Toad, a terminal editor for agents; `None` as for [`claude`].
+pub fn toad() -> Result<Option<PathBuf>> {
+    fetched("toad/bin/python", "Toad")
+}
+
 /// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].
 pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;

@@ -41,6 +41,8 @@ pub(crate) struct Acp {
     /// More agents, or other command lines for those that are known: `name=command line`.
     pub(crate) agents: Vec<String>,
     pub(crate) provider: String,
+    /// Which agent, where the provider is `acp`.
+    pub(crate) agent: String,
     /// Empty: the provider's own.
     pub(crate) model: String,
     pub(crate) mode: String,
@@ -183,6 +185,7 @@ impl Default for Acp {
         Self {
             agents: Vec::new(),
             provider: domain::ProviderKind::Codex.name().to_owned(),
+            agent: String::new(),
             model: String::new(),
             mode: String::new(),
             keep: false,

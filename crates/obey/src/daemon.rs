@@ -219,7 +219,7 @@ fn bind(options: &mut ServeOptions, home: &Home, supervisor: Supervisor) -> Resu
 }
 
 /// Tells callers that are agents from those that are users.
-struct AgentProcesses(Supervisor);
+pub(crate) struct AgentProcesses(pub(crate) Supervisor);
 
 impl Agents for AgentProcesses {
     fn session_of(&self, pid: i32) -> Option<SessionId> {

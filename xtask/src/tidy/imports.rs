@@ -21,8 +21,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("surfaces", &["wire", "domain", "runtime", "workbench"]),
     ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
     ("e2e", &["wire"]),
-    // Benchmarks look at the parts they measure.
-    ("bench", &["wire"]),
+    // Benchmarks look at the parts they measure; real agents and their model they have from the tests.
+    ("bench", &["wire", "e2e"]),
     ("scrub-bench", &["workbench"]),
     ("xtask", &[]),
 ];
