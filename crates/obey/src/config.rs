@@ -31,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
     pub(crate) workbench: Workbench,
+    pub(crate) memory: Memory,
     pub(crate) acp: Acp,
 }
 
@@ -142,6 +143,19 @@ pub(crate) struct Workbench {
     pub(crate) for_agents: bool,
 }
 
+/// Who makes the vectors by which memories are found; nothing set: the words themselves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Memory {
+    /// A folder with a model.
+    pub(crate) model_folder: Option<PathBuf>,
+    /// An endpoint that speaks as OpenAI's does, and the model it is asked for.
+    pub(crate) embeddings_url: String,
+    pub(crate) embeddings_model: String,
+    /// The variable that holds the endpoint's key.
+    pub(crate) embeddings_key_env: String,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -157,6 +171,7 @@ impl Default for Config {
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
             workbench: Workbench::default(),
+            memory: Memory::default(),
             acp: Acp::default(),
         }
     }

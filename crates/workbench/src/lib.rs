@@ -6,6 +6,7 @@ pub mod answer;
 pub mod audit;
 pub mod catalog;
 pub mod checkpoint;
+pub mod embed;
 pub mod files;
 pub mod limits;
 mod looking;
@@ -58,6 +59,8 @@ pub struct Setup {
     pub store: Store,
     pub lives: Lives,
     pub policies: Policies,
+    /// Who makes the vectors of memories.
+    pub maker: embed::Maker,
 }
 
 /// The tools, ready for use by all sessions.
@@ -123,7 +126,7 @@ impl Workbench {
             policies: setup.policies,
             sessions: Sessions::new(store.clone(), setup.lives),
             audit: Audit::new(store.clone()),
-            memories: Memories::new(store.clone()),
+            memories: Memories::new(store.clone(), setup.maker),
             checkpoints: Checkpoints::new(store.clone()),
             catalog: Catalog::new(store.clone()),
             remediations: Remediations::new(store),

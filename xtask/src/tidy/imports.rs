@@ -43,7 +43,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("rusqlite", &["runtime", "workbench", "bench"]),
     ("libc", &["shim", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"]),
     ("nix", &["runtime"]),
-    ("reqwest", &["providers"]),
+    // Models and endpoints that make vectors of memories: docs/decisions/0023.
+    ("reqwest", &["providers", "workbench"]),
     ("regex", &["workbench"]),
     ("prost", &["wire", "surfaces", "obey", "e2e", "bench"]),
     ("prost-types", &["wire", "surfaces", "obey", "e2e", "bench"]),
