@@ -18,7 +18,9 @@ test: ## All tests, real agents included, then format and lints; fetches what th
 
 test-all: ## All tests, the slow ones too, with agents that are large
 	OBEY_TEST_ALL=1 scripts/setup-tests
-	scripts/run-tests --run-ignored all
+	OBEY_TEST_FULL=1 scripts/run-tests --run-ignored all
+	cargo test --package workbench --features exact-tokens --lib tokens
+	cargo check --package obey --features exact-tokens
 	$(MAKE) --no-print-directory lint
 
 bench: ## Benchmarks, with the ratio to a floor of the same run; ONLY=latency for one section

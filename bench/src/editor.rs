@@ -86,6 +86,38 @@ impl Editor {
         self.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
+    /// Sends any text as a prompt.
+    pub(crate) fn say(&mut self, session: &str, text: &str) -> Result<u64> {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+    }
+
+    /// Reads a turn whose stamps may come several in a line or in parts, as others tell them; every one once, in order.
+    pub(crate) fn stamps(&mut self, count: u64) -> Result<Vec<f64>> {
+        let (mut ages, mut begun) = (Vec::new(), String::new());
+        loop {
+            let line = self.read()?;
+            let now = monotonic_ns();
+            if line.contains("\"stopReason\"") {
+                break;
+            }
+            if !line.contains("\"agent_message_chunk\"") {
+                ensure!(!line.contains("\"error\""), "{line}");
+                continue;
+            }
+            let message: Value = serde_json::from_str(line)?;
+            begun.push_str(message["params"]["update"]["content"]["text"].as_str().unwrap_or_default());
+            while let Some(at) = begun.find(FILLER) {
+                let (number, written) = stamp(&begun[..at]).context("a stamp is broken")?;
+                ensure!(number == ages.len() as u64, "stamp {} came as number {number}", ages.len());
+                ages.push(now.saturating_sub(written) as f64 / 1e3);
+                begun.drain(..at + FILLER.len());
+            }
+        }
+        ensure!(ages.len() as u64 == count, "{} of {count} stamps came", ages.len());
+        Ok(stats::sorted(ages))
+    }
+
     /// Reads a turn to the line that ends it: every chunk once, in order.
     pub(crate) fn turn(&mut self, chunks: u64, ends: impl Fn(&str) -> bool) -> Result<Heard> {
         let mut ages = Vec::with_capacity(usize::try_from(chunks).unwrap_or(0));
@@ -132,6 +164,11 @@ impl Drop for Editor {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn stamp(text: &str) -> Option<(u64, u64)> {
+    let (number, written) = text.trim_end().split_once(' ')?;
+    Some((number.trim().parse().ok()?, written.parse().ok()?))
 }
 
 /// The number and the time in a chunk of either side, if it is one and whole.

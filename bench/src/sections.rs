@@ -1,6 +1,7 @@
 //! What is measured, in the order of a run.
 
 mod acp;
+mod adapters;
 mod converse;
 mod idle;
 mod latency;
@@ -30,6 +31,7 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("idle", |table| Box::pin(idle::run(table))),
     ("reattach", |table| Box::pin(reattach::run(table))),
     ("acp", |table| Box::pin(acp::run(table))),
+    ("acp-adapters", |table| Box::pin(adapters::run(table))),
     ("converse-idle", |table| Box::pin(converse::idle(table))),
     ("converse-replay", |table| Box::pin(converse::replay(table))),
     ("converse-fanout", |table| Box::pin(converse::fan_out(table))),

@@ -110,12 +110,17 @@ impl Editor {
 
     /// Sends a request and returns its id.
     pub async fn ask(&mut self, method: &str, params: Value) -> Result<u64> {
+        let (id, line) = self.request(method, params);
+        self.line(&line).await?;
+        Ok(id)
+    }
+
+    /// A request that is yet to be sent: its id and its line.
+    pub fn request(&mut self, method: &str, params: Value) -> (u64, String) {
         self.last_id += 1;
         let id = self.last_id;
         self.asked.insert(id.to_string(), method.to_owned());
-        self.line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string())
-            .await?;
-        Ok(id)
+        (id, json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string())
     }
 
     /// Sends a notification.

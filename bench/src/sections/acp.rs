@@ -1,5 +1,4 @@
-//! `obey acp`: chunks to an editor beside a bare pipe, bursts, many prompts at once, start and memory, and the published
-//! adapters beside it where they are installed.
+//! `obey acp`: chunks to an editor beside a bare pipe, bursts, many prompts at once, start and memory.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -25,15 +24,12 @@ const SIDE_BY_SIDE: usize = 50;
 const STARTS: usize = 20;
 const SESSION_MOST_KIB: f64 = 100.0 * 1024.0;
 
-/// Commands of published adapters, `NAME=COMMAND` separated by `;`.
-const ADAPTERS: &str = "OBEY_BENCH_ACP_ADAPTERS";
-
 pub(crate) async fn run(table: &mut Table) -> Result<()> {
     let mut home = Home::new("acp")?;
     home.start()?;
-    latency(table, &home)?;
+    chunk_latency(table, &home)?;
     burst(table, &home)?;
-    side_by_side(table, &home)?;
+    memory_per_session(table, &home)?;
     starts(table, &home)?;
     home.end()
 }
@@ -61,7 +57,7 @@ fn turn(editor: &mut Editor, session: &str, script: &Script) -> Result<Heard> {
     editor.turn(script.chunks, |line| line.contains("stopReason"))
 }
 
-fn latency(table: &mut Table, home: &Home) -> Result<()> {
+fn chunk_latency(table: &mut Table, home: &Home) -> Result<()> {
     let script = Script::paced(CHUNKS, GAP);
     let mut pipe = bare()?;
     let mut editor = connect(home)?;
@@ -103,7 +99,7 @@ fn burst(table: &mut Table, home: &Home) -> Result<()> {
     Ok(())
 }
 
-fn side_by_side(table: &mut Table, home: &Home) -> Result<()> {
+fn memory_per_session(table: &mut Table, home: &Home) -> Result<()> {
     let script = Script::paced(200, GAP);
     let mut editor = connect(home)?;
     let before = machine::smaps(home.pid()?, "Pss")?;
@@ -130,25 +126,18 @@ fn side_by_side(table: &mut Table, home: &Home) -> Result<()> {
 }
 
 fn starts(table: &mut Table, home: &Home) -> Result<()> {
-    let (took, memory) = of(|| home.acp())?;
+    let (took, memory) = start_to_initialize(|| Ok(home.acp()))?;
     let words = format!("{took:.0} ms, {}", mib(memory));
     table.row("start to initialize, memory", words, String::new(), took, Goal::None);
-    let adapters = std::env::var(ADAPTERS).unwrap_or_default();
-    for entry in adapters.split(';').filter(|entry| !entry.is_empty()) {
-        let (name, line) = entry.split_once('=').unwrap_or((entry, entry));
-        let (took, memory) = of(|| daemon::command_line(line))?;
-        let words = format!("{took:.0} ms, {}", mib(memory));
-        table.row(&format!("start to initialize, memory: {name}"), words, String::new(), took, Goal::None);
-    }
     Ok(())
 }
 
 /// Starts a program over and over; returns the median time to its answer in milliseconds, and its memory in KiB.
-fn of(command: impl Fn() -> Command) -> Result<(f64, u64)> {
+pub(super) fn start_to_initialize(command: impl Fn() -> Result<Command>) -> Result<(f64, u64)> {
     let (mut times, mut sizes) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
         let began = Instant::now();
-        let mut editor = Editor::start(command())?;
+        let mut editor = Editor::start(command()?)?;
         times.push(millis(editor.initialize(began)?));
         sizes.push(machine::smaps(editor.pid(), "Pss")? as f64);
     }

@@ -10,7 +10,7 @@ use crate::error::ErrorCode;
 use crate::event::{AgentCommand, Attachment, ClientTool, Level, Todo, ToolServer};
 use crate::id::CallId;
 use crate::permission::{Decision, Mode};
-use crate::request::Ask;
+use crate::request::{Ask, PermissionAsk};
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
@@ -58,6 +58,12 @@ pub enum AgentEvent {
     Asked {
         native: String,
         ask: Ask,
+    },
+    /// It goes on unless grants or rules are against it, and is told so like the answer to a request. A person is asked
+    /// only where a rule wants it, and nothing is recorded where nothing stands against it.
+    Checks {
+        native: String,
+        ask: PermissionAsk,
     },
     /// It no longer waits.
     Withdrew {

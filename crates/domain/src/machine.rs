@@ -33,6 +33,12 @@ pub enum Input {
         ask: PermissionAsk,
         findings: Findings,
     },
+    /// The agent does something that nobody need be asked about, and somebody has looked at it.
+    Checked {
+        native: String,
+        ask: PermissionAsk,
+        findings: Findings,
+    },
     /// The agent's process exists (pid 0: it is no process).
     Launched {
         pid: u32,
@@ -161,6 +167,7 @@ impl Machine {
                 step.ask_bridged(native, ask, Some(&findings))?;
             }
             Input::Asked { native, ask, findings } => step.asked_and_judged(native, ask, &findings),
+            Input::Checked { native, ask, findings } => step.checked(native, ask, &findings),
             Input::Launched { pid } => step.launched(pid),
             Input::LaunchFailed(error) => step.launch_failed(error),
             Input::AgentExited(exit) => step.agent_exited(&exit),

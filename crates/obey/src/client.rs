@@ -7,6 +7,7 @@ use std::path::Path;
 use domain::ErrorCode;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint, Uri};
 use wire::betcode::v1::worktree_service_client::WorktreeServiceClient;
 use wire::contextd::v1::agent_service_client::AgentServiceClient;
@@ -30,6 +31,7 @@ use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
 
 use crate::failure::{Failure, Result};
+use crate::holder;
 use crate::limits::{self, MESSAGE_MAX_BYTES};
 use crate::paths;
 
@@ -111,13 +113,18 @@ pub(crate) fn unreachable_daemon(socket: &Path, why: &str) -> Failure {
 }
 
 /// Connects to a daemon that was there a moment ago. While one is exchanged for the next nobody listens; what has not
-/// been sent yet can wait for that without harm.
+/// been sent yet can wait for that without harm: as long as a daemon holds the socket's lock, it is leaving or coming.
 async fn connect_patiently(socket: &Path) -> io::Result<UnixStream> {
-    let until = tokio::time::Instant::now() + limits::EXCHANGE_WAIT;
+    let lock = socket.with_extension("lock");
+    let last = Instant::now() + limits::UPGRADE_START_WAIT;
+    let mut until = Instant::now() + limits::EXCHANGE_WAIT;
     loop {
         match connect(socket).await {
-            Err(error) if is_nobody(&error) && tokio::time::Instant::now() < until => {
+            Err(error) if is_nobody(&error) && Instant::now() < until => {
                 tokio::time::sleep(limits::EXCHANGE_PAUSE).await;
+                if holder::is_held(&lock) {
+                    until = last.min(Instant::now() + limits::EXCHANGE_WAIT);
+                }
             }
             result => return result,
         }

@@ -31,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
     pub(crate) workbench: Workbench,
+    pub(crate) memory: Memory,
     pub(crate) acp: Acp,
 }
 
@@ -41,6 +42,8 @@ pub(crate) struct Acp {
     /// More agents, or other command lines for those that are known: `name=command line`.
     pub(crate) agents: Vec<String>,
     pub(crate) provider: String,
+    /// Which agent, where the provider is `acp`.
+    pub(crate) agent: String,
     /// Empty: the provider's own.
     pub(crate) model: String,
     pub(crate) mode: String,
@@ -140,6 +143,19 @@ pub(crate) struct Workbench {
     pub(crate) for_agents: bool,
 }
 
+/// Who makes the vectors by which memories are found; nothing set: the words themselves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Memory {
+    /// A folder with a model.
+    pub(crate) model_folder: Option<PathBuf>,
+    /// An endpoint that speaks as OpenAI's does, and the model it is asked for.
+    pub(crate) embeddings_url: String,
+    pub(crate) embeddings_model: String,
+    /// The variable that holds the endpoint's key.
+    pub(crate) embeddings_key_env: String,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -155,6 +171,7 @@ impl Default for Config {
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
             workbench: Workbench::default(),
+            memory: Memory::default(),
             acp: Acp::default(),
         }
     }
@@ -183,6 +200,7 @@ impl Default for Acp {
         Self {
             agents: Vec::new(),
             provider: domain::ProviderKind::Codex.name().to_owned(),
+            agent: String::new(),
             model: String::new(),
             mode: String::new(),
             keep: false,

@@ -74,25 +74,34 @@ impl Console {
 
     /// Connects to the daemon and starts it first where that is needed and wanted.
     pub(crate) async fn connect(&mut self) -> Result<Client> {
-        let wanted = if self.global.no_autostart { Autostart::Never } else { Autostart::Allowed };
-        self.connect_with(wanted).await
+        self.connect_with(self.autostart()).await
+    }
+
+    /// Whether commands here may start the daemon.
+    pub(crate) fn autostart(&self) -> Autostart {
+        if self.global.no_autostart { Autostart::Never } else { Autostart::Allowed }
     }
 
     /// Connects to a daemon that runs.
     pub(crate) async fn connect_with(&mut self, autostart: Autostart) -> Result<Client> {
         let socket = self.socket()?;
-        if !client::probe(&socket).await? {
-            if autostart == Autostart::Never {
-                return Err(unreachable_daemon(&socket, "it does not run"));
-            }
-            self.start_daemon(&socket).await?;
-        }
-        Ok(Client::on(&socket))
+        self.connect_starting(autostart, self.launch(&socket)).await
     }
 
-    async fn start_daemon(&mut self, socket: &Path) -> Result<()> {
+    /// Connects to the daemon of a launch, and starts it so where that is needed and wanted.
+    pub(crate) async fn connect_starting(&mut self, autostart: Autostart, launch: Launch) -> Result<Client> {
+        if !client::probe(&launch.socket).await? {
+            if autostart == Autostart::Never {
+                return Err(unreachable_daemon(&launch.socket, "it does not run"));
+            }
+            self.start_daemon(&launch).await?;
+        }
+        Ok(Client::on(&launch.socket))
+    }
+
+    async fn start_daemon(&mut self, launch: &Launch) -> Result<()> {
         self.out.status("starting the daemon…")?;
-        let started = autostart::start(&self.launch(socket)).await?;
+        let started = autostart::start(launch).await?;
         self.out.hide_status()?;
         if let Started::Ready { pid, .. } = started {
             self.out.note(Style::Dim, &format!("Started the daemon (pid {pid})."))?;

@@ -58,7 +58,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
     let opening = bench::Opener::start(bench::Plan::of(&options)?, store.clone()).await?;
-    let supervisor = supervisor(&options, store.clone(), Workshop(opening.clone())).await?;
+    let supervisor = supervisor(&options, store.clone(), opening.clone()).await?;
     failpoint!("start.numbered");
     let manager = options.inherited.manager.take();
     let running = running(&options)?;
@@ -106,7 +106,12 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
 }
 
 /// Makes the sessions' supervisor from the configuration.
-async fn supervisor(options: &ServeOptions, store: Store, toolbox: Workshop) -> Result<Supervisor, Error> {
+async fn supervisor(
+    options: &ServeOptions,
+    store: Store,
+    opener: Arc<bench::Opener>,
+) -> Result<Supervisor, Error> {
+    let settings = Settings::new(options.settings.clone());
     Supervisor::new(Options {
         store,
         providers: providers::all(&providers::Options {
@@ -117,14 +122,14 @@ async fn supervisor(options: &ServeOptions, store: Store, toolbox: Workshop) -> 
             openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(toolbox)),
+            toolbox: Some(Arc::new(Workshop { opener, settings: settings.clone() })),
         }),
         agents_dir: options.data_dir.join("agents"),
         shim_program: own_program()?,
         socket: options.socket.clone(),
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
-        settings: Settings::new(options.settings.clone()),
+        settings,
         worktrees_dir: options.data_dir.join("worktrees"),
         offers_tools: options.config.workbench.for_agents,
     })
@@ -214,7 +219,7 @@ fn bind(options: &mut ServeOptions, home: &Home, supervisor: Supervisor) -> Resu
 }
 
 /// Tells callers that are agents from those that are users.
-struct AgentProcesses(Supervisor);
+pub(crate) struct AgentProcesses(pub(crate) Supervisor);
 
 impl Agents for AgentProcesses {
     fn session_of(&self, pid: i32) -> Option<SessionId> {

@@ -1,4 +1,4 @@
-//! Whoever holds a daemon's lock: found by the number in the lock file, ended through a handle that cannot come to mean
+//! Whoever holds a daemon's lock: whether there is one, and who it is, found by the number in the lock file, ended through a handle that cannot come to mean
 //! another process. For daemons that nobody can reach over their socket any more.
 
 use std::fs::File;
@@ -35,15 +35,27 @@ impl Holder {
     }
 }
 
-fn number_in_held(lock: &Path) -> Option<i32> {
+/// Returns whether somebody holds a lock.
+pub(crate) fn is_held(lock: &Path) -> bool {
+    File::open(lock).is_ok_and(|file| is_taken(&file))
+}
+
+/// Asks for a share only: enough to find out, and takes the lock from nobody who starts right now.
+fn is_taken(lock: &File) -> bool {
+    rustix::fs::flock(lock, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+/// Returns whether a lock is held, and the number written into it by its last holder. Nothing: there is no such file.
+pub(crate) fn look(lock: &Path) -> Option<(bool, Option<i32>)> {
     let mut file = File::open(lock).ok()?;
-    // A share is enough to find out, and takes the lock from nobody who starts right now.
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
-        return None;
-    }
+    let held = is_taken(&file);
     let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    let _unreadable = file.read_to_string(&mut text);
+    Some((held, text.trim().parse().ok()))
+}
+
+fn number_in_held(lock: &Path) -> Option<i32> {
+    look(lock).and_then(|(held, number)| number.filter(|_| held))
 }
 
 /// Waits for the end of a process. Returns whether it came in time.

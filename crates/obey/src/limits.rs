@@ -110,3 +110,17 @@ pub(crate) const MCP_PING_WAIT: Duration = Duration::from_secs(5);
 
 /// How long after its start a daemon has settled: recovery and the trial of the sandbox are over.
 pub(crate) const SETTLE_WAIT: Duration = Duration::from_secs(1);
+
+/// Lines of an editor that a daemon is not done with, and their bytes: they are sent again when it ends. Two of the longest.
+pub(crate) const ACP_LINES_KEPT_MAX: usize = 4_096;
+pub(crate) const ACP_BYTES_KEPT_MAX: usize = 64 * 1024 * 1024;
+
+/// How much of one line is kept: a daemon refuses one that is longer than it takes, whatever follows.
+pub(crate) const ACP_LINE_KEPT_MAX_BYTES: usize = surfaces::limits::ACP_LINE_MAX_BYTES + 1;
+
+/// How long an editor's connection looks for another daemon after it lost one. A daemon that has much to recover takes
+/// some seconds; one that never comes must not look like an agent that thinks.
+pub(crate) const ACP_AGAIN_WAIT: Duration = Duration::from_secs(60);
+
+/// Between two looks for a daemon that somebody stopped and nobody needs.
+pub(crate) const ACP_LOOK_PAUSE: Duration = Duration::from_millis(500);

@@ -124,7 +124,9 @@ fn of_life(kind: &EventKind) -> Row {
 fn of_turn(kind: &EventKind) -> Row {
     match kind {
         EventKind::TurnStarted { turn, prompt, by, .. } => {
-            let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+            // Behind the sign is how an editor's connection knows its own prompts again.
+            let who = by.split('#').next().unwrap_or_default();
+            let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
             Row::new("prompt", Style::Bold, format!("{turn}{by}: {prompt}"))
         }
         EventKind::InterruptRequested { turn, .. } => {

@@ -1,21 +1,33 @@
 //! The tools of agents that live in the daemon, and of programs that ask their client for files and commands: the
 //! workbench, bound to a session's root. Opened with its first use; trying the sandbox takes a moment.
+//! Everything done with them is in the audit.
+
+mod record;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
+use runtime::permissions;
+use runtime::settings::Settings;
 use runtime::toolbox::{Done, Task, Toolbox, Tools, Work};
 use surfaces::contextd::Opening;
-use workbench::{Edit, Exec, Project, ProjectRules, Read, Search, Workbench, Write};
+use workbench::{Edit, Exec, Hidden, Project, ProjectRules, Read, Search, Workbench, Write};
+
+use record::Record;
 
 /// Hands the workbench out, session by session.
-pub(crate) struct Workshop(pub(crate) Arc<dyn Opening>);
+pub(crate) struct Workshop {
+    pub(crate) opener: Arc<dyn Opening>,
+    /// Some of its rules say what may not be read.
+    pub(crate) settings: Settings,
+}
 
 impl Toolbox for Workshop {
     fn open(&self, spec: &SessionSpec) -> Arc<dyn Tools> {
         Arc::new(Desk {
-            opener: Arc::clone(&self.0),
+            opener: Arc::clone(&self.opener),
+            settings: self.settings.clone(),
             session: spec.id.clone(),
             root: spec.root.clone(),
             folder: spec.working_dir.clone(),
@@ -24,51 +36,82 @@ impl Toolbox for Workshop {
 }
 
 /// The tools of one session.
+#[derive(Clone)]
 struct Desk {
     opener: Arc<dyn Opening>,
+    settings: Settings,
     session: SessionId,
     root: PathBuf,
     folder: PathBuf,
 }
 
+/// What became of a task, for the agent and for the record.
+struct Outcome {
+    done: Done,
+    summary: String,
+    /// Where a command ran.
+    tier: &'static str,
+    secrets: u64,
+}
+
+impl Outcome {
+    fn said(output: String, summary: String) -> Self {
+        Self { done: Done { ok: true, output, exit_code: None }, summary, tier: "", secrets: 0 }
+    }
+}
+
 impl Tools for Desk {
     fn perform(&self, task: Task) -> Work<Done> {
-        let desk = Self {
-            opener: Arc::clone(&self.opener),
-            session: self.session.clone(),
-            root: self.root.clone(),
-            folder: self.folder.clone(),
-        };
+        let desk = self.clone();
         Box::pin(async move { desk.carry_out(task).await })
     }
 }
 
 impl Desk {
+    /// Does something and writes it down. What cannot be written down is not told.
     async fn carry_out(&self, task: Task) -> Result<Done, Error> {
-        let bench = &*self.opener.bench().await?;
+        let bench = self.opener.bench().await?;
+        let record = Record::begin(Arc::clone(&bench), &self.session, &task);
         // A project's own rules could switch the scrubber off, and nobody has looked at them.
-        let project = bench.project(&self.root, ProjectRules::Ignored)?;
-        let said = |output: String| Done { ok: true, output, exit_code: None };
+        let outcome = match bench.project(&self.root, ProjectRules::Ignored) {
+            Ok(project) => self.work(&bench, &project, task).await,
+            Err(error) => Err(error),
+        };
+        record.end(&outcome).await?;
+        outcome.map(|outcome| outcome.done)
+    }
+
+    async fn work(&self, bench: &Workbench, project: &Project, task: Task) -> Result<Outcome, Error> {
         match task {
             Task::Read { path, first_line, lines, raw } => {
-                self.read(bench, &project, &path, (first_line, lines), raw).await.map(said)
+                self.read(bench, project, &path, (first_line, lines), raw).await
             }
             Task::Write { path, content } => {
                 let write = Write { path: self.absolute(&path)?, content, append: false };
-                bench.write(&project, write).await.map(|answer| said(answer.summary))
+                bench
+                    .write(project, write)
+                    .await
+                    .map(|answer| Outcome::said(answer.summary.clone(), answer.summary))
             }
             Task::Edit { path, old, new, all } => {
                 let edit = Edit { path: self.absolute(&path)?, old, new, all };
-                bench.edit(&project, edit).await.map(said)
+                bench.edit(project, edit).await.map(|said| Outcome::said(said.clone(), said))
             }
-            Task::List { path } => bench.list(&project, self.absolute(&path)?).await.map(said),
+            Task::List { path } => {
+                let output = bench.list(project, self.absolute(&path)?).await?;
+                let summary = format!("Listed: {} entries", output.lines().count());
+                Ok(Outcome::said(output, summary))
+            }
             Task::Search { pattern, path, files } => {
-                let search = Search { pattern, path: self.absolute(&path)?, files };
-                bench.search(&project, search).await.map(said)
+                let hidden = Hidden::where_true(permissions::unreadable(&self.settings, &self.folder));
+                let search = Search { pattern, path: self.absolute(&path)?, files, hidden };
+                let output = bench.search(project, search).await?;
+                let summary = format!("Searched: {} lines", output.lines().count());
+                Ok(Outcome::said(output, summary))
             }
             Task::Run { command, environment, folder, timeout } => {
                 let exec = Exec { command, working_dir: self.absolute(&folder)?, timeout, env: environment };
-                self.run(bench, &project, exec).await
+                self.run(bench, project, exec).await
             }
         }
     }
@@ -80,27 +123,32 @@ impl Desk {
         path: &str,
         (first_line, lines): (u64, u64),
         raw: bool,
-    ) -> Result<String, Error> {
+    ) -> Result<Outcome, Error> {
         let path = self.absolute(path)?;
         if raw {
             let text = bench.read_raw(project, path).await?;
+            let summary = format!("Read: {} bytes, as they are", text.len());
             if first_line <= 1 && lines == 0 {
-                return Ok(text);
+                return Ok(Outcome::said(text, summary));
             }
             let most = if lines == 0 { usize::MAX } else { usize::try_from(lines).unwrap_or(usize::MAX) };
             let skipped = usize::try_from(first_line.saturating_sub(1)).unwrap_or(usize::MAX);
-            return Ok(text.split_inclusive('\n').skip(skipped).take(most).collect());
+            let part = text.split_inclusive('\n').skip(skipped).take(most).collect();
+            return Ok(Outcome::said(part, summary));
         }
         let answer =
             bench.read(&self.session, project, Read { path, offset: first_line, limit: lines }).await?;
-        if answer.binary {
-            return Ok(answer.summary);
-        }
-        self.whole(bench, answer.content.ref_id).await
+        let secrets = answer.content.findings.total();
+        let output = match answer.binary {
+            true => answer.summary.clone(),
+            false => self.whole(bench, answer.content.ref_id).await?,
+        };
+        Ok(Outcome { secrets, ..Outcome::said(output, answer.summary) })
     }
 
-    async fn run(&self, bench: &Workbench, project: &Project, exec: Exec) -> Result<Done, Error> {
+    async fn run(&self, bench: &Workbench, project: &Project, exec: Exec) -> Result<Outcome, Error> {
         let answer = bench.exec(&self.session, project, exec).await?;
+        let secrets = answer.stdout.findings.total() + answer.stderr.findings.total();
         let mut output = self.whole(bench, answer.stdout.ref_id).await?;
         let errors = self.whole(bench, answer.stderr.ref_id).await?;
         if !errors.is_empty() {
@@ -113,7 +161,8 @@ impl Desk {
             let newline = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
             output.push_str(&format!("{newline}{}", answer.summary));
         }
-        Ok(Done { ok: answer.exit_code == 0, output, exit_code: Some(answer.exit_code) })
+        let done = Done { ok: answer.exit_code == 0, output, exit_code: Some(answer.exit_code) };
+        Ok(Outcome { done, summary: answer.summary, tier: answer.tier.name(), secrets })
     }
 
     /// Returns all of an output that was stored.
@@ -169,7 +218,8 @@ mod tests {
     fn paths_begin_in_the_working_folder() {
         let opener = Arc::new(Closed);
         let (root, folder) = (PathBuf::from("/p"), PathBuf::from("/p/sub"));
-        let desk = Desk { opener, session: SessionId::new("sess_a"), root, folder };
+        let (settings, session) = (Settings::default(), SessionId::new("sess_a"));
+        let desk = Desk { opener, settings, session, root, folder };
         for (path, absolute) in [
             ("", "/p/sub"),
             ("a", "/p/sub/a"),

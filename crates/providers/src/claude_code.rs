@@ -30,6 +30,9 @@ use settings::Settings;
 /// The version this code was tested with. Others of the same line are expected to work.
 pub const TESTED_VERSION: &str = "2.1.325";
 
+/// The line of versions that was tested, in words.
+const TESTED_RANGE: &str = "2.1.0 up to, but not including, 2.2.0";
+
 /// Returns whether a version speaks the protocol as it was tested: the same line, `2.1`.
 fn is_tested(version: &str) -> bool {
     let line = TESTED_VERSION.rsplit_once('.').map_or(TESTED_VERSION, |(line, _)| line);

@@ -12,6 +12,7 @@ mod base64;
 mod config;
 mod limits;
 mod look;
+mod mcp;
 mod near;
 mod program;
 mod text;

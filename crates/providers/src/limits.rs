@@ -74,6 +74,26 @@ pub(crate) const SERVER_TOOLS_MAX: usize = 128;
 /// to return. The rules bound a call themselves; the agent must not give up before they do.
 pub(crate) const BRIDGE_START_SECS: u64 = 60;
 pub(crate) const BRIDGE_CALL_SECS: u64 = 8 * 24 * 3600;
+
+/// How long a server of tools may take to start, and a call of one of its tools, unless its settings say otherwise,
+/// and the most they may say. Packages are fetched at the first start; an agent must be ready within a minute.
+pub(crate) const MCP_START_WAIT: Duration = Duration::from_secs(20);
+pub(crate) const MCP_START_WAIT_MAX: Duration = Duration::from_secs(50);
+pub(crate) const MCP_CALL_WAIT: Duration = Duration::from_secs(300);
+pub(crate) const MCP_CALL_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Times a server that has died is started again in a session. One that dies more often is broken.
+pub(crate) const MCP_RESTARTS_MAX: u32 = 3;
+
+/// Largest message of a server; what is longer is dropped and its call runs out of time.
+pub(crate) const MCP_LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Tools of all servers that a model is offered: the API takes 128, and some are ours.
+pub(crate) const MCP_TOOLS_MAX: usize = 100;
+
+/// Largest description of a tool's input; every request to the model carries it.
+pub(crate) const MCP_SCHEMA_MAX_BYTES: usize = 32 * 1024;
+
 /// Times a request to a model is tried again unless the session says otherwise, and the most it may say.
 pub(crate) const RETRIES: u32 = 4;
 pub(crate) const RETRIES_MAX: u32 = 20;

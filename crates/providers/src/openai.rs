@@ -29,6 +29,7 @@ use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchReq
 use runtime::toolbox::Toolbox;
 
 use crate::config::{invalid, is_address};
+use crate::mcp::Ground;
 use crate::program::variable;
 use agent::{Agent, Beginning};
 use http::{Connections, Endpoint};
@@ -122,13 +123,24 @@ impl Provider for OpenaiApi {
             session: spec.id.as_str().to_owned(),
             working_dir: spec.working_dir.to_string_lossy().into_owned(),
             endpoint,
-            settings,
             model: state.model.clone(),
             mode: state.mode,
             clients: domain::tools::offered(&state.tools).into_iter().cloned().collect(),
             tools: toolbox.open(spec),
             past,
+            ground: Ground {
+                programs: request.programs.clone(),
+                // The key is the endpoint's and nobody else's.
+                environment: request
+                    .environment
+                    .iter()
+                    .filter(|(name, _)| name != key_variable(&settings))
+                    .cloned()
+                    .collect(),
+                client: self.connections.client()?,
+            },
             resume: request.resume,
+            settings,
         }))))
     }
 

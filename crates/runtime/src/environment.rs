@@ -74,7 +74,7 @@ fn listed(list: &[&str], name: &str) -> bool {
 }
 
 /// Checks the entries a request wants to add.
-pub(crate) fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
+pub fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
     for (name, value) in environment {
         let well_formed = !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())

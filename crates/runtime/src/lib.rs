@@ -4,10 +4,11 @@
 pub mod bridge;
 pub mod campaign;
 pub mod clock;
-mod environment;
+pub mod environment;
 pub mod environments;
 pub mod execute;
 pub mod failpoint;
+pub mod held;
 mod ids;
 pub mod journal;
 pub mod limits;

@@ -84,6 +84,16 @@ pub const EXECUTE_WAIT_MAX: Duration = Duration::from_secs(3_600);
 /// Bytes of one piece of a command's output.
 pub const EXECUTE_CHUNK_MAX: usize = 64 * 1024;
 
+/// A program that the daemon talks to ends this long after a daemon that was killed. Longer than the moment between its
+/// start and the connection to its shim; a new daemon ends it at once.
+pub const HELD_LINGER: Duration = Duration::from_secs(5);
+
+/// Bytes under way to and from such a program; beyond that the spool holds what it says.
+pub const HELD_PIPE_BYTES: usize = 64 * 1024;
+
+/// What is kept of its complaints, for whoever wants to know why it ended.
+pub const HELD_ERRORS_MAX_BYTES: usize = 4 * 1024;
+
 /// SQLite's largest session key: keys and sequence numbers share 63 bits of a row id.
 pub const SEQ_BITS: u32 = 32;
 

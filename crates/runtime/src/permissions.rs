@@ -18,6 +18,10 @@ pub(crate) fn looked_at(settings: &Settings, spec: &SessionSpec, input: Input) -
             let findings = look(settings, spec, &ask);
             Input::Asked { native, ask, findings }
         }
+        Input::Agent(AgentEvent::Checks { native, ask }) => {
+            let findings = look(settings, spec, &ask);
+            Input::Checked { native, ask, findings }
+        }
         // A client's tool that the rules forbid is refused like any other call; otherwise it needs no permission.
         Input::Agent(AgentEvent::Asked { native, ask: Ask::ClientTool { call, tool, input } }) => {
             let ask =
@@ -51,6 +55,19 @@ pub(crate) fn look(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk)
         },
     };
     Findings { verdict, real_paths }
+}
+
+/// Returns what tells the files that a rule forbids to read, for tools that look into many. Where the rules cannot be
+/// read, all are forbidden.
+pub fn unreadable(settings: &Settings, working_dir: &Path) -> impl Fn(&Path) -> bool + Send + Sync + use<> {
+    let (rules, working_dir) = (settings.rules(Some(working_dir)), working_dir.to_owned());
+    move |path| {
+        let Ok(rules) = &rules else { return true };
+        let input = serde_json::json!({"file_path": path.to_string_lossy()});
+        let real = [path.to_owned()];
+        let call = Call { tool: "Read", input: &input, working_dir: &working_dir, real_paths: Some(&real) };
+        matches!(rules.judge(&call), Verdict::Deny { .. })
+    }
 }
 
 /// Follows the links of a path as far as it exists; what does not exist yet keeps its name.

@@ -9,6 +9,7 @@ use domain::{AgentEvent, AgentInput, Error, ErrorCode, ProviderKind, SessionSpec
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::held::Programs;
 use crate::journal::Cursor;
 use crate::toolbox::Work;
 
@@ -86,6 +87,8 @@ pub struct LaunchRequest<'a> {
     pub bridge: Option<BridgeServer>,
     /// What happened in the session so far, for an agent that has no memory of its own.
     pub past: Option<Past>,
+    /// Starts the programs that an agent inside the daemon needs; absent where none can be held.
+    pub programs: Option<Programs>,
 }
 
 /// The daemon's MCP server as its agent starts it: a program that speaks the protocol over its standard streams.

@@ -10,14 +10,17 @@
 //!   lines ◀── outbox (bounded) ◀── feed (one per session) ◀───────────┘
 //! ```
 
+mod again;
 mod asks;
 mod connection;
 mod editor_tools;
 mod errands;
+mod evidence;
 mod feed;
 mod from_wire;
 mod lines;
 mod modes;
+mod notes;
 mod notify;
 mod outbox;
 mod presence;
@@ -45,7 +48,8 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinHandle;
 
 use crate::limits;
-use connection::{Connection, Ending};
+use connection::{Connection, Ending, Lasting};
+pub use notes::{Marks, Notes};
 pub use notify::{Kind as NotifyKind, forward};
 pub use outbox::Frame;
 use presence::Presence;
@@ -72,7 +76,10 @@ pub struct Habits {
     pub polling_interval: Duration,
     /// Where the agent's own notifications are written to.
     pub notify: Option<Notify>,
-    /// Agents are given what the editor offers as tools. They reach those through a daemon, so without one they are not.
+    /// A file to which what happens on the connection is written.
+    pub evidence: Option<PathBuf>,
+    /// Agents are given what the editor offers as tools. They reach those over the supervisor's socket, so where nobody
+    /// serves the bridge there (`surfaces::bridge`) they are not.
     pub lends_tools: bool,
 }
 
@@ -96,6 +103,7 @@ impl Default for Habits {
             idle_timeout: None,
             polling_interval: limits::ACP_POLLING_INTERVAL,
             notify: None,
+            evidence: None,
             lends_tools: false,
         }
     }
@@ -122,7 +130,8 @@ pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
     config.supervisor.providers().get(config.habits.provider)?;
     let (ending, is_ending) = channel::channel(Ending::Open);
     let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
-    let (connection, frames) = Connection::new(config.supervisor, config.habits, Presence::default());
+    let (connection, frames) =
+        Connection::new(config.supervisor, config.habits, Presence::default(), Lasting::default());
     tokio::spawn(read(config.input, pieces));
     let writing = tokio::spawn(write(frames, config.output));
     let serving = tokio::spawn(connection.run(input, is_ending));
@@ -168,13 +177,13 @@ async fn read(mut from: Box<dyn AsyncRead + Send + Unpin>, pieces: mpsc::Sender<
 async fn write(mut frames: mpsc::Receiver<Frame>, mut to: Box<dyn AsyncWrite + Send + Unpin>) {
     while let Some(frame) = frames.recv().await {
         match frame {
-            Frame::Lines(lines) => {
+            Frame::Lines(lines, _) => {
                 if to.write_all(&lines).await.is_err() || to.flush().await.is_err() {
                     return;
                 }
             }
             Frame::Log { level, message } => log(level, &message),
-            Frame::End => return,
+            Frame::End | Frame::Leave => return,
         }
     }
 }

@@ -122,6 +122,9 @@ pub const ACP_LIST_PAGE: usize = 50;
 /// How long the end of a connection may take: the publication's 5 s.
 pub const ACP_STOP_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// Reports of a connection that wait to be written; a few for every request that is worked on at once.
+pub const ACP_EVIDENCE_READY_MAX: usize = 1_024;
+
 /// How often silence and the notify file are looked at, where nothing else is configured; the publication's 100 ms.
 pub const ACP_POLLING_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 

@@ -8,10 +8,12 @@ use domain::{Error, Timestamp};
 use runtime::store::{Durability, Store};
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use crate::limits;
+use crate::scrub::Scrubber;
 
 /// One call. The text that is hashed is this, as JSON, in this order; fields may be added at the end only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -201,6 +203,32 @@ fn verify(connection: &Connection, known: Head) -> rusqlite::Result<Verdict> {
             Some((u64::try_from(last).unwrap_or(0), "the end of the chain was cut off".to_owned()));
     }
     Ok(verdict)
+}
+
+/// Returns a request for the audit: scrubbed first, then cut. Long texts are cut one by one, so that it stays JSON.
+pub fn input_text(scrubber: &Scrubber, input: &Map<String, Value>) -> String {
+    let mut left = limits::AUDIT_INPUT_CHARS;
+    let kept: Map<String, Value> = input
+        .iter()
+        .filter(|(_, value)| !matches!(value, Value::Null) && *value != "")
+        // A name nobody knows may be anything.
+        .map(|(name, value)| (scrubber.scrub_text(name), shortened(scrubber, value, &mut left)))
+        .collect();
+    Value::Object(kept).to_string()
+}
+
+fn shortened(scrubber: &Scrubber, value: &Value, left: &mut usize) -> Value {
+    match value {
+        Value::String(text) => {
+            let clean = scrubber.scrub_text(text);
+            let kept: String = clean.chars().take(*left).collect();
+            *left = left.saturating_sub(kept.chars().count());
+            Value::String(if kept.len() < clean.len() { kept + "…" } else { kept })
+        }
+        Value::Array(list) => list.iter().map(|value| shortened(scrubber, value, left)).collect(),
+        Value::Object(_) => Value::Null,
+        other => other.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub mod answer;
 pub mod audit;
 pub mod catalog;
 pub mod checkpoint;
+pub mod embed;
 pub mod files;
 pub mod limits;
 mod looking;
@@ -42,7 +43,7 @@ use sandbox::{Sandbox, Tier};
 use scrub::Scrubber;
 use sessions::{Lives, Sessions};
 
-pub use looking::{Edit, Search};
+pub use looking::{Edit, Hidden, Search};
 pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteAnswer};
 
 /// What a workbench is made of; comes from the daemon's configuration.
@@ -58,6 +59,8 @@ pub struct Setup {
     pub store: Store,
     pub lives: Lives,
     pub policies: Policies,
+    /// Who makes the vectors of memories.
+    pub maker: embed::Maker,
 }
 
 /// The tools, ready for use by all sessions.
@@ -123,7 +126,7 @@ impl Workbench {
             policies: setup.policies,
             sessions: Sessions::new(store.clone(), setup.lives),
             audit: Audit::new(store.clone()),
-            memories: Memories::new(store.clone()),
+            memories: Memories::new(store.clone(), setup.maker),
             checkpoints: Checkpoints::new(store.clone()),
             catalog: Catalog::new(store.clone()),
             remediations: Remediations::new(store),

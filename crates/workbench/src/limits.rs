@@ -51,6 +51,17 @@ pub const PROBE_WAIT: Duration = Duration::from_secs(10);
 /// How long the stage may take to build a sandbox. It needs milliseconds; a machine that swaps needs more.
 pub const STAGE_WAIT: Duration = Duration::from_secs(10);
 
+/// Sandboxes that wait for a command while commands keep coming: enough for the calls an agent makes at once, and few
+/// enough that nobody misses the memory.
+pub const SANDBOXES_READY: usize = 4;
+
+/// How long sandboxes are kept ready after the last command. An agent thinks for some seconds between two of them.
+pub const SANDBOX_IDLE: Duration = Duration::from_secs(30);
+
+/// How long a project's placeholders stay after a command, for the next one: long enough for an agent that runs several
+/// in a row, too short for anybody to miss the names.
+pub const PLACEHOLDERS_LINGER: Duration = Duration::from_millis(250);
+
 /// How long after being asked the stage may take to kill everything, before it is killed itself.
 pub const KILL_WAIT: Duration = Duration::from_secs(5);
 
@@ -153,6 +164,28 @@ pub const REMEDIATIONS_DEFAULT: usize = 5;
 
 /// Memories that are looked at closely: the most similar ones by vector, and as many by words.
 pub const CANDIDATES_MAX: usize = 200;
+
+/// How long an endpoint that makes vectors may take to be reached, and to answer.
+pub const EMBED_CONNECT_WAIT: Duration = Duration::from_secs(5);
+pub const EMBED_WAIT: Duration = Duration::from_secs(30);
+
+/// Longest answer of such an endpoint, and most numbers of a vector: four times what the largest known models make.
+pub const EMBED_ANSWER_MAX: usize = 64 << 20;
+pub const EMBED_WIDTH_MAX: usize = 16_384;
+
+/// Memories that get their vectors anew at a time when the maker has changed; what an endpoint takes in one request.
+pub const EMBED_BATCH: usize = 32;
+
+/// Largest weights and largest text file of a model folder: some times what a model has that can be run without a graphics
+/// card.
+pub const MODEL_FILE_MAX: u64 = 2 << 30;
+pub const MODEL_TEXT_FILE_MAX: u64 = 32 << 20;
+
+/// Memories whose vectors one thread looks at; a second one is worth its start only for more.
+pub const SCAN_ALONE_MAX: usize = 20_000;
+
+/// Entries in lists of which memory holds a word, kept for the next search: 8 bytes each.
+pub const POSTINGS_KEPT_MAX: usize = 1_000_000;
 
 /// Memories that may hold the words of a full-text search together. Words that are everywhere say little and cost much.
 pub const POSTINGS_MAX: u64 = 20_000;

@@ -3,6 +3,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use domain::{Error, ErrorCode};
 use regex_automata::meta::Regex;
@@ -19,6 +20,31 @@ pub struct Search {
     pub path: String,
     /// Only files whose names fit, such as `*.rs`; empty: all.
     pub files: String,
+    /// Files that are passed over.
+    pub hidden: Hidden,
+}
+
+/// Tells files that must not be looked into, by their absolute paths. Usually none.
+#[derive(Clone, Default)]
+pub struct Hidden(Option<Arc<Hides>>);
+
+type Hides = dyn Fn(&Path) -> bool + Send + Sync;
+
+impl Hidden {
+    /// Hides the files for which this is true.
+    pub fn where_true(hides: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hides)))
+    }
+
+    fn hides(&self, path: &Path) -> bool {
+        self.0.as_ref().is_some_and(|hides| hides(path))
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(if self.0.is_some() { "Hidden(some)" } else { "Hidden(none)" })
+    }
 }
 
 /// A change of a file.
@@ -53,7 +79,7 @@ impl Workbench {
         self.look(project, move |root| {
             let mut found = Vec::new();
             root.walk(&search.path, &mut |path, mut file| {
-                if fits(&search.files, path) {
+                if fits(&search.files, path) && !search.hidden.hides(&root.path().join(path)) {
                     search_file(&regex, path, &mut file, &mut found);
                 }
                 found.len() < limits::SEARCH_LINES_MAX

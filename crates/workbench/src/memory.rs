@@ -3,23 +3,29 @@
 
 pub mod distill;
 mod index;
+mod postings;
+mod scan;
 mod search;
 
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use domain::{Error, Timestamp};
+use domain::{Error, ErrorCode, Timestamp};
 use runtime::store::{Durability, Store};
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::OnceCell;
 
 pub use search::{Found, Search};
 
+use crate::embed::{Maker, Weighted};
+use crate::limits;
 use crate::place::Place;
 use crate::tables::{self, list, list_text};
-use crate::vectors::{self, Vector};
+use crate::vectors::Vector;
 use crate::words;
 use index::Index;
 
@@ -72,34 +78,83 @@ pub struct Memory {
 #[derive(Clone, Debug)]
 pub struct Memories {
     store: Store,
+    maker: Maker,
     /// Loaded when first needed.
     index: Arc<OnceCell<RwLock<Index>>>,
+    /// Somebody makes vectors for memories that have none of the maker's.
+    catching_up: Arc<AtomicBool>,
+    /// The maker could not be had; when it can again, there is something to be made up for.
+    behind: Arc<AtomicBool>,
+}
+
+/// How memories stand to the maker of their vectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub maker: String,
+    pub memories: u64,
+    /// Memories without a vector of this maker: found by their words alone until they have one.
+    pub waiting: u64,
+}
+
+impl Standing {
+    /// Looks into a daemon's file without changing anything; none if it holds no memories yet.
+    pub fn of_file(path: &Path, maker: &Maker) -> Result<Option<Self>, Error> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let look = || {
+            let connection = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            if connection.table_exists(None, "bench_memories")? {
+                standing(&connection, maker.name()).map(Some)
+            } else {
+                Ok(None)
+            }
+        };
+        look().map_err(|error: rusqlite::Error| {
+            Error::new(ErrorCode::StorageFailed, "the memories cannot be counted")
+                .with_detail(error.to_string())
+        })
+    }
+}
+
+fn standing(connection: &Connection, maker: &str) -> rusqlite::Result<Standing> {
+    let sql = "SELECT count(*), coalesce(sum(model <> ?1), 0) FROM bench_memories";
+    connection.query_row(sql, [maker], |row| {
+        let count = |at| Ok::<u64, rusqlite::Error>(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0));
+        Ok(Standing { maker: maker.to_owned(), memories: count(0)?, waiting: count(1)? })
+    })
 }
 
 impl Memories {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { store, index: Arc::default() }
+    pub(crate) fn new(store: Store, maker: Maker) -> Self {
+        Self { store, maker, index: Arc::default(), catching_up: Arc::default(), behind: Arc::default() }
+    }
+
+    /// Returns how many memories there are, and how many wait for a vector of the maker in use.
+    pub async fn standing(&self) -> Result<Standing, Error> {
+        let maker = self.maker.name().to_owned();
+        self.store.read(move |connection| standing(connection, &maker)).await
     }
 
     /// Keeps a memory and returns its id.
     pub async fn keep(&self, place: &Place, new: NewMemory, now: Timestamp) -> Result<String, Error> {
         let index = self.index().await?;
         let id = tables::new_id(PREFIX)?;
-        let vector = vector(&new);
+        let vector = self.vector_of(text_of(&new)).await;
         let confidence = if new.distilled { DISTILLED } else { EXPLICIT };
         let words = Words::of(&new.title, &new.description, &new.content, &new.tags);
-        let row = (id.clone(), place.clone(), new.clone(), vector.clone(), words.clone());
+        let row = (id.clone(), place.clone(), new.clone(), self.stored(vector.as_ref()), words.clone());
         let key = self.store.write(Durability::Synced, move |connection| {
             let (id, place, new, vector, words) = row;
             insert(connection, &id, &place, &new, confidence, now, &vector)?;
             let key = connection.last_insert_rowid();
-            words.insert(connection, key)?;
-            Ok(key)
+            Ok((key, words.insert(connection, key)?))
         });
-        let key = key.await?;
+        let (key, length) = key.await?;
         let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
-        index.add(key, place, &new.outcome, confidence, now, &vector);
+        index.add(key, place, &new.outcome, confidence, now, vector.as_ref());
         index.count_terms(&words.all());
+        index.count_length(key, length);
         Ok(id)
     }
 
@@ -159,26 +214,105 @@ impl Memories {
     }
 
     async fn index(&self) -> Result<&RwLock<Index>, Error> {
-        self.index.get_or_try_init(|| async { Ok(RwLock::new(self.load().await?)) }).await
+        if let Some(index) = self.index.get() {
+            return Ok(index);
+        }
+        let index = self.index.get_or_try_init(|| async { Ok(RwLock::new(self.load().await?)) }).await?;
+        if !matches!(self.maker, Maker::Words) {
+            self.catch_up();
+        }
+        Ok(index)
     }
 
-    /// Reads all memories once. Vectors another maker made are made again: they cannot be compared with ours.
+    /// Reads all memories once. Vectors another maker made are made again: they cannot be compared with ours. Words do that
+    /// at once; where it takes a while, searches go by words until it is done.
     async fn load(&self) -> Result<Index, Error> {
-        let foreign = self.store.read(foreign).await?;
-        if !foreign.is_empty() {
-            self.store
-                .write(Durability::Soon, move |connection| {
-                    for (key, vector) in &foreign {
-                        connection.execute(
-                            "UPDATE bench_memories SET model = ?1, vector = ?2 WHERE key = ?3",
-                            rusqlite::params![vectors::MODEL, vector.to_bytes(), key],
-                        )?;
-                    }
-                    Ok(())
-                })
-                .await?;
+        if matches!(self.maker, Maker::Words) {
+            while self.make_some().await?.is_some() {}
         }
-        self.store.read(Index::load).await
+        let maker = self.maker.name().to_owned();
+        self.store.read(move |connection| Index::load(connection, &maker)).await
+    }
+
+    /// Makes the vector of a text; none if the maker cannot be had, which must not cost anybody a memory or a search.
+    async fn vector_of(&self, text: Weighted) -> Option<Vector> {
+        match self.maker.make(vec![text]).await {
+            Ok(made) => {
+                if self.behind.swap(false, Ordering::SeqCst) {
+                    self.catch_up();
+                }
+                made.into_iter().next()
+            }
+            Err(error) => {
+                self.behind.store(true, Ordering::SeqCst);
+                tracing::warn!(%error, detail = error.detail, "memories go by words alone for now");
+                None
+            }
+        }
+    }
+
+    /// A vector as it is stored, with its maker's name; a missing one is nobody's.
+    fn stored(&self, vector: Option<&Vector>) -> (String, Vec<u8>) {
+        vector.map_or_else(Default::default, |vector| (self.maker.name().to_owned(), vector.to_bytes()))
+    }
+
+    /// Sees to it that memories without a vector of the maker get one, in the background and once at a time.
+    fn catch_up(&self) {
+        if self.catching_up.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let memories = self.clone();
+        tokio::spawn(async move {
+            let mut count = 0;
+            let ended = loop {
+                match memories.make_some().await {
+                    Ok(Some(made)) => {
+                        count += made.len();
+                        if let Some(index) = memories.index.get() {
+                            let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+                            made.iter().for_each(|(key, vector)| index.place(*key, vector));
+                        }
+                    }
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            };
+            memories.catching_up.store(false, Ordering::SeqCst);
+            match ended {
+                Ok(()) if count > 0 => {
+                    tracing::info!(count, maker = memories.maker.name(), "memories have their vectors")
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    memories.behind.store(true, Ordering::SeqCst);
+                    tracing::warn!(%error, detail = error.detail, count, "memories still wait for their vectors");
+                }
+            }
+        });
+    }
+
+    /// Makes vectors for some memories that have none of the maker's; none if all have.
+    async fn make_some(&self) -> Result<Option<Vec<(i64, Vector)>>, Error> {
+        let maker = self.maker.name().to_owned();
+        let texts = self.store.read(move |connection| foreign(connection, &maker)).await?;
+        if texts.is_empty() {
+            return Ok(None);
+        }
+        let (keys, texts): (Vec<i64>, Vec<Weighted>) = texts.into_iter().unzip();
+        let made = self.maker.make(texts).await?;
+        let rows: Vec<(i64, Vector)> = keys.into_iter().zip(made).collect();
+        let (maker, changed) = (self.maker.name().to_owned(), rows.clone());
+        self.store
+            .write(Durability::Soon, move |connection| {
+                let mut update = connection
+                    .prepare_cached("UPDATE bench_memories SET model = ?1, vector = ?2 WHERE key = ?3")?;
+                for (key, vector) in &changed {
+                    update.execute(rusqlite::params![maker, vector.to_bytes(), key])?;
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(Some(rows))
     }
 }
 
@@ -189,9 +323,15 @@ pub(crate) fn faded(confidence: f64, held_at: Timestamp, now: Timestamp) -> f64 
     (confidence - FADING * months).clamp(0.0, 1.0)
 }
 
-fn vector(new: &NewMemory) -> Vector {
-    let tags = new.tags.join(" ");
-    Vector::of(&[(&new.title, 2.0), (&new.description, 1.5), (&new.content, 1.0), (&tags, 2.0)])
+/// What the maker of vectors gets to see of a memory.
+fn text_of(new: &NewMemory) -> Weighted {
+    let part = |text: &str, weight| (text.to_owned(), weight);
+    vec![
+        part(&new.title, 2.0),
+        part(&new.description, 1.5),
+        part(&new.content, 1.0),
+        part(&new.tags.join(" "), 2.0),
+    ]
 }
 
 /// The terms of a memory as the full-text index has them: each field as a line of terms.
@@ -208,13 +348,16 @@ impl Words {
         ])
     }
 
-    fn insert(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    /// Returns how many terms the full-text index made of them.
+    fn insert(&self, connection: &Connection, key: i64) -> rusqlite::Result<u64> {
         let [title, description, content, tags] = self.0.each_ref().map(|terms| terms.join(" "));
         connection.execute(
             "INSERT INTO bench_memory_words (rowid, title, description, content, tags) VALUES (?1, ?2, ?3, ?4, ?5)",
             rusqlite::params![key, title, description, content, tags],
         )?;
-        Ok(())
+        let mut select =
+            connection.prepare_cached("SELECT sz FROM bench_memory_words_docsize WHERE id = ?1")?;
+        select.query_row([key], |row| Ok(postings::length(row.get_ref(0)?.as_blob()?)))
     }
 
     /// Every different term, once.
@@ -233,7 +376,7 @@ fn insert(
     new: &NewMemory,
     confidence: f64,
     now: Timestamp,
-    vector: &Vector,
+    (maker, vector): &(String, Vec<u8>),
 ) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO bench_memories (id, tenant, team, project, title, description, content, outcome, confidence, tags,
@@ -254,8 +397,8 @@ fn insert(
         if new.distilled { "distilled" } else { "explicit" },
         new.session,
         now.0,
-        vectors::MODEL,
-        vector.to_bytes(),
+        maker,
+        vector,
     ])?;
     Ok(())
 }
@@ -285,10 +428,13 @@ fn read(row: &rusqlite::Row<'_>, now: Timestamp) -> rusqlite::Result<Kept> {
     Ok((row.get(0)?, place, memory))
 }
 
-fn foreign(connection: &Connection) -> rusqlite::Result<Vec<(i64, Vector)>> {
-    let mut select = connection
-        .prepare("SELECT key, title, description, content, tags FROM bench_memories WHERE model <> ?1")?;
-    let rows = select.query_map([vectors::MODEL], |row| {
+/// Some memories whose vector another maker made.
+fn foreign(connection: &Connection, maker: &str) -> rusqlite::Result<Vec<(i64, Weighted)>> {
+    let mut select = connection.prepare_cached(
+        "SELECT key, title, description, content, tags FROM bench_memories WHERE model <> ?1 ORDER BY key LIMIT ?2",
+    )?;
+    let most = i64::try_from(limits::EMBED_BATCH).unwrap_or(i64::MAX);
+    let rows = select.query_map(rusqlite::params![maker, most], |row| {
         let tags: String = row.get(4)?;
         let new = NewMemory {
             title: row.get(1)?,
@@ -297,7 +443,7 @@ fn foreign(connection: &Connection) -> rusqlite::Result<Vec<(i64, Vector)>> {
             tags: list(&tags),
             ..NewMemory::default()
         };
-        Ok((row.get(0)?, vector(&new)))
+        Ok((row.get(0)?, text_of(&new)))
     })?;
     rows.collect()
 }

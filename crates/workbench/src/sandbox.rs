@@ -2,8 +2,9 @@
 //! offers is tried at start by trying to get out; where too few hold, commands are refused. Knows nothing of what
 //! commands mean; output leaves here as it is, unscrubbed.
 //!
-//! The walls are built by a process of its own, the *stage*: this binary, started again with one thread. The daemon and
-//! the stage speak over one socket; when the daemon's side closes, the stage kills everything.
+//! The walls are built by a process of its own, the *stage*. Stages are made by a *keeper*: this binary, started again with
+//! one thread. The daemon and a stage speak over one socket; when the daemon's side closes, the stage kills everything.
+//! A sandbox is made as far as that goes without a command, and waits for one (`stages.rs`); each serves one command only.
 
 mod cgroup;
 mod launch;
@@ -11,10 +12,12 @@ mod order;
 mod probe;
 mod protect;
 mod stage;
+mod stages;
 mod sys;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Error, ErrorCode};
@@ -23,7 +26,8 @@ use serde::{Deserialize, Serialize};
 pub use launch::{End, Output, Running};
 pub use probe::Findings;
 
-use order::{Action, Order};
+use order::{Action, Order, Plan};
+use stages::{Recipe, Stages};
 
 /// How much stands between a command and the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -165,6 +169,8 @@ pub struct Command {
 pub struct Sandbox {
     config: Config,
     findings: Findings,
+    stages: Arc<Stages>,
+    shelf: Arc<protect::Shelf>,
 }
 
 impl Sandbox {
@@ -174,8 +180,10 @@ impl Sandbox {
             // A link would be looked at anew by every command; what it leads to now is what was meant.
             *list = list.iter().filter_map(|path| path.canonicalize().ok()).collect();
         }
-        let findings = probe::run(&config).await;
-        Self { config, findings }
+        let stages = Arc::new(Stages::new(config.stage.clone(), &[&config.read_only, &config.writable]));
+        let findings = probe::run(&config, &stages).await;
+        stages.tend();
+        Self { config, findings, stages, shelf: Arc::default() }
     }
 
     /// Returns the tier commands run at.
@@ -200,8 +208,13 @@ impl Sandbox {
             return Err(self.refusal());
         }
         let placeholders = self.protect(&command.root).await?;
-        let order = self.order(&command, tier, placeholders.names(), Action::Run(command.argv.clone()));
-        launch::start(&self.config, order, placeholders, self.findings.cgroups, command.timeout).await
+        let mut order = order_of(&command, placeholders.names(), Action::Run(command.argv.clone()));
+        let leftovers = launch::ready(&self.config, tier, &mut order, placeholders)?;
+        let recipe = recipe_of(&self.config, &command, tier, self.findings.cgroups);
+        let usual = command.limits == Limits::default() && command.network == Network::default();
+        // What is made ahead is made for the usual command.
+        let stage = if usual { self.stages.take(recipe).await? } else { self.stages.make(recipe).await? };
+        launch::start(stage, order, tier, leftovers, command.timeout).await
     }
 
     /// Returns why commands are refused here.
@@ -213,45 +226,47 @@ impl Sandbox {
         .with_detail(self.findings.notes.join("; "))
     }
 
-    async fn protect(&self, root: &Path) -> Result<protect::Placeholders, Error> {
-        let (root, names) = (root.to_owned(), self.config.protected.clone());
-        let laid = tokio::task::spawn_blocking(move || protect::Placeholders::lay(&root, &names)).await;
-        laid.map_err(|error| {
+    async fn protect(&self, root: &Path) -> Result<Arc<protect::Placeholders>, Error> {
+        if let Some(laid) = self.shelf.find(root, &self.config.protected) {
+            return Ok(laid);
+        }
+        let (shelf, root, names) = (Arc::clone(&self.shelf), root.to_owned(), self.config.protected.clone());
+        let laid = tokio::task::spawn_blocking(move || {
+            let laid = Arc::new(protect::Placeholders::lay(&root, &names)?);
+            shelf.share(&root, &laid);
+            Ok(laid)
+        });
+        laid.await.map_err(|error| {
             Error::new(ErrorCode::SandboxFailed, "cannot protect the project").with_detail(error.to_string())
         })?
     }
-
-    fn order(&self, command: &Command, tier: Tier, protected: Vec<OsString>, action: Action) -> Order {
-        order_of(&self.config, command, tier, protected, action)
-    }
 }
 
-fn order_of(
-    config: &Config,
-    command: &Command,
-    tier: Tier,
-    protected: Vec<OsString>,
-    action: Action,
-) -> Order {
-    let paths = |list: &[PathBuf]| list.iter().map(|path| path.clone().into_os_string()).collect();
+fn order_of(command: &Command, protected: Vec<OsString>, action: Action) -> Order {
     Order {
-        tier,
         action,
         root: command.root.clone().into_os_string(),
         cwd: command.cwd.clone().into_os_string(),
         env: command.env.clone(),
-        limits: command.limits,
-        network: command.network,
         protected,
-        read_only: paths(&config.read_only),
-        writable: paths(&config.writable),
         scratch: None,
-        timeout_ms: u64::MAX,
-        cgroups: Vec::new(),
     }
 }
 
-/// Becomes the stage: what the binary does when it was started with the words of [`Config::stage`], before anything
+fn recipe_of(config: &Config, command: &Command, tier: Tier, with_cgroup: bool) -> Recipe {
+    let paths = |list: &[PathBuf]| list.iter().map(|path| path.clone().into_os_string()).collect();
+    let plan = Plan {
+        tier,
+        network: command.network,
+        limits: command.limits,
+        read_only: paths(&config.read_only),
+        writable: paths(&config.writable),
+        cgroups: Vec::new(),
+    };
+    Recipe { plan, with_cgroup }
+}
+
+/// Becomes the keeper: what the binary does when it was started with the words of [`Config::stage`], before anything
 /// else and with one thread. Returns the exit code.
 pub fn enter(_arguments: &[OsString]) -> i32 {
     stage::enter()

@@ -47,20 +47,19 @@ impl Vector {
     }
 
     /// Rounds numbers of any length to a vector.
-    fn rounded(sums: &[f32]) -> Self {
+    pub fn rounded(sums: &[f32]) -> Self {
         let length = sums.iter().map(|sum| sum * sum).sum::<f32>().sqrt();
-        if length == 0.0 {
-            return Self(vec![0; VECTOR_DIMENSIONS].into());
+        if length == 0.0 || !length.is_finite() {
+            return Self(vec![0; sums.len()].into());
         }
         #[allow(clippy::cast_possible_truncation, reason = "clamped to what fits")]
         let rounded = sums.iter().map(|sum| (sum / length * SCALE).round().clamp(-127.0, 127.0) as i8);
         Self(rounded.collect())
     }
 
-    /// Reads a stored vector; none if it is not one of ours.
+    /// Reads a stored vector; none if nothing was stored.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() == VECTOR_DIMENSIONS)
-            .then(|| Self(bytes.iter().map(|byte| i8::from_le_bytes([*byte])).collect()))
+        (!bytes.is_empty()).then(|| Self(bytes.iter().map(|byte| i8::from_le_bytes([*byte])).collect()))
     }
 
     /// Returns the vector for storing.
@@ -83,9 +82,19 @@ impl Vector {
 pub fn similarity(one: &[i8], other: &[i8]) -> f32 {
     // Written so that the compiler uses wide registers.
     let dot: i32 = one.iter().zip(other).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
-    #[allow(clippy::cast_precision_loss, reason = "at most 384 times 127 squared")]
-    let dot = dot as f32;
-    dot / (SCALE * SCALE)
+    similarity_of_product(dot)
+}
+
+/// Returns the similarity that a sum of products means.
+#[allow(clippy::cast_precision_loss, reason = "at most 127 squared for each of some thousand numbers")]
+pub(crate) fn similarity_of_product(dot: i32) -> f32 {
+    dot as f32 / (SCALE * SCALE)
+}
+
+/// Returns a sum of products that no vectors of at least this similarity stay below.
+#[allow(clippy::cast_possible_truncation, reason = "a similarity is about 1 at most")]
+pub(crate) fn least_product(similarity: f32) -> i32 {
+    (similarity * SCALE * SCALE).floor() as i32 - 1
 }
 
 fn mark(sums: &mut [f32], name: &[&[u8]], weight: f32) {
@@ -154,6 +163,6 @@ mod tests {
     fn vectors_are_read_as_they_were_written() {
         let vector = Vector::of(&[("some words", 1.0)]);
         assert_eq!(Vector::from_bytes(&vector.to_bytes()), Some(vector));
-        assert_eq!(Vector::from_bytes(&[1, 2, 3]), None);
+        assert_eq!(Vector::from_bytes(&[]), None);
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::record::{Ledger, Outcome};
 use super::script::{Block, Pace, Reply, cut};
+use super::stamp;
 
 /// How often a `wait_file` pause looks for its file. There is no event to wait for that works on every file system.
 const FILE_POLL: Duration = Duration::from_millis(20);
@@ -112,6 +113,28 @@ impl<E: Encoder> Player<E> {
                 }
                 self.frame(Frame::TextEnd(text)).await
             }
+            Block::Stamped { count, gap_ms } => {
+                self.frame(Frame::TextStart).await?;
+                let mut all = String::new();
+                for number in 0..*count {
+                    let part = stamp::of(number);
+                    self.frame(Frame::TextDelta(&part)).await?;
+                    all.push_str(&part);
+                    self.gap(Pace { chunks: 1, gap_ms: *gap_ms }).await?;
+                }
+                self.frame(Frame::TextEnd(&all)).await
+            }
+            Block::Stamps { count, pace, filler } => {
+                self.frame(Frame::TextStart).await?;
+                let mut text = String::new();
+                for number in 0..*count {
+                    let part = format!("{number:08} {:016} {filler}", monotonic_ns());
+                    self.frame(Frame::TextDelta(&part)).await?;
+                    text.push_str(&part);
+                    self.gap(*pace).await?;
+                }
+                self.frame(Frame::TextEnd(&text)).await
+            }
             Block::Thinking { text, pace } => {
                 self.frame(Frame::ThinkingStart).await?;
                 for part in cut(text, pace.chunks) {
@@ -172,6 +195,12 @@ impl<E: Encoder> Player<E> {
             () = self.body.closed() => Err(Stop::ClientGone),
         }
     }
+}
+
+/// The clock that whoever measures has too.
+fn monotonic_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 async fn file_exists(path: &Path) {

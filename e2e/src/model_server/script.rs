@@ -48,6 +48,8 @@ pub(crate) struct Reply {
 pub(crate) enum Block {
     /// Visible text.
     Text { text: String, pace: Pace },
+    /// Visible text of pieces that say when each was sent; for measuring.
+    Stamped { count: u64, gap_ms: u64 },
     /// Reasoning.
     Thinking { text: String, pace: Pace },
     /// A tool call. `id` is normally absent: the server makes unique ones.
@@ -68,6 +70,8 @@ pub(crate) enum Block {
         retry_after: Option<String>,
         times: Option<u64>,
     },
+    /// Deltas that each say their number and the time they are sent, for measurements.
+    Stamps { count: u64, pace: Pace, filler: String },
     /// An error inside the stream, after which it ends.
     StreamError { kind: String, message: String },
 }
@@ -195,6 +199,7 @@ fn add_block(reply: &mut Reply, value: &Value) -> Result<(), String> {
 /// The words that say what a block is; every other key only describes it.
 const KINDS: &[&str] = &[
     "text",
+    "stamped",
     "thinking",
     "tool",
     "question",
@@ -204,6 +209,7 @@ const KINDS: &[&str] = &[
     "wait_file",
     "drop",
     "status",
+    "stamps",
     "sse_error",
 ];
 
@@ -217,6 +223,10 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
     };
     Ok(match kind {
         "text" => Block::Text { text: text()?, pace },
+        "stamped" => {
+            let count = value.as_u64().ok_or("stamped must be a number")?;
+            Block::Stamped { count, gap_ms: pace.gap_ms }
+        }
         "thinking" => Block::Thinking { text: text()?, pace },
         "tool" => {
             let input = map.get("input").cloned().unwrap_or_else(|| json!({}));
@@ -237,6 +247,11 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
             message: message(),
             retry_after: map.get("retry_after").map(|v| v.to_string()),
             times: number("times"),
+        },
+        "stamps" => Block::Stamps {
+            count: value.as_u64().ok_or("stamps must be a number")?,
+            pace,
+            filler: map.get("filler").and_then(Value::as_str).unwrap_or_default().to_owned(),
         },
         _ => Block::StreamError { kind: text()?, message: message() },
     })

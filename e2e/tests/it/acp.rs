@@ -12,6 +12,8 @@ mod playback;
 mod published;
 mod requests;
 mod sessions;
+mod survival;
+mod toad;
 mod turns;
 
 use anyhow::{Result, ensure};
@@ -30,8 +32,20 @@ pub(crate) async fn editor(stage: &Stage, args: &[&str]) -> Result<Editor> {
 
 /// Starts an editor that has said nothing yet.
 pub(crate) async fn start(stage: &Stage, args: &[&str]) -> Result<Editor> {
-    let all: Vec<&str> = ["--provider", stage.agent.name()].into_iter().chain(args.iter().copied()).collect();
+    let all: Vec<&str> = words(stage.agent).into_iter().chain(args.iter().copied()).collect();
     Editor::start(&stage.world, &all).await
+}
+
+/// How `obey acp` is told which agent to run.
+pub(crate) fn words(agent: Agent) -> Vec<&'static str> {
+    match agent {
+        Agent::Acp => vec!["--agent", "codex-acp"],
+        Agent::OpenaiChat => {
+            vec!["--provider", agent.name(), "--model", agent.model(), "--config", r#"{"wire_api":"chat"}"#]
+        }
+        Agent::Openai => vec!["--provider", agent.name(), "--model", agent.model()],
+        Agent::Scripted | Agent::Claude | Agent::Codex => vec!["--provider", agent.name()],
+    }
 }
 
 /// The status of a session as the daemon has it.

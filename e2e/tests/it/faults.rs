@@ -5,6 +5,7 @@
 mod clock;
 mod deaths;
 mod disk;
+mod eio;
 mod failpoints;
 mod fences;
 mod kills;

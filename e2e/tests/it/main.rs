@@ -4,6 +4,7 @@
 
 mod acp;
 mod agents;
+mod bad_agents;
 mod betcode;
 mod claude_driver;
 mod codex_driver;

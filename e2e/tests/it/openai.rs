@@ -2,7 +2,10 @@
 //! workbench's, and everything that can be wrong with an endpoint. What it shares with other agents is in `sessions`.
 
 mod bad_input;
+mod many;
 mod memory;
+mod rules;
+mod servers;
 mod tools;
 mod trouble;
 

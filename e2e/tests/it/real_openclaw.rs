@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result};
+use e2e::acp::Editor;
 use e2e::clients::{collect, mentions};
 use e2e::tools;
 use e2e::world::World;
@@ -121,6 +122,15 @@ async fn a_gateway_is_started_and_does_what_an_agent_does() -> Result<()> {
     stage.world.model().wait_for_request(|request| request.key.contains("stuck")).await?;
     assert!(stage.cancel(&id).await?);
     collect(turn).await?;
+
+    // An editor's session goes to the same gateway.
+    let mut editor = Editor::start(&stage.world, &["--provider", "openclaw"]).await?;
+    editor.initialize().await?;
+    let edited = editor.open(&stage.world.project()).await?;
+    let text = script("edited", &json!([{"text": "words for an editor"}]));
+    assert_eq!(editor.turn(&edited, &text).await?, "end_turn");
+    assert!(editor.said(&edited).contains("words for an editor"), "{:#?}", editor.seen);
+    editor.close().await?;
 
     // The gateway dies: it is said, and it is started again.
     let gateways: Vec<_> =

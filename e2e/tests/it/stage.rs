@@ -52,7 +52,7 @@ impl Agent {
         }
     }
 
-    fn model(self) -> &'static str {
+    pub(crate) fn model(self) -> &'static str {
         match self {
             Agent::Scripted | Agent::Acp => "",
             Agent::Claude => "sonnet",

@@ -362,3 +362,30 @@ impl Stage {
         self.world.assert_no_process_left().await
     }
 }
+
+#[tokio::test]
+async fn no_command_fails_while_daemons_are_exchanged() -> Result<()> {
+    let stage = open().await?;
+    let id = stage.create().await?;
+    let cli = stage.cli();
+    let (done, is_done) = tokio::sync::watch::channel(false);
+    let calls = async {
+        let mut count = 0;
+        while !*is_done.borrow() {
+            cli.ok(&["session", "send", &id, "SCRIPT: [{\"text\": \"here\"}]"]).await?;
+            cli.ok(&["session", "list"]).await?;
+            count += 1;
+        }
+        anyhow::Ok(count)
+    };
+    let exchanges = async {
+        for _ in 0..5 {
+            stage.cli().ok(&["upgrade"]).await?;
+        }
+        done.send_replace(true);
+        anyhow::Ok(())
+    };
+    let (count, ()) = tokio::try_join!(calls, exchanges)?;
+    ensure!(count > 0, "nothing was called meanwhile");
+    stage.close_exchanged().await
+}

@@ -11,6 +11,7 @@ pub const STARTS_PROCESSES: &[Allowed] = &[
     ("bench/src/daemon.rs", "starts the daemon it measures; never part of the daemon"),
     ("bench/src/floor.rs", "the relay the daemon is compared with starts its own agent"),
     ("bench/src/sections/workbench.rs", "plain commands and bwrap, beside which the sandbox is measured"),
+    ("bench/scrub/src/beside.rs", "scanners of others, beside which the scrubber is measured"),
     ("bench/src/machine.rs", "runs itself again in a session of its own"),
     ("crates/obey/src/autostart.rs", "a client starts the daemon itself, which nobody supervises"),
     (
@@ -25,7 +26,7 @@ pub const STARTS_PROCESSES: &[Allowed] = &[
         "crates/providers/src/scripted/agent.rs",
         "the scripted agent is a program of its own and leaves children behind on purpose",
     ),
-    ("crates/workbench/src/sandbox/launch.rs", "starts the stage that builds the sandbox, in its own group"),
+    ("crates/workbench/src/sandbox/stages.rs", "starts the keeper that makes sandboxes, in a session of its own"),
     ("crates/workbench/src/sandbox/stage/escape.rs", "tries to get out of the sandbox it runs in"),
     ("crates/workbench/examples/stage/ground.rs", "prepares what the escape suite tries to reach"),
     ("crates/workbench/examples/stage/kernel.rs", "a probe of the escape suite"),

@@ -34,6 +34,23 @@ impl Step<'_> {
         }
     }
 
+    /// Lets the agent go on with something harmless unless a grant or a rule is against it.
+    pub(super) fn checked(&mut self, native: String, ask: PermissionAsk, findings: &Findings) {
+        if !self.state().status.has_agent() {
+            return;
+        }
+        let objects = match self.settled_beforehand(&ask, Some(findings)) {
+            Some(settled) => !settled.decision.allows(),
+            None => findings.verdict != Verdict::Unsaid,
+        };
+        let ask = Ask::Permission(ask);
+        if objects {
+            return self.open_request(native, ask, Some(findings));
+        }
+        let (decision, message) = (Decision::AllowOnce, String::new());
+        self.tell(AgentInput::Decide { native, decision, message, updated_input: None, ask });
+    }
+
     pub(super) fn open_request(&mut self, native: String, ask: Ask, findings: Option<&Findings>) {
         let request = RequestId(self.state().requests_opened + 1);
         let too_many = self.state().requests.len() >= limits::REQUESTS_PENDING_MAX;
@@ -87,7 +104,7 @@ impl Step<'_> {
             Some(Verdict::Deny { by, message }) => Some(Beforehand::deny(by, message.clone())),
             _ if autonomous => Some(Beforehand::allow("mode autonomous")),
             Some(Verdict::Allow { by }) => Some(Beforehand::allow(by)),
-            Some(Verdict::Ask) | None => None,
+            Some(Verdict::Ask | Verdict::Unsaid) | None => None,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::event::{Attachment, EventKind, Level};
 use crate::id::TurnId;
 use crate::limits;
 use crate::permission::Mode;
+use crate::request::Ask;
 use crate::session::{Launch, Status};
 use crate::turn::{COMPACT, EndReason, Interrupt, Origin, Turn};
 
@@ -190,6 +191,8 @@ impl Step<'_> {
             AgentEvent::TurnStarted => self.agent_began_turn(),
             AgentEvent::TurnEnded { reason, text, error } => self.agent_ended_turn(reason, text, error),
             AgentEvent::Asked { native, ask } => self.asked(native, ask),
+            // Without findings nobody knows what the rules say.
+            AgentEvent::Checks { native, ask } => self.asked(native, Ask::Permission(ask)),
             AgentEvent::Withdrew { native } => self.withdrew(&native),
             AgentEvent::Usage { usage, context_tokens, context_window } => {
                 self.record(EventKind::UsageReported { usage, context_tokens, context_window });

@@ -35,21 +35,25 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// `by` names the rule in the journal.
-    Allow {
-        by: String,
-    },
+    Allow { by: String },
     Deny {
         by: String,
         /// Told to the agent.
         message: String,
     },
+    /// A rule wants a person to be asked.
     Ask,
+    /// No rule speaks of it but those that hold where nobody says otherwise: a person is asked about what may do harm.
+    Unsaid,
 }
 
 /// Priorities of rules that are only listed as allowed, denied or asked: what speaks of part of a tool comes before
 /// what speaks of all of it, and within that the stricter first. Built-in rules come last.
 const LISTED: [(Action, i32, i32); 3] =
     [(Action::Deny, 10, 40), (Action::Ask, 20, 50), (Action::Allow, 30, 60)];
+
+/// Where rules come from that nobody wrote.
+const BUILT_IN: &str = "built-in";
 
 const BUILT_IN_ALLOW: i32 = 100;
 const BUILT_IN_ASK: i32 = 200;
@@ -81,7 +85,7 @@ impl Rule {
             action,
             priority,
             description: description.to_owned(),
-            source: "built-in".to_owned(),
+            source: BUILT_IN.to_owned(),
         };
         let look = |tool| {
             rule(
@@ -130,7 +134,7 @@ impl Rules {
     /// Returns what the first rule that is about a call says; without one, a person is asked.
     pub fn judge(&self, call: &Call<'_>) -> Verdict {
         let found = self.ordered.iter().find(|(rule, pattern)| is_about(rule, pattern, call));
-        let Some((rule, _)) = found else { return Verdict::Ask };
+        let Some((rule, _)) = found else { return Verdict::Unsaid };
         match rule.action {
             Action::Allow => Verdict::Allow { by: rule.name() },
             Action::Deny => {
@@ -141,6 +145,7 @@ impl Rules {
                 };
                 Verdict::Deny { by: rule.name(), message: format!("{} denies this{because}", rule.name()) }
             }
+            Action::Ask | Action::AskSession if rule.source == BUILT_IN => Verdict::Unsaid,
             Action::Ask | Action::AskSession => Verdict::Ask,
         }
     }
@@ -193,16 +198,17 @@ mod tests {
             Verdict::Allow { .. } => "allow",
             Verdict::Deny { .. } => "deny",
             Verdict::Ask => "ask",
+            Verdict::Unsaid => "unsaid",
         }
     }
 
     #[test]
     fn without_rules_looking_is_allowed_and_acting_is_asked() {
         assert_eq!(word(&judge(&[], "Read", &json!({"file_path": "a"}))), "allow");
-        assert_eq!(word(&judge(&[], "Read", &json!({"file_path": "/home/u/.ssh/id"}))), "ask");
+        assert_eq!(word(&judge(&[], "Read", &json!({"file_path": "/home/u/.ssh/id"}))), "unsaid");
         assert_eq!(word(&judge(&[], "Grep", &json!({"pattern": "x"}))), "allow");
-        assert_eq!(word(&judge(&[], "Bash", &json!({"command": "ls"}))), "ask");
-        assert_eq!(word(&judge(&[], "mcp__x__y", &json!({}))), "ask");
+        assert_eq!(word(&judge(&[], "Bash", &json!({"command": "ls"}))), "unsaid");
+        assert_eq!(word(&judge(&[], "mcp__x__y", &json!({}))), "unsaid");
     }
 
     #[test]
@@ -214,7 +220,7 @@ mod tests {
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git push -f"}))), "deny");
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log"}))), "allow");
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log; git push -f"}))), "deny");
-        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log; ls"}))), "ask");
+        assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log; ls"}))), "unsaid");
         let rules = [(Action::Allow, "Bash"), (Action::Ask, "Bash(rm *)")];
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "ls; rm x"}))), "ask");
     }

@@ -1,5 +1,6 @@
 //! The words of `obey acp`.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,6 +12,12 @@ pub(crate) struct AcpArgs {
     /// The agent behind the editor [default: acp.provider of the configuration, codex]
     #[arg(long, value_parser = values::provider)]
     pub(crate) provider: Option<domain::ProviderKind>,
+    /// An agent of the Agent Client Protocol, by name, such as goose; means --provider acp [default: acp.agent]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Settings for the agent, such as '{"command":"my-agent --acp"}' with the provider acp
+    #[arg(long, value_parser = values::config, value_name = "JSON")]
+    pub(crate) config: Option<HashMap<String, String>>,
     /// Its model [default: the agent's own]
     #[arg(long)]
     pub(crate) model: Option<String>,

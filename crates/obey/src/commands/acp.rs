@@ -49,8 +49,7 @@ async fn serve(console: &mut Console, chosen: Chosen, pipes: Pipes) -> Result<Ex
     if chosen.standalone {
         return standalone::run(console, chosen, pipes).await;
     }
-    let client = console.connect().await?;
-    relay::run(&client, chosen.open(), pipes, end_signal()).await
+    relay::run(console, chosen.open(), pipes, end_signal()).await
 }
 
 /// Waits for a signal that means the end.

@@ -4,6 +4,7 @@
 mod agents;
 mod clock;
 mod locks;
+mod memory;
 mod sandbox;
 
 use std::fs;
@@ -118,6 +119,7 @@ async fn examine(console: &Console) -> Vec<Finding> {
     findings.push(agent_program(console, &claude).await);
     findings.push(agent_program(console, &codex).await);
     findings.push(sandbox::examine(console, &config).await);
+    findings.push(memory::examine(&config, &data_dir).await);
     findings
 }
 

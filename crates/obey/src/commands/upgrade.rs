@@ -4,11 +4,9 @@
 
 mod previous;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
 use serde_json::json;
 use tokio::time::Instant;
 use wire::obey::local::v1 as local;
@@ -22,6 +20,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::holder;
 use crate::limits;
 use crate::output::Style;
 use crate::programs;
@@ -170,7 +169,7 @@ pub(super) async fn leave(console: &Console, client: &Client, socket: &Path) -> 
     let locks = [Some(socket.with_extension("lock")), data_dir.map(|folder| folder.join("daemon.lock"))];
     let released = async {
         for lock in locks.into_iter().flatten() {
-            while is_held(&lock) {
+            while holder::is_held(&lock) {
                 tokio::time::sleep(limits::UPGRADE_LOOK).await;
             }
         }
@@ -180,12 +179,6 @@ pub(super) async fn leave(console: &Console, client: &Client, socket: &Path) -> 
         let hint = format!("agents go on without it: kill -9 {}, then obey serve --detach", pong.pid);
         Failure::failed(message).with_hint(hint)
     })
-}
-
-/// Returns whether a daemon has this lock. Asks for a share only, so that two who look do not disturb each other.
-fn is_held(lock: &Path) -> bool {
-    File::open(lock)
-        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
 /// Returns the manager that runs the daemon's process, where one does.

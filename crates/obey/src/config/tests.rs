@@ -55,6 +55,11 @@ fn every_key_can_be_written() {
         session_max_minutes = 7
         project_rules = true
         for_agents = true
+        [memory]
+        model_folder = "/opt/model"
+        embeddings_url = "http://127.0.0.1:11434/v1"
+        embeddings_model = "small"
+        embeddings_key_env = "MY_KEY"
         [acp]
         agents = ["mine=/opt/mine/agent --acp"]
         provider = "claude-code"

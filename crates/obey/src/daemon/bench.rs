@@ -10,6 +10,7 @@ use runtime::store::Store;
 use runtime::{Supervisor, clock};
 use surfaces::contextd::{About, Bench, Contextd, Opening};
 use tokio::sync::OnceCell;
+use workbench::embed::{Endpoint, Maker};
 use workbench::policy::Policies;
 use workbench::sandbox::Sandbox;
 use workbench::scrub::KnownSecret;
@@ -31,6 +32,7 @@ pub(crate) struct Plan {
     policies: Policies,
     lives: Lives,
     refs_folder: std::path::PathBuf,
+    memory: crate::config::Memory,
     /// The user brings rules of their own.
     own_rules: bool,
 }
@@ -56,6 +58,7 @@ impl Plan {
                 longest: Duration::from_secs(workbench.session_max_minutes.saturating_mul(60)),
             },
             refs_folder: options.data_dir.join("refs"),
+            memory: options.config.memory.clone(),
             own_rules,
         })
     }
@@ -74,6 +77,30 @@ pub(crate) fn sandbox_config(config: &Config, program: OsString) -> sandbox::Con
     made.read_only.clone_from(&config.sandbox.read_only);
     made.writable.clone_from(&config.sandbox.writable);
     made
+}
+
+/// Returns who makes the vectors of memories, by the configuration. Reading a model takes a while.
+pub(crate) async fn maker(memory: crate::config::Memory) -> Result<Maker, Error> {
+    let made = tokio::task::spawn_blocking(move || match &memory.model_folder {
+        Some(_) if !memory.embeddings_url.is_empty() => {
+            let message = "memory.model_folder and memory.embeddings_url exclude each other; set one of them";
+            Err(Error::new(ErrorCode::ConfigInvalid, message))
+        }
+        Some(folder) => Maker::from_folder(folder),
+        None if memory.embeddings_url.is_empty() => Ok(Maker::Words),
+        None => {
+            let key = std::env::var(&memory.embeddings_key_env).unwrap_or_default();
+            Ok(Maker::Endpoint(Arc::new(Endpoint::new(
+                &memory.embeddings_url,
+                &memory.embeddings_model,
+                &key,
+            )?)))
+        }
+    });
+    made.await.map_err(|error| {
+        Error::new(ErrorCode::ConfigInvalid, "the model of memories cannot be read")
+            .with_detail(error.to_string())
+    })?
 }
 
 /// The workbench, opened when somebody first needs it.
@@ -115,6 +142,7 @@ impl Opener {
             store: self.store.clone(),
             lives: self.plan.lives,
             policies: self.plan.policies.clone(),
+            maker: maker(self.plan.memory.clone()).await?,
         };
         let bench = Workbench::open(setup).await.inspect_err(|error| {
             tracing::error!(%error, detail = error.detail, "the workbench cannot be opened");

@@ -23,6 +23,8 @@ pub(super) struct Memory {
     pub(super) sent: u64,
     /// The agent said that it takes prompts.
     pub(super) ready: bool,
+    /// Lines before that which nobody understood.
+    pub(super) garbage: u32,
     pub(super) version: String,
     /// The model as it was asked for; empty: the agent's default.
     pub(super) asked_model: String,

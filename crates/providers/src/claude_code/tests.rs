@@ -223,6 +223,19 @@ fn refused_requests_are_told() {
 }
 
 #[test]
+fn a_program_that_speaks_something_else_is_given_up() {
+    let mut codec = running();
+    codec.memory.ready = false;
+    for at in 1..=crate::limits::GARBAGE_MAX_LINES + 1 {
+        let mut out = Decoded::default();
+        codec.decode(format!("garbage {at}").as_bytes(), &mut out);
+        let events = out.events;
+        let broken = events.iter().any(|event| matches!(event, AgentEvent::Broken { .. }));
+        assert_eq!(broken, at == crate::limits::GARBAGE_MAX_LINES, "{events:?}");
+    }
+}
+
+#[test]
 fn another_version_is_said_once() {
     let mut codec = running();
     codec.memory.ready = false;
@@ -325,6 +338,8 @@ fn versions_are_read_from_where_a_program_is_installed() {
     std::os::unix::fs::symlink(own.join("2.1.4"), temp.path().join("claude-link")).unwrap();
     assert_eq!(installed_version(&temp.path().join("claude-link")).as_deref(), Some("2.1.4"));
     assert!(is_tested("2.1.4") && !is_tested("2.10.0") && !is_tested("") && !is_tested("2.1"));
+    let line = TESTED_VERSION.rsplit_once('.').unwrap().0;
+    assert!(TESTED_RANGE.starts_with(&format!("{line}.0 ")), "{TESTED_RANGE}");
 }
 
 /// Values with the names the agent uses, in places it does not.

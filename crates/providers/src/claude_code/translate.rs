@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use super::memory::Memory;
 use super::wire::{Head, Look};
-use crate::limits::MESSAGE_MAX_CHARS;
-use crate::text::{cut, unparsed};
+use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
+use crate::text::{cut, one_line, unparsed};
 
 /// Takes one line of output.
 pub(super) fn line(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
@@ -30,7 +30,7 @@ pub(super) fn line(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
     }
     let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else {
         out.events.push(unparsed(line));
-        return;
+        return give_up(memory, line, out);
     };
     let understood = if head.kind == "stream_event" {
         notes::compaction_over(memory, None, out);
@@ -43,6 +43,20 @@ pub(super) fn line(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
     };
     if !understood {
         out.events.push(unparsed(line));
+        give_up(memory, line, out);
+    }
+}
+
+/// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
+fn give_up(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
+    if memory.ready {
+        return;
+    }
+    memory.garbage += 1;
+    if memory.garbage == GARBAGE_MAX_LINES {
+        let said = one_line(&String::from_utf8_lossy(line), TITLE_MAX_CHARS);
+        let message = format!("what runs as claude does not speak its protocol; it says {said:?}");
+        out.events.push(AgentEvent::Broken { code: None, message });
     }
 }
 

@@ -16,6 +16,7 @@ use super::reply::Kind;
 use super::settings::Settings;
 use super::{content, models};
 use crate::limits::INBOX_MAX;
+use crate::mcp::{Ground, Report, Servers};
 
 /// What a worker is made of.
 pub(super) struct Beginning {
@@ -29,6 +30,7 @@ pub(super) struct Beginning {
     pub(super) clients: Vec<ClientTool>,
     pub(super) tools: Arc<dyn Tools>,
     pub(super) past: Option<Past>,
+    pub(super) ground: Ground,
     /// The session had an agent before; an endpoint that is down must not end it.
     pub(super) resume: bool,
 }
@@ -117,6 +119,9 @@ pub(super) struct Worker {
     events: mpsc::Sender<AgentEvent>,
     models: Arc<OnceLock<Vec<String>>>,
     past: Option<Past>,
+    /// What servers of tools are reached with; taken at the start.
+    ground: Option<Ground>,
+    pub(super) servers: Servers,
     resume: bool,
 }
 
@@ -127,8 +132,19 @@ impl Worker {
         events: mpsc::Sender<AgentEvent>,
         models: Arc<OnceLock<Vec<String>>>,
     ) -> Self {
-        let Beginning { session, working_dir, endpoint, settings, model, mode, clients, tools, past, resume } =
-            beginning;
+        let Beginning {
+            session,
+            working_dir,
+            endpoint,
+            settings,
+            model,
+            mode,
+            clients,
+            tools,
+            past,
+            ground,
+            resume,
+        } = beginning;
         Self {
             session,
             working_dir,
@@ -145,6 +161,8 @@ impl Worker {
             events,
             models,
             past,
+            ground: Some(ground),
+            servers: Servers::default(),
             resume,
         }
     }
@@ -162,6 +180,7 @@ impl Worker {
             // What ends a broken agent is its session.
             return std::future::pending().await;
         }
+        self.start_servers().await?;
         self.emit(AgentEvent::Ready {
             native_session: self.session.clone(),
             model: self.model.clone(),
@@ -187,6 +206,23 @@ impl Worker {
                 AgentInput::Leave => return Ok(()),
                 other => self.adopt(other),
             }
+        }
+        Ok(())
+    }
+
+    /// Starts the servers of tools that the session names.
+    async fn start_servers(&mut self) -> Result<(), Gone> {
+        let Some(ground) = self.ground.take() else { return Ok(()) };
+        let (servers, report) = Servers::start(&self.settings.servers, ground).await;
+        self.servers = servers;
+        self.tell_of_servers(report).await
+    }
+
+    pub(super) async fn tell_of_servers(&self, report: Option<Report>) -> Result<(), Gone> {
+        let Some(Report { servers, warnings }) = report else { return Ok(()) };
+        self.emit(AgentEvent::Servers(servers)).await?;
+        for warning in warnings {
+            self.notice(Level::Warning, warning).await?;
         }
         Ok(())
     }

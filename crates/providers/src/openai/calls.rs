@@ -60,7 +60,7 @@ impl Worker {
                 parent: None,
             })
             .await?;
-            match read.and_then(|input| tools::read(&call.name, &input, self.mode, &self.clients)) {
+            match read.and_then(|input| self.understand(&call.name, &input)) {
                 Ok(act) => {
                     desk.open.insert(at, Open { call, input, act });
                 }
@@ -77,6 +77,10 @@ impl Worker {
         self.attend(&mut desk).await
     }
 
+    fn understand(&self, name: &str, input: &Value) -> Result<Act, String> {
+        tools::read(name, input, self.mode, &self.clients, &self.servers)
+    }
+
     /// Begins one call: at once, or by asking for what it needs.
     async fn begin(&mut self, desk: &mut Desk, at: usize) -> Result<(), Stop> {
         let Some(open) = desk.open.get(&at) else { return Ok(()) };
@@ -90,18 +94,13 @@ impl Worker {
                 self.settle(desk, at, false, message).await
             }
             (Need::Permission, _) => {
-                let ask = PermissionAsk {
-                    call: Some(CallId::new(id.as_str())),
-                    tool: open.call.name.clone(),
-                    input: open.input.clone(),
-                    title: tools::title(&open.call.name, &open.input),
-                    parent: None,
-                };
+                let ask = open.permission();
                 self.ask(desk, at, Ask::Permission(ask)).await
             }
-            (Need::Nothing, Act::Task(task)) => {
-                desk.start(at, task, &self.tools);
-                Ok(())
+            (Need::NoObjection, _) => {
+                let (native, ask) = (id, open.permission());
+                desk.waiting.insert(native.clone(), at);
+                Ok(self.emit(AgentEvent::Checks { native, ask }).await?)
             }
             (Need::Nothing, Act::Ask(questions)) => {
                 self.ask(desk, at, Ask::Question { questions, call: Some(CallId::new(id.as_str())) }).await
@@ -111,7 +110,7 @@ impl Worker {
                 self.settle(desk, at, true, "the list was shown to the user".to_owned()).await
             }
             (Need::Nothing, Act::Client(_)) => self.call_client(desk, at).await,
-            (Need::Nothing, Act::LeavePlan) => Ok(()),
+            (Need::Nothing, Act::Task(_) | Act::LeavePlan | Act::Server { .. }) => Ok(()),
         }
     }
 
@@ -182,7 +181,7 @@ impl Worker {
     async fn allowed(&mut self, desk: &mut Desk, at: usize, updated: Option<Value>) -> Result<(), Stop> {
         let Some(open) = desk.open.get_mut(&at) else { return Ok(()) };
         if let Some(input) = updated {
-            match tools::read(&open.call.name, &input, self.mode, &self.clients) {
+            match tools::read(&open.call.name, &input, self.mode, &self.clients, &self.servers) {
                 Ok(act) => (open.input, open.act) = (input, act),
                 Err(message) => return self.settle(desk, at, false, message).await,
             }
@@ -198,6 +197,15 @@ impl Worker {
                 self.settle(desk, at, true, "the user approved the plan; carry it out".to_owned()).await
             }
             Act::Client(_) => self.call_client(desk, at).await,
+            Act::Server { arguments, .. } => {
+                let Some(tool) = self.servers.find(&open.call.name) else {
+                    let message = "the server no longer has this tool".to_owned();
+                    return self.settle(desk, at, false, message).await;
+                };
+                let work = self.servers.call(tool, arguments);
+                desk.running.spawn(async move { (at, work.await) });
+                Ok(())
+            }
             Act::Ask(_) | Act::Todos(_) => Ok(()),
         }
     }
@@ -213,6 +221,19 @@ impl Worker {
         let output = shortened(&output);
         self.history.result(id, &output);
         Ok(self.emit(AgentEvent::ToolFinished { call: CallId::new(id), ok, output }).await?)
+    }
+}
+
+impl Open {
+    /// What the rules and perhaps a person are asked.
+    fn permission(&self) -> PermissionAsk {
+        PermissionAsk {
+            call: Some(CallId::new(self.call.id.as_str())),
+            tool: self.call.name.clone(),
+            input: self.input.clone(),
+            title: tools::title(&self.call.name, &self.input),
+            parent: None,
+        }
     }
 }
 

@@ -11,15 +11,14 @@
 //! | `context_window` | tokens the model takes in; absent: what is known of it, else 128000 |
 //! | `max_retries` | how often a request is tried again that the endpoint could not serve; 4 |
 //! | `append_system_prompt` | text added to the agent's instructions |
-//!
-//! `mcp_servers` is refused until the loop has a client for them: a server that is silently left out is a trap.
+//! | `mcp_servers` | servers of tools by name, as in `.mcp.json`; see `crate::mcp` |
 
 use std::collections::BTreeMap;
 
 use domain::Error;
 
-use crate::config::{address, check_keys, check_permission_mode, invalid, mcp_servers, number, one_of, word};
-use crate::limits;
+use crate::config::{address, check_keys, check_permission_mode, number, one_of, word};
+use crate::{limits, mcp};
 
 const KEYS: [&str; 10] = [
     "permission_mode",
@@ -55,6 +54,7 @@ pub(super) struct Settings {
     pub(super) context_window: Option<u64>,
     pub(super) max_retries: u32,
     pub(super) append_system_prompt: String,
+    pub(super) servers: Vec<mcp::Spec>,
 }
 
 impl Settings {
@@ -62,12 +62,6 @@ impl Settings {
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;
-        if !mcp_servers(config)?.is_empty() {
-            return Err(invalid(
-                "mcp_servers",
-                "is not served to this provider yet; use one that is a program",
-            ));
-        }
         let retries = number(config, "max_retries", 0..=u64::from(limits::RETRIES_MAX))?;
         Ok(Self {
             base_url: address(config, "base_url")?.trim_end_matches('/').to_owned(),
@@ -81,6 +75,7 @@ impl Settings {
             context_window: number(config, "context_window", limits::WINDOW_MIN_TOKENS..=100_000_000)?,
             max_retries: retries.and_then(|count| u32::try_from(count).ok()).unwrap_or(limits::RETRIES),
             append_system_prompt: config.get("append_system_prompt").cloned().unwrap_or_default(),
+            servers: mcp::read(config)?,
         })
     }
 }
@@ -110,7 +105,7 @@ mod tests {
             ("context_window", "1"),
             ("max_retries", "1000"),
             ("mcp_servers", "[]"),
-            ("mcp_servers", r#"{"a":{"command":"x"}}"#),
+            ("mcp_servers", r#"{"a":{"command":"x","cwd":"/"}}"#),
         ] {
             assert!(message(key, value).starts_with(&format!("provider_config.{key}: ")), "{key}={value}");
         }

@@ -51,8 +51,15 @@ fn launch(config: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Box<d
     let spec = spec(config);
     let state = State::new(&spec);
     let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let request =
-        LaunchRequest { spec: &spec, state: &state, resume: false, environment, bridge: None, past: None };
+    let request = LaunchRequest {
+        spec: &spec,
+        state: &state,
+        resume: false,
+        environment,
+        bridge: None,
+        past: None,
+        programs: None,
+    };
     match OpenaiApi::new(Some(Arc::new(NoTools))).launch(&request)? {
         LaunchPlan::InProcess(agent) => Ok(agent),
         LaunchPlan::Process(_) => panic!("expected an agent inside the daemon"),

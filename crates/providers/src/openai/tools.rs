@@ -7,11 +7,12 @@ use domain::Mode;
 use domain::event::{ClientTool, Todo, TodoStatus};
 use domain::request::{Question, QuestionOption};
 use runtime::toolbox::Task;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::safe::only_looks;
 use crate::limits::{TITLE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
 use crate::look::Look;
+use crate::mcp::Servers;
 use crate::text::{cut, one_line};
 
 /// A tool as a model is told of it.
@@ -32,19 +33,26 @@ pub(super) enum Act {
     LeavePlan,
     /// A client runs it.
     Client(ClientTool),
+    /// A server runs it; `only_looks` is what the server says of it.
+    Server {
+        arguments: Map<String, Value>,
+        only_looks: bool,
+    },
 }
 
 /// Whether a call may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
+    /// Nobody need be asked, but grants and rules may be against it.
+    NoObjection,
     Permission,
     /// Not in this mode.
     Refused,
 }
 
-/// Returns the tools of a session: its own, then those of clients. A client's tool never hides one of ours.
-pub(super) fn offers(mode: Mode, clients: &[ClientTool]) -> Vec<Offer> {
+/// Returns the tools of a session: its own, then those of clients, then those of servers. None hides one before it.
+pub(super) fn offers(mode: Mode, clients: &[ClientTool], servers: &Servers) -> Vec<Offer> {
     let mut offers = working();
     offers.extend(asking());
     if mode == Mode::Plan {
@@ -62,6 +70,15 @@ pub(super) fn offers(mode: Mode, clients: &[ClientTool]) -> Vec<Offer> {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
                 schema: tool.input_schema.clone(),
+            });
+        }
+    }
+    for tool in servers.tools() {
+        if !offers.iter().any(|offer| offer.name == tool.name) {
+            offers.push(Offer {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                schema: tool.schema.clone(),
             });
         }
     }
@@ -170,7 +187,13 @@ fn asking() -> Vec<Offer> {
 }
 
 /// Reads a call; an error says to the model what is wrong with it.
-pub(super) fn read(name: &str, input: &Value, mode: Mode, clients: &[ClientTool]) -> Result<Act, String> {
+pub(super) fn read(
+    name: &str,
+    input: &Value,
+    mode: Mode,
+    clients: &[ClientTool],
+    servers: &Servers,
+) -> Result<Act, String> {
     let text = |key: &str| input.text(key).to_owned();
     let needed = |key: &str| match input.under(key) {
         Value::String(text) => Ok(text.clone()),
@@ -202,8 +225,12 @@ pub(super) fn read(name: &str, input: &Value, mode: Mode, clients: &[ClientTool]
         "TodoWrite" => return Ok(Act::Todos(todos(input))),
         "ExitPlanMode" if mode == Mode::Plan => return Ok(Act::LeavePlan),
         other => {
-            let found = clients.iter().find(|tool| tool.name == other);
-            return found.cloned().map(Act::Client).ok_or_else(|| format!("there is no tool {other:?}"));
+            if let Some(tool) = clients.iter().find(|tool| tool.name == other) {
+                return Ok(Act::Client(tool.clone()));
+            }
+            let tool = servers.find(other).ok_or_else(|| format!("there is no tool {other:?}"))?;
+            let arguments = input.as_object().cloned().ok_or("the arguments must be a JSON object")?;
+            return Ok(Act::Server { arguments, only_looks: tool.only_looks });
         }
     };
     Ok(Act::Task(task))
@@ -247,12 +274,14 @@ fn todos(input: &Value) -> Vec<Todo> {
 /// Says what a call needs before it is carried out.
 pub(super) fn need(act: &Act, mode: Mode) -> Need {
     match act {
-        Act::Task(Task::Read { .. } | Task::List { .. } | Task::Search { .. }) => Need::Nothing,
-        Act::Task(Task::Run { command, .. }) if only_looks(command) => Need::Nothing,
+        Act::Task(Task::Read { .. } | Task::List { .. } | Task::Search { .. }) => Need::NoObjection,
+        Act::Task(Task::Run { command, .. }) if only_looks(command) => Need::NoObjection,
         Act::Task(_) if mode == Mode::Plan => Need::Refused,
         Act::Client(tool) if tool.asks && mode == Mode::Plan => Need::Refused,
-        Act::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => Need::Nothing,
-        Act::Task(_) | Act::LeavePlan => Need::Permission,
+        Act::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => Need::NoObjection,
+        // What a server says of itself is believed as far as it may be asked about, not further.
+        Act::Server { only_looks, .. } if mode == Mode::Plan && !only_looks => Need::Refused,
+        Act::Task(_) | Act::LeavePlan | Act::Server { .. } => Need::Permission,
         Act::Client(tool) if tool.asks => Need::Permission,
         Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Need::Nothing,
     }
@@ -282,7 +311,7 @@ mod tests {
     }
 
     fn names(mode: Mode, clients: &[ClientTool]) -> Vec<String> {
-        offers(mode, clients).into_iter().map(|offer| offer.name).collect()
+        offers(mode, clients, &Servers::default()).into_iter().map(|offer| offer.name).collect()
     }
 
     #[test]
@@ -290,35 +319,37 @@ mod tests {
         let all = names(Mode::Supervised, &[client("lamp"), client("Bash")]);
         assert_eq!(all.iter().filter(|name| *name == "Bash").count(), 1);
         assert!(all.contains(&"lamp".to_owned()));
-        let lamp = read("lamp", &json!({}), Mode::Supervised, &[client("lamp")]);
+        let lamp = read("lamp", &json!({}), Mode::Supervised, &[client("lamp")], &Servers::default());
         assert_eq!(lamp, Ok(Act::Client(client("lamp"))));
-        let bash = read("Bash", &json!({"command": "ls"}), Mode::Supervised, &[client("Bash")]).unwrap();
+        let bash =
+            read("Bash", &json!({"command": "ls"}), Mode::Supervised, &[client("Bash")], &Servers::default())
+                .unwrap();
         assert!(matches!(bash, Act::Task(Task::Run { .. })));
     }
 
     #[test]
     fn modes_decide_what_is_asked() {
         let needs = |name: &str, input: Value| {
-            let act = read(name, &input, Mode::Plan, &[]).unwrap();
+            let act = read(name, &input, Mode::Plan, &[], &Servers::default()).unwrap();
             [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
         };
-        use Need::{Nothing, Permission, Refused};
-        assert_eq!(needs("Read", json!({"file_path": "a"})), [Nothing; 4]);
-        assert_eq!(needs("LS", json!({})), [Nothing; 4]);
-        assert_eq!(needs("Grep", json!({"pattern": "a"})), [Nothing; 4]);
-        assert_eq!(needs("Bash", json!({"command": "git status"})), [Nothing; 4]);
+        use Need::{NoObjection, Permission, Refused};
+        assert_eq!(needs("Read", json!({"file_path": "a"})), [NoObjection; 4]);
+        assert_eq!(needs("LS", json!({})), [NoObjection; 4]);
+        assert_eq!(needs("Grep", json!({"pattern": "a"})), [NoObjection; 4]);
+        assert_eq!(needs("Bash", json!({"command": "git status"})), [NoObjection; 4]);
         assert_eq!(
             needs("Bash", json!({"command": "touch a"})),
             [Permission, Permission, Permission, Refused]
         );
         let written = json!({"file_path": "a", "content": ""});
         // An autonomous session asks, too; our rules answer.
-        assert_eq!(needs("Write", written), [Permission, Nothing, Permission, Refused]);
+        assert_eq!(needs("Write", written), [Permission, NoObjection, Permission, Refused]);
         assert_eq!(needs("ExitPlanMode", json!({"plan": "x"})), [Permission; 4]);
         let lift = Act::Client(ClientTool { asks: true, ..client("lift") });
         let all = [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan];
         assert_eq!(all.map(|mode| need(&lift, mode)), [Permission, Permission, Permission, Refused]);
-        assert_eq!(all.map(|mode| need(&Act::Client(client("look")), mode)), [Nothing; 4]);
+        assert_eq!(all.map(|mode| need(&Act::Client(client("look")), mode)), [Need::Nothing; 4]);
     }
 
     #[test]
@@ -326,12 +357,14 @@ mod tests {
         assert!(names(Mode::Plan, &[]).contains(&"ExitPlanMode".to_owned()));
         assert!(!names(Mode::Plan, &[]).contains(&"Write".to_owned()));
         assert!(!names(Mode::Supervised, &[]).contains(&"ExitPlanMode".to_owned()));
-        assert!(read("ExitPlanMode", &json!({}), Mode::Supervised, &[]).is_err());
+        assert!(read("ExitPlanMode", &json!({}), Mode::Supervised, &[], &Servers::default()).is_err());
     }
 
     #[test]
     fn what_is_wrong_with_a_call_is_said() {
-        let wrong = |name: &str, input: Value| read(name, &input, Mode::Supervised, &[]).unwrap_err();
+        let wrong = |name: &str, input: Value| {
+            read(name, &input, Mode::Supervised, &[], &Servers::default()).unwrap_err()
+        };
         assert_eq!(wrong("Read", json!({})), "file_path is required and must be a text");
         assert_eq!(wrong("Write", json!({"file_path": "a"})), "content is required and must be a text");
         assert_eq!(wrong("Fly", json!({})), "there is no tool \"Fly\"");

@@ -89,6 +89,8 @@ impl Worker {
     async fn steps(&mut self) -> Result<(EndReason, String), Stop> {
         let mut used = HashSet::new();
         for _ in 0..TURN_STEPS_MAX {
+            let report = self.servers.refresh().await;
+            self.tell_of_servers(report).await?;
             self.make_room().await?;
             let reply = self.reply().await?;
             if reply.ended != Ended::Whole || (reply.calls.is_empty() && !self.is_steered) {
@@ -176,7 +178,7 @@ impl Worker {
 
     fn request_body(&self) -> String {
         let instructions = instructions(&self.working_dir, self.mode, &self.settings.append_system_prompt);
-        let tools = tools::offers(self.mode, &self.clients);
+        let tools = tools::offers(self.mode, &self.clients, &self.servers);
         let request = Request {
             model: &self.model,
             instructions: &instructions,

@@ -45,7 +45,7 @@ pub(crate) fn launch(
 ) -> ProcessLaunch {
     let resume = !state.native_session.is_empty();
     match provider
-        .launch(&LaunchRequest { spec, state, resume, environment, bridge: None, past: None })
+        .launch(&LaunchRequest { spec, state, resume, environment, bridge: None, past: None, programs: None })
         .unwrap()
     {
         LaunchPlan::Process(process) => process,

@@ -137,9 +137,10 @@ impl Actor {
                     Some(Message::Detach { done }) => self.leaving = Some(done),
                     None => return,
                 },
-                heard = self.agent.next() => self.hear(heard).await,
+                // Timers too: an agent that never stops talking must not outlive its time.
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
+                heard = self.agent.next() => self.hear(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
                     // What was sent before the door closed is still answered.

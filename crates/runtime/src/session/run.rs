@@ -12,6 +12,7 @@ use super::actor::Actor;
 use super::link::{Agent, ProcessAgent};
 use crate::environment;
 use crate::failpoint;
+use crate::held::Programs;
 use crate::limits;
 use crate::process::{
     AttachError, Claim, End, HoldLimits, Holder, Link, Position, ProcessPlan, SpawnError, Target,
@@ -50,7 +51,8 @@ impl Actor {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         let environment = environment::of_agent(spec, &self.services.socket);
         let (bridge, past) = (self.bridge(), Some(self.past()));
-        LaunchRequest { spec, state, resume, environment, bridge, past }
+        let programs = Some(Programs::new(&self.services, &spec.id, spec.working_dir.clone()));
+        LaunchRequest { spec, state, resume, environment, bridge, past, programs }
     }
 
     /// Returns the agent's way to the tools that others run for it. Sessions to which nobody offers any do without: it

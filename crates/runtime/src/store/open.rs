@@ -9,7 +9,7 @@ use super::storage_error;
 use crate::failpoint;
 
 /// Each step brings the file from version N to N+1. Steps are never changed once released.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("schema.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_environments.sql"),

@@ -2,6 +2,8 @@
 //! work, except for a small write that finds nobody else writing: its caller commits that by itself. A second thread
 //! syncs what was committed and keeps the log short.
 
+mod engine;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::storage_error;
 use crate::{failpoint, limits};
+use engine::Engine;
 
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +148,7 @@ impl Writer {
             queue: Mutex::default(),
             bell: Condvar::new(),
             dirty: Condvar::new(),
-            engine: Mutex::new(Engine { connection, full: true, here_not_before: Instant::now() }),
+            engine: Mutex::new(Engine::new(connection)),
             log: log.into(),
             syncs: AtomicU64::new(0),
         });
@@ -323,72 +326,6 @@ impl Shared {
     }
 }
 
-/// The connection that writes.
-struct Engine {
-    connection: Connection,
-    /// What `PRAGMA synchronous` is set to.
-    full: bool,
-    /// The disk was slow: until then only the thread waits for it.
-    here_not_before: Instant,
-}
-
-impl Engine {
-    fn transact(&mut self, full: bool, group: &mut [Box<dyn Operation>]) -> Result<(), Error> {
-        let result = self.set_full(full).and_then(|()| self.execute("BEGIN IMMEDIATE"));
-        if let Err(error) = result {
-            return Err(storage_error("begin a transaction", &error));
-        }
-        if let [only] = group {
-            // Alone it needs no mark to go back to.
-            if let Err(error) = only.run(&self.connection) {
-                // Fails when SQLite has undone everything already.
-                let _ = self.execute("ROLLBACK");
-                return Err(storage_error("write", &error));
-            }
-        } else {
-            for operation in group.iter_mut() {
-                if let Err(error) = self.run_one(operation.as_mut()) {
-                    // The whole transaction is unusable; nobody in the group may be told it went well.
-                    let _ = self.execute("ROLLBACK");
-                    return Err(storage_error("write", &error));
-                }
-            }
-        }
-        failpoint!("commit.before");
-        if let Err(error) = self.execute("COMMIT") {
-            let _ = self.execute("ROLLBACK");
-            return Err(storage_error("commit", &error));
-        }
-        failpoint!("commit.after");
-        Ok(())
-    }
-
-    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
-        self.connection.prepare_cached(sql)?.execute([]).map(drop)
-    }
-
-    /// Runs one operation so that its failure undoes only itself. Fails when the transaction itself is lost.
-    fn run_one(&self, operation: &mut dyn Operation) -> rusqlite::Result<()> {
-        self.execute("SAVEPOINT one")?;
-        if operation.run(&self.connection).is_err() {
-            self.execute("ROLLBACK TO one")?;
-        }
-        self.execute("RELEASE one")
-    }
-
-    fn set_full(&mut self, full: bool) -> rusqlite::Result<()> {
-        if self.full != full {
-            self.connection.execute_batch(if full {
-                "PRAGMA synchronous = FULL"
-            } else {
-                "PRAGMA synchronous = NORMAL"
-            })?;
-            self.full = full;
-        }
-        Ok(())
-    }
-}
-
 /// Commits everything that waits, group by group, until the store is closed.
 fn commit_groups(shared: &Shared) {
     while shared.wait_for_work() {
@@ -439,10 +376,8 @@ impl Sweeper {
                 self.shared.syncs.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => {
-                tracing::error!(%error, "cannot sync the journal; trying again");
-                let mut queue = self.shared.lock();
-                queue.is_unsynced = true;
-                queue.since.get_or_insert_with(Instant::now);
+                let mut engine = self.shared.engine.lock().unwrap_or_else(PoisonError::into_inner);
+                engine.distrust_log(&error);
             }
         }
     }

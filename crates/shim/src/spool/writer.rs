@@ -145,9 +145,11 @@ impl Writer {
     }
 
     fn roll(&mut self) -> io::Result<()> {
-        // Flushed before the next one exists: after a power cut only the last segment can be torn.
-        self.file.sync_data()?;
-        self.switch_segment()
+        // Flushed before the next one exists: after a power cut only the last segment can be torn. One that cannot be
+        // flushed is left as well: asked again, the kernel would say that all is well.
+        let flushed = self.file.sync_data();
+        self.switch_segment()?;
+        flushed
     }
 
     fn switch_segment(&mut self) -> io::Result<()> {

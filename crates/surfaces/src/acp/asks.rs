@@ -1,7 +1,7 @@
 //! What waits for a person is asked of the editor: permissions, questions. Whoever answers first, here or elsewhere,
 //! settles it; the others are told that it is over.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::request::{Ask, PermissionAsk, Question};
@@ -9,9 +9,10 @@ use domain::{Command, Decision, RequestId};
 use serde_json::{Map, Value, json};
 
 use super::connection::Core;
-use super::editor_tools;
-use super::errands::Reply;
+use super::editor_tools::{self, Asker};
+use super::errands::{Errand, Reply};
 use super::feed::Feed;
+use super::notes::{Keep as _, Trail};
 use super::rpc::RpcId;
 use super::talk::Shared;
 
@@ -28,28 +29,38 @@ fn locked(table: &Table) -> MutexGuard<'_, HashMap<RequestId, Asked>> {
 }
 
 impl Feed {
-    /// Asks the client, in a task of its own: a person takes their time.
-    pub(super) fn ask(&self, request: RequestId, ask: &Ask) {
-        let asking = Asking {
+    /// Asks the client, in a task of its own: a person takes their time. What another daemon asked already is not asked
+    /// again; its answer is waited for.
+    pub(super) fn ask(&mut self, request: RequestId, ask: &Ask) {
+        let mut asking = Asking {
             core: Arc::clone(&self.core),
             shared: Arc::clone(&self.shared),
             table: Arc::clone(&self.asked),
             request,
+            known: VecDeque::new(),
+            open: None,
+            replies: Vec::new(),
+            lines: Vec::new(),
         };
+        if let Some(trail) = self.trails.remove(&request) {
+            asking.open = Some(trail.open);
+            asking.known = trail.replies.into();
+        }
+        let asked = || Asked { errand: asking.open.as_ref().map(|errand| errand.id.clone()) };
         match ask {
             Ask::Permission(permission) => {
                 let call = permission.call.as_ref().map_or_else(|| request.to_string(), ToString::to_string);
                 let call =
                     self.story.asked_call(&call, &permission.tool, &permission.input, &permission.title);
-                locked(&self.asked).insert(request, Asked::default());
+                locked(&self.asked).insert(request, asked());
                 tokio::spawn(asking.permission(permission.clone(), call));
             }
             Ask::Question { questions, .. } => {
-                locked(&self.asked).insert(request, Asked::default());
+                locked(&self.asked).insert(request, asked());
                 tokio::spawn(asking.questions(questions.clone()));
             }
             Ask::ClientTool { tool, input, .. } if editor_tools::is_ours(tool) => {
-                locked(&self.asked).insert(request, Asked::default());
+                locked(&self.asked).insert(request, asked());
                 tokio::spawn(asking.client_tool(tool.clone(), input.clone()));
             }
             // Another client registered the tool and runs it.
@@ -62,21 +73,59 @@ impl Feed {
         let asked = locked(&self.asked).remove(&request);
         if let Some(errand) = asked.and_then(|asked| asked.errand) {
             self.core.errands.call_off(&errand).await;
+            self.core.out.note(|notes| notes.trail(&self.shared.id, request, None));
         }
     }
 }
 
-/// One request on its way to the client and back.
+/// One request on its way to the client and back: a few questions, one after the other. After the daemon was exchanged
+/// the same way is gone again, with what was answered before.
 struct Asking {
     core: Arc<Core>,
     shared: Arc<Shared>,
     table: Table,
     request: RequestId,
+    /// What the client answered to another daemon, and the question that was open then.
+    known: VecDeque<Reply>,
+    open: Option<Errand>,
+    /// What it has answered, and in which lines.
+    replies: Vec<Reply>,
+    lines: Vec<u64>,
+}
+
+impl Asker for Asking {
+    /// Sends a question and waits for its answer; nothing where it was settled meanwhile or the client is gone.
+    async fn ask(&mut self, method: &str, params: &Value) -> Option<Reply> {
+        if let Some(reply) = self.known.pop_front() {
+            self.replies.push(reply.clone());
+            return Some(reply);
+        }
+        let errand = match self.open.take() {
+            Some(errand) => errand,
+            None => self.send(method, params).await?,
+        };
+        let known = match locked(&self.table).get_mut(&self.request) {
+            Some(asked) => {
+                asked.errand = Some(errand.id.clone());
+                true
+            }
+            None => false,
+        };
+        if !known {
+            self.core.errands.call_off(&errand.id).await;
+            self.forget();
+            return None;
+        }
+        let replied = errand.answer().await?;
+        self.replies.push(replied.reply.clone());
+        self.lines.push(replied.line);
+        Some(replied.reply)
+    }
 }
 
 impl Asking {
-    async fn permission(self, ask: PermissionAsk, mut call: Value) {
-        if ask.tool == "Write" {
+    async fn permission(mut self, ask: PermissionAsk, mut call: Value) {
+        if ask.tool == "Write" && self.open.is_none() {
             self.compare(&mut call).await;
         }
         let params = json!({
@@ -88,7 +137,7 @@ impl Asking {
                 {"optionId": "reject-once", "name": "Reject", "kind": "reject_once"},
             ],
         });
-        let Some(reply) = self.send("session/request_permission", &params).await else { return };
+        let Some(reply) = self.ask("session/request_permission", &params).await else { return };
         let (decision, message) = decision(&reply);
         self.decide(decision, message).await;
     }
@@ -109,14 +158,15 @@ impl Asking {
         }
     }
 
-    async fn client_tool(self, tool: String, input: Value) {
-        let done = editor_tools::run(&self.core.errands, self.shared.id.as_str(), &tool, &input).await;
+    async fn client_tool(mut self, tool: String, input: Value) {
+        let session = self.shared.id.to_string();
+        let done = editor_tools::run(&mut self, &session, &tool, &input).await;
         let Some((ok, output)) = done else { return };
         let by = self.core.by();
         self.command(Command::ReturnTool { request: self.request, ok, output, by }).await;
     }
 
-    async fn questions(self, questions: Vec<Question>) {
+    async fn questions(mut self, questions: Vec<Question>) {
         let answers = if self.core.client().takes_forms {
             self.form(&questions).await
         } else {
@@ -128,19 +178,19 @@ impl Asking {
                 self.command(Command::Answer { request: self.request, answers, by }).await;
             }
             Answers::Refused => self.decide(Decision::Deny, "not answered".to_owned()).await,
-            Answers::None => {}
+            Answers::None => self.forget(),
         }
     }
 
     /// Asks everything at once.
-    async fn form(&self, questions: &[Question]) -> Answers {
+    async fn form(&mut self, questions: &[Question]) -> Answers {
         let params = json!({
             "sessionId": self.shared.id.as_str(),
             "mode": "form",
             "message": questions.iter().map(|question| question.text.as_str()).collect::<Vec<_>>().join("\n"),
             "requestedSchema": schema(questions),
         });
-        match self.send("elicitation/create", &params).await {
+        match self.ask("elicitation/create", &params).await {
             Some(Ok(reply)) if reply["action"] == "accept" => Answers::Given(form_answers(&reply["content"])),
             Some(_) => Answers::Refused,
             None => Answers::None,
@@ -148,7 +198,7 @@ impl Asking {
     }
 
     /// Asks one question after the other, for editors that know only permissions.
-    async fn choices(&self, questions: &[Question]) -> Answers {
+    async fn choices(&mut self, questions: &[Question]) -> Answers {
         let mut answers = BTreeMap::new();
         for question in questions {
             if question.options.is_empty() {
@@ -158,7 +208,7 @@ impl Asking {
                 return Answers::None;
             }
             let params = choice(self.shared.id.as_str(), self.request, question);
-            match self.send("session/request_permission", &params).await {
+            match self.ask("session/request_permission", &params).await {
                 None => return Answers::None,
                 Some(reply) => match chosen(&reply, question) {
                     Some(label) => answers.insert(question.id.clone(), label),
@@ -169,35 +219,42 @@ impl Asking {
         Answers::Given(answers)
     }
 
-    /// Sends a question and waits for its answer; nothing where it was settled meanwhile or the client is gone.
-    async fn send(&self, method: &str, params: &Value) -> Option<Reply> {
-        let errand = self.core.errands.send(method, params).await?;
-        let known = match locked(&self.table).get_mut(&self.request) {
-            Some(asked) => {
-                asked.errand = Some(errand.id.clone());
-                true
-            }
-            None => false,
-        };
-        if !known {
-            self.core.errands.call_off(&errand.id).await;
-            return None;
-        }
-        errand.answer().await
+    /// Sends the next question. What was answered so far is noted with it.
+    async fn send(&mut self, method: &str, params: &Value) -> Option<Errand> {
+        let (id, request) = (&self.shared.id, self.request);
+        let replies = self.replies.clone();
+        let note = |errand| Trail { replies, errand };
+        let sent = self.core.errands.send(method, params, |notes, errand| {
+            notes.trail(id, request, Some(&note(errand)));
+        });
+        let errand = sent.await?;
+        self.core.out.done(std::mem::take(&mut self.lines));
+        Some(errand)
     }
 
-    async fn decide(&self, decision: Decision, message: String) {
+    async fn decide(&mut self, decision: Decision, message: String) {
         let by = self.core.by();
         let request = self.request;
         self.command(Command::Decide { request, decision, message, updated_input: None, by }).await;
     }
 
-    async fn command(&self, command: Command) {
+    async fn command(&mut self, command: Command) {
         // The answer is in; nothing is to be called off any more.
         locked(&self.table).remove(&self.request);
         if let Err(error) = self.core.supervisor.command(&self.shared.id, command).await {
+            if self.core.is_leaving() {
+                // The answer is heard again by the next daemon.
+                return;
+            }
             self.core.out.log("warn", format!("{} cannot be settled: {error}", self.request));
         }
+        self.forget();
+    }
+
+    /// The way is at its end: what was noted of it is of no use any more.
+    fn forget(&mut self) {
+        self.core.out.note(|notes| notes.trail(&self.shared.id, self.request, None));
+        self.core.out.done(std::mem::take(&mut self.lines));
     }
 }
 

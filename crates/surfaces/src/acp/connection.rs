@@ -2,7 +2,7 @@
 //! side, what concerns one session in the order it came; nothing here waits for an agent.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use domain::{SessionId, StopHow};
@@ -13,8 +13,10 @@ use tokio::task::JoinSet;
 
 use super::Habits;
 use super::errands::Errands;
+use super::evidence::Evidence;
 use super::from_wire::{self, Client};
 use super::lines::{Line, Lines};
+use super::notes::{Keep as _, Notes, Remembered};
 use super::outbox::{Frame, Outbox};
 use super::presence::Presence;
 use super::rpc::{self, Fault, INVALID_REQUEST, Incoming, METHOD_NOT_FOUND, RpcId};
@@ -40,16 +42,29 @@ pub(super) struct Core {
     pub(super) habits: Habits,
     pub(super) out: Outbox,
     pub(super) errands: Errands,
+    pub(super) evidence: Evidence,
     pub(super) presence: Presence,
+    /// The name of this connection, where it outlives the daemon; else empty.
+    pub(super) connection: String,
     /// One place for every session this client may have open.
     pub(super) room: Arc<Semaphore>,
     client: Mutex<Client>,
     talks: Mutex<HashMap<SessionId, Talk>>,
+    /// How the connection ends, once it is served.
+    ending: OnceLock<watch::Receiver<Ending>>,
 }
 
 /// A connection that is not served yet.
 pub(super) struct Connection {
     core: Arc<Core>,
+    remembered: Remembered,
+}
+
+/// What makes a connection one that outlives the daemon: its name, and what was noted of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lasting {
+    pub(super) connection: String,
+    pub(super) notes: Notes,
 }
 
 impl Connection {
@@ -57,24 +72,34 @@ impl Connection {
         supervisor: Supervisor,
         habits: Habits,
         presence: Presence,
+        lasting: Lasting,
     ) -> (Self, mpsc::Receiver<Frame>) {
-        let (out, frames) = Outbox::new();
+        let (out, frames) = Outbox::new(!lasting.connection.is_empty());
         let core = Core {
             supervisor,
             room: Arc::new(Semaphore::new(habits.max_sessions.clamp(1, Semaphore::MAX_PERMITS))),
+            evidence: Evidence::begin(habits.evidence.clone(), out.clone()),
             habits,
             errands: Errands::new(out.clone()),
             out,
             presence,
+            connection: lasting.connection,
             client: Mutex::default(),
             talks: Mutex::default(),
+            ending: OnceLock::new(),
         };
-        (Self { core: Arc::new(core) }, frames)
+        (Self { core: Arc::new(core), remembered: Remembered::read(&lasting.notes) }, frames)
     }
 
     /// Serves the client until its input ends, it no longer listens or somebody wants the end.
     pub(super) async fn run(self, mut input: mpsc::Receiver<Bytes>, mut ending: watch::Receiver<Ending>) {
         let core = self.core;
+        // Set once: a connection is served once.
+        let _first = core.ending.set(ending.clone());
+        if !core.take_up(self.remembered).await {
+            // Whoever comes next will find what was not found here.
+            return core.leave().await;
+        }
         let mut lines = Lines::new(limits::ACP_LINE_MAX_BYTES);
         let mut work = Work { tasks: JoinSet::new(), core: Arc::clone(&core) };
         let ending = loop {
@@ -87,16 +112,20 @@ impl Connection {
                 () = core.out.hung_up() => None,
             };
             let Some(piece) = piece else { break Ending::Stop };
-            for line in lines.push(&piece) {
-                work.hear(line).await;
+            for (number, line) in lines.push_counting(&piece) {
+                work.hear(line, number).await;
             }
         };
         if let (Ending::Stop, Some(line)) = (ending, lines.finish()) {
-            work.hear(line).await;
+            work.hear(Some(line), lines.ended()).await;
         }
         work.tasks.abort_all();
         core.close(ending).await;
-        core.out.end().await;
+        core.evidence.end().await;
+        if ending == Ending::Leave {
+            return core.leave().await;
+        }
+        core.out.end(Frame::End).await;
     }
 }
 
@@ -107,22 +136,30 @@ struct Work {
 }
 
 impl Work {
-    async fn hear(&mut self, line: Line) {
+    async fn hear(&mut self, line: Option<Line>, number: u64) {
         let core = Arc::clone(&self.core);
-        let Line::Whole(line) = line else {
-            let most = limits::ACP_LINE_MAX_BYTES;
-            let fault = Fault::new(INVALID_REQUEST, format!("a line has at most {most} bytes"));
-            return core.answer(&RpcId::null(), Err(fault)).await;
+        let line = match line {
+            Some(Line::Whole(line)) => line,
+            Some(Line::TooLong) => {
+                let most = limits::ACP_LINE_MAX_BYTES;
+                let fault = Fault::new(INVALID_REQUEST, format!("a line has at most {most} bytes"));
+                return core.refuse(&RpcId::null(), fault, number).await;
+            }
+            None => return core.out.done([number]),
         };
         match rpc::read(&line) {
-            Incoming::Broken { id, fault } => core.answer(&id, Err(fault)).await,
+            Incoming::Broken { id, fault } => core.refuse(&id, fault, number).await,
             Incoming::Response { id, result } => {
-                if !core.errands.answered(&id, result) {
+                if !core.errands.answered(&id, result, number) {
                     core.out.log("debug", "the client answered what nobody waits for");
+                    core.out.done([number]);
                 }
             }
-            Incoming::Notification { method, params } => core.notified(&method, params).await,
-            Incoming::Request { id, method, params } => self.asked(id, method, params).await,
+            Incoming::Notification { method, params } => core.notified(&method, params, number).await,
+            Incoming::Request { id, method, params } => {
+                core.out.heard(&id, number);
+                self.asked(id, method, params).await;
+            }
         }
     }
 
@@ -132,6 +169,10 @@ impl Work {
             // At once, so that what a client sends right behind it finds it done.
             "initialize" => {
                 let answer = core.initialize(params);
+                if answer.is_ok() {
+                    let details = json!({"protocolVersion": PROTOCOL_VERSION, "client": core.client().name});
+                    core.evidence.report("initialize", "", &details);
+                }
                 core.answer(&id, answer).await;
             }
             "session/prompt" | "session/set_mode" | "session/set_model" | "session/set_config_option" => {
@@ -158,9 +199,30 @@ fn unknown(method: &str) -> Fault {
 }
 
 impl Core {
+    /// Whether the daemon goes. What fails for that is left to the next one.
+    pub(super) fn is_leaving(&self) -> bool {
+        !self.connection.is_empty()
+            && self.ending.get().is_some_and(|ending| *ending.borrow() == Ending::Leave)
+    }
+
+    /// Ends the output for whoever goes on with the connection.
+    async fn leave(&self) {
+        self.talks().clear();
+        self.out.end(Frame::Leave).await;
+        self.out.end(Frame::End).await;
+    }
+
     /// Answers a request; a client that is gone needs no answer.
     pub(super) async fn answer(&self, id: &RpcId, result: Result<Value, Fault>) {
-        let _gone = self.out.answer(id, result).await;
+        if result.is_err() && self.is_leaving() {
+            return;
+        }
+        let _gone = self.out.answer(id, result, |_| {}).await;
+    }
+
+    /// Answers a line that was no request.
+    async fn refuse(&self, id: &RpcId, fault: Fault, line: u64) {
+        let _gone = self.out.refuse(id, fault, line).await;
     }
 
     pub(super) fn client(&self) -> Client {
@@ -177,10 +239,11 @@ impl Core {
         if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") }
     }
 
-    fn initialize(&self, params: Value) -> Result<Value, Fault> {
-        let initialize: from_wire::Initialize = from_wire::params(params)?;
+    pub(super) fn initialize(&self, params: Value) -> Result<Value, Fault> {
+        let initialize: from_wire::Initialize = from_wire::params(params.clone())?;
         let client = Client::read(&initialize);
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        self.out.note(|notes| notes.client(&params));
         let provider = self.supervisor.providers().get(self.habits.provider);
         let can = provider.map(|provider| provider.capabilities()).unwrap_or_default();
         let kind = self.habits.provider;
@@ -204,29 +267,33 @@ impl Core {
         }))
     }
 
-    async fn notified(&self, method: &str, params: Value) {
-        match method {
+    async fn notified(&self, method: &str, params: Value, line: u64) {
+        let passed_on = match method {
             "session/cancel" => {
-                let Ok(of) = from_wire::params::<from_wire::OfSession>(params) else { return };
-                let Ok(id) = from_wire::session_id(&of.session_id) else { return };
+                let of = from_wire::params::<from_wire::OfSession>(params).ok();
+                let id = of.and_then(|of| from_wire::session_id(&of.session_id).ok());
                 // For a session that is not open there is nothing to cancel.
-                if let Some(talk) = self.talks().get(&id) {
-                    talk.cancel();
-                }
+                id.is_some_and(|id| self.talks().get(&id).is_some_and(|talk| talk.cancel(line)))
             }
             "$/cancel_request" => {
                 // Only prompts take long enough to be called off.
                 let rpc = RpcId::read(&params["requestId"]);
                 let talks = self.talks();
                 let found = rpc.and_then(|rpc| talks.values().find(|talk| talk.is_prompt(&rpc)));
-                found.into_iter().for_each(Talk::cancel);
+                found.is_some_and(|talk| talk.cancel(line))
             }
             method if is_request(method) => {
                 let fault = Fault::new(INVALID_REQUEST, format!("{method} is a request and needs an id"));
-                self.answer(&RpcId::null(), Err(fault)).await;
+                return self.refuse(&RpcId::null(), fault, line).await;
             }
             // Notifications of others, `$/…` among them, may be passed over.
-            _ => self.out.log("debug", "passed over a notification"),
+            _ => {
+                self.out.log("debug", "passed over a notification");
+                false
+            }
+        };
+        if !passed_on {
+            self.out.done([line]);
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::event::ClientTool;
 use serde_json::{Value, json};
 
-use super::errands::{Errands, Reply};
+use super::errands::Reply;
 use super::from_wire::Client;
 use crate::limits;
 
@@ -71,9 +71,14 @@ pub(super) fn is_ours(tool: &str) -> bool {
     [READ, WRITE, RUN].contains(&tool)
 }
 
+/// Whoever asks the editor; nothing where it left.
+pub(super) trait Asker {
+    fn ask(&mut self, method: &str, params: &Value) -> impl Future<Output = Option<Reply>> + Send;
+}
+
 /// Does a call with the editor's methods; returns whether it went well, and its output. Nothing where the editor left.
 pub(super) async fn run(
-    errands: &Errands,
+    editor: &mut impl Asker,
     session: &str,
     tool: &str,
     input: &Value,
@@ -85,36 +90,37 @@ pub(super) async fn run(
     params["sessionId"] = session.into();
     match tool {
         READ => {
-            let reply = errands.ask("fs/read_text_file", &params).await?;
+            let reply = editor.ask("fs/read_text_file", &params).await?;
             Some(outcome(reply, |read| read["content"].as_str().unwrap_or_default().to_owned()))
         }
         WRITE => {
-            let reply = errands.ask("fs/write_text_file", &params).await?;
+            let reply = editor.ask("fs/write_text_file", &params).await?;
             Some(outcome(reply, |_| "written".to_owned()))
         }
-        _ => terminal(errands, session, params).await,
+        _ => terminal(editor, session, params).await,
     }
 }
 
 /// Runs a command to its end. Its terminal is released whatever happens.
-async fn terminal(errands: &Errands, session: &str, mut params: Value) -> Option<(bool, String)> {
+async fn terminal(editor: &mut impl Asker, session: &str, mut params: Value) -> Option<(bool, String)> {
     params["outputByteLimit"] = limits::ACP_OUTPUT_MAX_BYTES.into();
-    let created = match errands.ask("terminal/create", &params).await? {
+    let created = match editor.ask("terminal/create", &params).await? {
         Ok(created) => created,
         refused => return Some(outcome(refused, |_| String::new())),
     };
     let of = json!({"sessionId": session, "terminalId": created["terminalId"]});
-    let wait = errands.ask("terminal/wait_for_exit", &of);
-    let ended = match tokio::time::timeout(limits::ACP_TERMINAL_WAIT, wait).await {
+    let wait = editor.ask("terminal/wait_for_exit", &of);
+    let waited = tokio::time::timeout(limits::ACP_TERMINAL_WAIT, wait).await;
+    let ended = match waited {
         Ok(ended) => ended?,
         Err(_) => {
             // One that cannot be killed is released all the same.
-            let _refused = errands.ask("terminal/kill", &of).await?;
+            let _refused = editor.ask("terminal/kill", &of).await?;
             Err(json!({"message": too_long(limits::ACP_TERMINAL_WAIT)}))
         }
     };
-    let output = errands.ask("terminal/output", &of).await?;
-    let _refused = errands.ask("terminal/release", &of).await?;
+    let output = editor.ask("terminal/output", &of).await?;
+    let _refused = editor.ask("terminal/release", &of).await?;
     let output = output.map(|output| output["output"].as_str().unwrap_or_default().to_owned());
     Some(exited(ended, output.unwrap_or_default()))
 }
@@ -148,9 +154,16 @@ fn outcome(reply: Reply, text: impl FnOnce(&Value) -> String) -> (bool, String) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::errands::Errands;
     use super::super::outbox::{Frame, Outbox};
     use super::super::rpc::{self, Incoming};
     use super::*;
+
+    impl Asker for Errands {
+        async fn ask(&mut self, method: &str, params: &Value) -> Option<Reply> {
+            Errands::ask(self, method, params).await
+        }
+    }
 
     #[test]
     fn an_editor_brings_what_it_offers() {
@@ -164,20 +177,20 @@ mod tests {
 
     /// Plays an editor that answers in this order.
     async fn with_editor(tool: &str, input: Value, replies: Vec<(&str, Reply)>) -> Option<(bool, String)> {
-        let (out, mut frames) = Outbox::new();
-        let errands = Errands::new(out);
+        let (out, mut frames) = Outbox::new(false);
+        let mut errands = Errands::new(out);
         let editor = errands.clone();
         let play = async move {
             for (method, reply) in replies {
-                let Some(Frame::Lines(line)) = frames.recv().await else { panic!("no request") };
+                let Some(Frame::Lines(line, _)) = frames.recv().await else { panic!("no request") };
                 let Incoming::Request { id, method: asked, params } = rpc::read(line.trim_ascii_end()) else {
                     panic!("no request: {line:?}")
                 };
                 assert_eq!((asked.as_str(), &params["sessionId"]), (method, &json!("sess_1")));
-                assert!(editor.answered(&id, reply));
+                assert!(editor.answered(&id, reply, 0));
             }
         };
-        tokio::join!(run(&errands, "sess_1", tool, &input), play).0
+        tokio::join!(run(&mut errands, "sess_1", tool, &input), play).0
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use super::notes::{Keep as _, Notes};
 use super::outbox::Outbox;
 use super::rpc::{self, RpcId};
 use crate::limits;
@@ -24,13 +25,19 @@ pub(super) struct Errands {
 #[derive(Default)]
 struct Open {
     last: u64,
-    waiting: HashMap<RpcId, oneshot::Sender<Reply>>,
+    waiting: HashMap<RpcId, oneshot::Sender<Replied>>,
+}
+
+/// An answer, and the line it came in.
+pub(super) struct Replied {
+    pub(super) reply: Reply,
+    pub(super) line: u64,
 }
 
 /// An errand under way. Dropping it does not call it off: the answer is then nobody's.
 pub(super) struct Errand {
     pub(super) id: RpcId,
-    reply: oneshot::Receiver<Reply>,
+    reply: oneshot::Receiver<Replied>,
 }
 
 impl Errands {
@@ -38,37 +45,57 @@ impl Errands {
         Self { out, open: Arc::default() }
     }
 
+    /// Goes on where another daemon ended: numbers up to this one are taken.
+    pub(super) fn go_on_after(&self, last: u64) {
+        self.locked().last = last;
+    }
+
     /// Sends a request behind whatever was sent before; nothing where the client is gone or has too many already.
-    pub(super) async fn send(&self, method: &str, params: &Value) -> Option<Errand> {
-        let (sender, reply) = oneshot::channel();
-        let id = {
+    /// `note` is told its number.
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        params: &Value,
+        note: impl FnOnce(&mut Notes, u64),
+    ) -> Option<Errand> {
+        let (number, errand) = {
             let mut open = self.locked();
             if open.waiting.len() >= limits::ACP_ERRANDS_MAX {
                 return None;
             }
             open.last += 1;
-            let id = RpcId::number(open.last);
-            open.waiting.insert(id.clone(), sender);
-            id
+            let number = open.last;
+            (number, open.wait_for(number))
         };
         let mut line = Vec::new();
-        rpc::write_request(&mut line, &id, method, params);
-        if self.out.send(line).await.is_err() {
-            self.locked().waiting.remove(&id);
+        rpc::write_request(&mut line, &errand.id, method, params);
+        let sent = self.out.send_noting(line, |notes| {
+            notes.errands(number);
+            note(notes, number);
+        });
+        if sent.await.is_err() {
+            self.locked().waiting.remove(&errand.id);
             return None;
         }
-        Some(Errand { id, reply })
+        Some(errand)
+    }
+
+    /// Waits for the answer to a request that was sent by another daemon.
+    pub(super) fn again(&self, number: u64) -> Errand {
+        self.locked().wait_for(number)
     }
 
     /// Sends a request and waits for its answer.
     pub(super) async fn ask(&self, method: &str, params: &Value) -> Option<Reply> {
-        self.send(method, params).await?.answer().await
+        let replied = self.send(method, params, |_, _| {}).await?.answer().await?;
+        self.out.done([replied.line]);
+        Some(replied.reply)
     }
 
     /// Takes an answer of the client. False: nobody waits for it.
-    pub(super) fn answered(&self, id: &RpcId, reply: Reply) -> bool {
+    pub(super) fn answered(&self, id: &RpcId, reply: Reply, line: u64) -> bool {
         let waiting = self.locked().waiting.remove(id);
-        waiting.is_some_and(|waiting| waiting.send(reply).is_ok())
+        waiting.is_some_and(|waiting| waiting.send(Replied { reply, line }).is_ok())
     }
 
     /// Tells the client that an answer is no longer wanted.
@@ -87,9 +114,18 @@ impl Errands {
     }
 }
 
+impl Open {
+    fn wait_for(&mut self, number: u64) -> Errand {
+        let (sender, reply) = oneshot::channel();
+        let id = RpcId::number(number);
+        self.waiting.insert(id.clone(), sender);
+        Errand { id, reply }
+    }
+}
+
 impl Errand {
     /// Waits for the answer; nothing where it was called off.
-    pub(super) async fn answer(self) -> Option<Reply> {
+    pub(super) async fn answer(self) -> Option<Replied> {
         self.reply.await.ok()
     }
 }
@@ -101,18 +137,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_finds_its_errand_and_late_ones_find_nobody() {
-        let (out, mut frames) = Outbox::new();
+        let (out, mut frames) = Outbox::new(false);
         let errands = Errands::new(out);
-        let first = errands.send("fs/read_text_file", &json!({})).await.unwrap();
-        let second = errands.send("fs/read_text_file", &json!({})).await.unwrap();
-        assert!(errands.answered(&second.id, Ok(json!("b"))));
-        assert!(!errands.answered(&second.id, Ok(json!("again"))));
-        assert_eq!(second.answer().await, Some(Ok(json!("b"))));
+        let first = errands.send("fs/read_text_file", &json!({}), |_, _| {}).await.unwrap();
+        let second = errands.send("fs/read_text_file", &json!({}), |_, _| {}).await.unwrap();
+        assert!(errands.answered(&second.id, Ok(json!("b")), 3));
+        assert!(!errands.answered(&second.id, Ok(json!("again")), 4));
+        let replied = second.answer().await.unwrap();
+        assert_eq!((replied.reply, replied.line), (Ok(json!("b")), 3));
         errands.call_off(&first.id).await;
-        assert_eq!(first.answer().await, None);
+        assert!(first.answer().await.is_none());
         let mut told = String::new();
         for _ in 0..3 {
-            let Some(Frame::Lines(line)) = frames.recv().await else { panic!() };
+            let Some(Frame::Lines(line, _)) = frames.recv().await else { panic!() };
             told.push_str(std::str::from_utf8(&line).unwrap());
         }
         assert!(told.ends_with(

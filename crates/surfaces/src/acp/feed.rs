@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 use super::asks::Asked;
 use super::connection::Core;
+use super::errands::{Errand, Reply};
+use super::notes::{Keep as _, Notes, Opened};
 use super::outbox::HungUp;
 use super::rpc::{self, Fault, RpcId};
 use super::talk::Shared;
@@ -30,6 +32,23 @@ pub(super) enum Beginning {
     Quiet { rpc: RpcId, result: Value },
 }
 
+/// What a client has answered so far for one request, and the question that is open. Its answer may come at once, so it
+/// is waited for from the beginning.
+pub(super) struct Trail {
+    pub(super) replies: Vec<Reply>,
+    pub(super) open: Errand,
+}
+
+/// What was told of a session before its feed begins.
+#[derive(Default)]
+pub(super) struct Past {
+    /// Events up to this one are history.
+    pub(super) until: u64,
+    /// And up to this one the client has them, or does not want them.
+    pub(super) told: u64,
+    pub(super) trails: BTreeMap<RequestId, Trail>,
+}
+
 /// Why a feed ends; without an error the client is gone.
 type Ended = Option<Error>;
 
@@ -40,6 +59,12 @@ pub(super) struct Feed {
     beginning: Option<Beginning>,
     /// Events up to this one happened before.
     until: u64,
+    /// Events up to this one are told, or need not be.
+    told: u64,
+    /// What the client was asked by a daemon that is gone.
+    pub(super) trails: BTreeMap<RequestId, Trail>,
+    /// What is to be noted with the next lines.
+    notes: Notes,
     /// Requests of the history that nobody has settled yet.
     waiting: BTreeMap<RequestId, Ask>,
     /// What the client was asked.
@@ -55,13 +80,17 @@ impl Feed {
         shared: &Arc<Shared>,
         snapshot: &Snapshot,
         beginning: Beginning,
+        past: Past,
     ) -> Self {
         Self {
             story: Story::new(&snapshot.spec, &core.client(), core.models(snapshot)),
             core: Arc::clone(core),
             shared: Arc::clone(shared),
             beginning: Some(beginning),
-            until: snapshot.last_seq,
+            until: past.until,
+            told: past.told,
+            trails: past.trails,
+            notes: Notes::new(),
             waiting: BTreeMap::new(),
             asked: Arc::default(),
             lines: Vec::new(),
@@ -71,6 +100,9 @@ impl Feed {
 
     pub(super) async fn run(mut self) {
         let Err(Some(error)) = self.follow().await else { return };
+        if self.core.is_leaving() {
+            return;
+        }
         let fault = self.core.fault(&error);
         let open = self.shared.open.lock().await.take();
         self.shared.is_busy.store(false, Ordering::Relaxed);
@@ -78,6 +110,7 @@ impl Feed {
             Some(Beginning::Told { rpc, .. } | Beginning::Quiet { rpc, .. }) => Some(rpc),
             Some(Beginning::Live) | None => None,
         };
+        self.core.out.note(|notes| notes.prompt(&self.shared.id, None));
         for rpc in begun.into_iter().chain(open.map(|open| open.rpc)) {
             self.core.answer(&rpc, Err(fault.clone())).await;
         }
@@ -123,8 +156,18 @@ impl Feed {
         }
     }
 
+    /// Sends the lines there are; whoever keeps notes then knows how far they reach.
     async fn flush(&mut self) -> Result<(), HungUp> {
-        self.core.out.send(std::mem::take(&mut self.lines)).await
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        let (lines, mut notes) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.notes));
+        let (id, told) = (&self.shared.id, self.told);
+        let note = |all: &mut Notes| {
+            all.append(&mut notes);
+            all.told(id, told);
+        };
+        self.core.out.send_noting(lines, note).await
     }
 
     /// Takes in what happened before, and tells it where it was asked for.
@@ -135,16 +178,20 @@ impl Feed {
             }
             EventKind::RequestSettled { request, .. } => {
                 self.waiting.remove(request);
+                if self.trails.remove(request).is_some() {
+                    self.notes.trail(&self.shared.id, *request, None);
+                }
             }
             _ => {}
         }
-        if !matches!(self.beginning, Some(Beginning::Told { .. })) {
+        if event.seq <= self.told || !matches!(self.beginning, Some(Beginning::Told { .. })) {
             self.story.take(event, Whose::Others, &mut Vec::new());
             return Ok(());
         }
         let continues = self.merged.as_mut().is_some_and(|merged| append(merged, event));
         if !continues && let Some(former) = self.merged.replace(event.clone()) {
             self.story.take(&former, Whose::Others, &mut self.lines);
+            self.told = event.seq - 1;
         }
         Ok(())
     }
@@ -154,6 +201,11 @@ impl Feed {
         let Some(beginning) = self.beginning.take() else { return Ok(()) };
         if let Some(merged) = self.merged.take() {
             self.story.take(&merged, Whose::Others, &mut self.lines);
+        }
+        self.told = self.told.max(self.until);
+        if !matches!(beginning, Beginning::Live) {
+            // The request that opened it is answered with this.
+            self.notes.opened(&self.shared.id, &Opened { until: self.until, asked: None });
         }
         match beginning {
             Beginning::Live => {}
@@ -182,6 +234,7 @@ impl Feed {
             self.story.know(&snapshot);
         }
         self.story.take(event, whose, &mut self.lines);
+        self.told = event.seq;
         match &event.kind {
             EventKind::TurnEnded { turn, reason, error, .. } => {
                 self.answer_prompt(*turn, *reason, error).await?;
@@ -215,6 +268,12 @@ impl Feed {
             Some(reason) => Ok(reason),
             None => to_wire::stop_reason(reason, error),
         };
+        let (event, details) = match &answer {
+            Ok("cancelled") => ("prompt_cancelled", json!({"stopReason": "cancelled"})),
+            Ok(reason) => ("prompt_completed", json!({"stopReason": reason})),
+            Err(fault) => ("prompt_failed", json!({"error": fault.message})),
+        };
+        self.core.evidence.report(event, self.shared.id.as_str(), &details);
         match answer {
             Ok(reason) => {
                 rpc::write_result(&mut self.lines, &ended.rpc, &json!({"stopReason": reason}));
@@ -223,6 +282,7 @@ impl Feed {
                 self.refuse(&ended.rpc, &fault);
             }
         }
+        self.notes.prompt(&self.shared.id, None);
         // Only now: whoever waits for the answer may end this feed.
         let flushed = self.flush().await;
         self.shared.is_busy.store(false, Ordering::Relaxed);

@@ -12,23 +12,36 @@ pub(super) struct Lines {
     most: usize,
     begun: Vec<u8>,
     skipping: bool,
+    /// How many have ended, empty ones among them.
+    ended: u64,
 }
 
 impl Lines {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, begun: Vec::new(), skipping: false }
+        Self { most, begun: Vec::new(), skipping: false, ended: 0 }
     }
 
     /// Takes a piece and returns the lines it completes, without their ends and without empty ones.
-    pub(super) fn push(&mut self, mut piece: &[u8]) -> Vec<Line> {
+    pub(super) fn push(&mut self, piece: &[u8]) -> Vec<Line> {
+        self.push_counting(piece).into_iter().filter_map(|(_, line)| line).collect()
+    }
+
+    /// As `push`, with the number of each line from 0; nothing for an empty one.
+    pub(super) fn push_counting(&mut self, mut piece: &[u8]) -> Vec<(u64, Option<Line>)> {
         let mut lines = Vec::new();
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
             self.add(&piece[..end]);
-            lines.extend(self.finish());
+            lines.push((self.ended, self.finish()));
+            self.ended += 1;
             piece = &piece[end + 1..];
         }
         self.add(piece);
         lines
+    }
+
+    /// Returns how many lines have ended so far.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended
     }
 
     /// Returns what stood at the end of the input without a line end.
@@ -71,6 +84,18 @@ mod tests {
             found.extend(lines.finish());
             assert_eq!(found, [whole("one"), whole("two\r"), whole("three")], "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn every_line_has_its_number() {
+        let mut lines = Lines::new(5);
+        let numbers: Vec<(u64, bool)> = [&b"a\n\nlong"[..], b"er than five\nb\nc"]
+            .iter()
+            .flat_map(|piece| lines.push_counting(piece))
+            .map(|(number, line)| (number, line.is_some()))
+            .collect();
+        assert_eq!(numbers, [(0, true), (1, false), (2, true), (3, true)]);
+        assert_eq!(lines.ended(), 4);
     }
 
     #[test]

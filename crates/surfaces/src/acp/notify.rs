@@ -87,8 +87,9 @@ impl Reader {
 }
 
 impl Source {
-    /// Opens a source and passes over what it holds. One that is not there yet is found when it comes.
-    pub(super) fn begin(path: &Path, kind: Kind) -> Self {
+    /// Opens a source and passes over what it holds, or over its first bytes where it is known what was in it when the
+    /// turn began. One that is not there yet is found when it comes.
+    pub(super) fn begin(path: &Path, kind: Kind, from: Option<u64>) -> Self {
         let mut source = Self {
             path: path.to_owned(),
             kind,
@@ -99,8 +100,20 @@ impl Source {
         };
         // What is wrong is told when it is read.
         let _later = source.look();
-        source.skip();
+        source.skip(from);
         source
+    }
+
+    /// Returns how much of a file is passed over.
+    pub(super) fn from(&self) -> Option<u64> {
+        match (&self.file, self.kind) {
+            (Some(Opened { reader: Reader::File(file), .. }), _) => {
+                let mut file: &File = file;
+                file.stream_position().ok()
+            }
+            (None, Kind::File) => Some(0),
+            _ => None,
+        }
     }
 
     /// Waits until a FIFO has something to read; for ever for a file, which is looked at from time to time.
@@ -154,11 +167,12 @@ impl Source {
         Ok(())
     }
 
-    fn skip(&mut self) {
+    fn skip(&mut self, from: Option<u64>) {
         let Some(opened) = &mut self.file else { return };
         if let Reader::File(file) = &mut opened.reader {
+            let to = from.map_or(SeekFrom::End(0), SeekFrom::Start);
             // A file that cannot be read to its end is read from its beginning, and its old lines say whose they are.
-            let _unseekable = file.seek(SeekFrom::End(0));
+            let _unseekable = file.seek(to);
             return;
         }
         let mut buffer = vec![0; limits::ACP_NOTIFY_READ_BYTES];
@@ -261,7 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         forward(&path, Kind::File, DONE).unwrap();
-        let mut source = Source::begin(&path, Kind::File);
+        let mut source = Source::begin(&path, Kind::File, None);
         assert!(!ends(&mut source), "of an earlier run");
         std::fs::write(&path, "").unwrap();
         assert!(!ends(&mut source));
@@ -276,7 +290,7 @@ mod tests {
     async fn a_source_may_come_later_and_in_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
-        let mut source = Source::begin(&path, Kind::File);
+        let mut source = Source::begin(&path, Kind::File, None);
         assert!(!ends(&mut source));
         std::fs::write(&path, &DONE[..10]).unwrap();
         assert!(!ends(&mut source));
@@ -291,14 +305,14 @@ mod tests {
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         std::fs::write(&real, "").unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        let mut source = Source::begin(&link, Kind::File);
+        let mut source = Source::begin(&link, Kind::File, None);
         forward(&real, Kind::File, DONE).unwrap();
         assert!(source.read().unwrap_err().contains("cannot be opened"));
         assert!(source.read().unwrap().is_empty(), "said once");
         assert!(forward(&link, Kind::File, DONE).is_err());
-        let mut source = Source::begin(&real, Kind::Fifo);
+        let mut source = Source::begin(&real, Kind::Fifo, None);
         assert!(source.read().unwrap_err().contains("is not a FIFO"));
-        let mut source = Source::begin(folder.path(), Kind::File);
+        let mut source = Source::begin(folder.path(), Kind::File, None);
         assert!(source.read().unwrap_err().contains("is not a file"));
     }
 
@@ -312,7 +326,7 @@ mod tests {
         let path = folder.path().join("notify");
         std::fs::write(&path, "").unwrap();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        let mut source = Source::begin(&path, Kind::File);
+        let mut source = Source::begin(&path, Kind::File, None);
         assert!(source.read().unwrap_err().contains("belongs to another user"));
         assert!(forward(&path, Kind::File, DONE).unwrap_err().contains("belongs to another user"));
     }
@@ -330,7 +344,7 @@ mod tests {
             rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         };
         make();
-        let mut source = Source::begin(&path, Kind::Fifo);
+        let mut source = Source::begin(&path, Kind::Fifo, None);
         assert!(!ends(&mut source));
         forward(&path, Kind::Fifo, DONE).unwrap();
         assert!(comes(&mut source).await);
@@ -349,7 +363,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let mut source = Source::begin(&path, Kind::Fifo);
+        let mut source = Source::begin(&path, Kind::Fifo, None);
         let heard = source.heard;
         tokio::time::advance(limits::ACP_FIFO_WAIT / 2).await;
         assert!(!ends(&mut source));

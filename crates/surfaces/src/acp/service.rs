@@ -18,7 +18,7 @@ use wire::obey::v1::acp_input::Input;
 use wire::obey::v1::acp_output::Output;
 use wire::obey::v1::acp_service_server::{AcpService, AcpServiceServer};
 
-use super::connection::{Connection, Ending};
+use super::connection::{Connection, Ending, Lasting};
 use super::notify::Kind;
 use super::outbox::Frame;
 use super::presence::Presence;
@@ -44,13 +44,17 @@ impl AcpService for Service {
         let wire = |error: Error| status::grpc(&error);
         require_user(&request, "drive sessions as an editor").map_err(wire)?;
         let mut inbound = request.into_inner();
-        let opened = match inbound.message().await? {
-            Some(pb::AcpInput { input: Some(Input::Open(open)) }) => habits(open).map_err(wire)?,
+        let (opened, lasting) = match inbound.message().await? {
+            Some(pb::AcpInput { input: Some(Input::Open(mut open)) }) => {
+                let notes = std::mem::take(&mut open.notes).into_iter().collect();
+                let lasting = Lasting { connection: std::mem::take(&mut open.connection), notes };
+                (habits(open).map_err(wire)?, lasting)
+            }
             _ => return Err(wire(Error::invalid("open", "must be the first message of a connection"))),
         };
         self.0.supervisor.providers().get(opened.provider).map_err(wire)?;
         let (connection, frames) =
-            Connection::new(self.0.supervisor.clone(), opened, self.0.presence.clone());
+            Connection::new(self.0.supervisor.clone(), opened, self.0.presence.clone(), lasting);
         let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
         let (ending, is_ending) = watch::channel(Ending::Open);
         tokio::spawn(leave_with((*self.0.leaving).clone(), ending));
@@ -82,12 +86,20 @@ async fn leave_with(mut leaving: watch::Receiver<bool>, ending: watch::Sender<En
 }
 
 fn output(frame: Frame) -> Option<pb::AcpOutput> {
-    let output = match frame {
-        Frame::Lines(lines) => Output::Lines(lines.into()),
-        Frame::Log { level, message } => Output::Log(pb::AcpLog { level: level.to_owned(), message }),
+    Some(match frame {
+        Frame::Lines(lines, marks) => pb::AcpOutput {
+            output: (!lines.is_empty()).then(|| Output::Lines(lines.into())),
+            notes: marks.notes.into_iter().collect(),
+            done: marks.done,
+            leaving: false,
+        },
+        Frame::Log { level, message } => {
+            let log = pb::AcpLog { level: level.to_owned(), message };
+            pb::AcpOutput { output: Some(Output::Log(log)), ..pb::AcpOutput::default() }
+        }
+        Frame::Leave => pb::AcpOutput { leaving: true, ..pb::AcpOutput::default() },
         Frame::End => return None,
-    };
-    Some(pb::AcpOutput { output: Some(output) })
+    })
 }
 
 fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {
@@ -102,6 +114,10 @@ fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {
     let path = PathBuf::from(open.notify_path);
     if !path.as_os_str().is_empty() && !path.is_absolute() {
         return Err(Error::invalid("notify_path", "must be absolute"));
+    }
+    let evidence = PathBuf::from(open.evidence_path);
+    if !evidence.as_os_str().is_empty() && !evidence.is_absolute() {
+        return Err(Error::invalid("evidence_path", "must be absolute"));
     }
     let defaults = Habits::default();
     let or = |value: u64, default: Duration| {
@@ -121,6 +137,7 @@ fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {
         idle_timeout: (open.idle_timeout_ms > 0).then(|| Duration::from_millis(open.idle_timeout_ms)),
         polling_interval: or(open.polling_interval_ms, defaults.polling_interval),
         notify: (!path.as_os_str().is_empty()).then_some(Notify { path, kind }),
+        evidence: (!evidence.as_os_str().is_empty()).then_some(evidence),
         lends_tools: true,
     })
 }

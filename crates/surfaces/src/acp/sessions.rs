@@ -9,24 +9,43 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::connection::Core;
-use super::feed::Beginning;
+use super::feed::{Beginning, Past};
 use super::from_wire::{self, Place};
 use super::modes;
+use super::notes::{Begun, Keep as _, Notes, Opened};
 use super::rpc::{Fault, INTERNAL_ERROR, INVALID_REQUEST, RpcId};
 use super::state::SessionStatus;
-use super::talk::Talk;
+use super::talk::{Former, Talk};
 use crate::limits;
 
 impl Core {
     /// Does what a request about sessions asks, and answers it.
     pub(super) async fn serve(self: &Arc<Self>, id: RpcId, method: &str, params: Value) {
         let done = match method {
-            "session/new" => self.new_session(params).await.map(Some),
+            "session/new" => match self.new_session(params).await {
+                Ok((result, opened)) => {
+                    // A client that is gone needs no answer.
+                    let _gone = self.out.answer(&id, Ok(result), opened).await;
+                    return;
+                }
+                Err(fault) => Err(fault),
+            },
             "session/load" => self.open_again(&id, params, true).await.map(|()| None),
             "session/resume" => self.open_again(&id, params, false).await.map(|()| None),
             "session/list" => self.list(params).await.map(Some),
-            "session/close" => self.close_session(params).await.map(Some),
-            _ => self.delete_session(params).await.map(Some),
+            _ => {
+                let (core, is_close) = (Arc::clone(self), method == "session/close");
+                // On its own: an agent that is being ended is ended although the client leaves meanwhile.
+                let ending = tokio::spawn(async move {
+                    if is_close {
+                        core.close_session(params).await
+                    } else {
+                        core.delete_session(params).await
+                    }
+                });
+                let broken = |_| Err(Fault::new(INTERNAL_ERROR, "the session could not be ended"));
+                ending.await.unwrap_or_else(broken).map(Some)
+            }
         };
         match done {
             Ok(Some(result)) => self.answer(&id, Ok(result)).await,
@@ -36,7 +55,11 @@ impl Core {
         }
     }
 
-    async fn new_session(self: &Arc<Self>, params: Value) -> Result<Value, Fault> {
+    /// Makes a session; returns the answer and what is to be noted with it.
+    async fn new_session(
+        self: &Arc<Self>,
+        params: Value,
+    ) -> Result<(Value, impl FnOnce(&mut Notes) + use<>), Fault> {
         let place: Place = from_wire::params(params)?;
         let folder = place.folder()?.to_owned();
         let room = self.take_room()?;
@@ -67,10 +90,18 @@ impl Core {
             by: self.by(),
         };
         let snapshot = self.supervisor.create(new).await.map_err(|error| self.fault(&in_our_words(error)))?;
-        self.open(&snapshot, room, Beginning::Live);
+        let details = json!({"cwd": snapshot.spec.working_dir.to_string_lossy(), "mode": choice.mode.name()});
+        self.evidence.report("session_created", snapshot.spec.id.as_str(), &details);
+        let until = snapshot.last_seq;
+        let told = Past { until, told: until, ..Past::default() };
+        self.open(&snapshot, room, Beginning::Live, Former { told, ..Former::default() });
         let mut result = self.settings(&snapshot);
         result["sessionId"] = snapshot.spec.id.as_str().into();
-        Ok(result)
+        let id = snapshot.spec.id.clone();
+        Ok((result, move |notes: &mut Notes| {
+            notes.opened(&id, &Opened { until, asked: None });
+            notes.told(&id, until);
+        }))
     }
 
     /// `session/load` and `session/resume`: the journal's history as updates, or only what stands.
@@ -90,13 +121,23 @@ impl Core {
             self.supervisor.command(&id, command).await.map_err(|error| self.fault(&error))?;
         }
         let snapshot = self.supervisor.snapshot(&id).await.map_err(|error| self.fault(&error))?;
-        let result = self.settings(&snapshot);
-        let beginning = match told {
-            true => Beginning::Told { rpc: rpc.clone(), result },
-            false => Beginning::Quiet { rpc: rpc.clone(), result },
-        };
-        self.open(&snapshot, room, beginning);
+        let until = snapshot.last_seq;
+        let past = Past { until, told: if told { 0 } else { until }, ..Past::default() };
+        // From here on the notes answer for the request.
+        self.out.note_taken(rpc, |notes| {
+            let asked = Some(Begun { rpc: rpc.to_json(), told });
+            notes.opened(&id, &Opened { until, asked });
+            notes.told(&id, past.told);
+        });
+        let beginning = self.beginning(&snapshot, rpc.clone(), told);
+        self.open(&snapshot, room, beginning, Former { told: past, ..Former::default() });
         Ok(())
+    }
+
+    /// How the answer to `session/load` or `session/resume` begins.
+    pub(super) fn beginning(&self, snapshot: &Snapshot, rpc: RpcId, told: bool) -> Beginning {
+        let result = self.settings(snapshot);
+        if told { Beginning::Told { rpc, result } } else { Beginning::Quiet { rpc, result } }
     }
 
     /// A session works where it was begun.
@@ -123,7 +164,7 @@ impl Core {
         Ok(talks.remove(id).and_then(Talk::leave))
     }
 
-    fn take_room(&self) -> Result<OwnedSemaphorePermit, Fault> {
+    pub(super) fn take_room(&self) -> Result<OwnedSemaphorePermit, Fault> {
         Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
             let most = self.habits.max_sessions;
             let error = Error::new(
@@ -134,8 +175,14 @@ impl Core {
         })
     }
 
-    fn open(self: &Arc<Self>, snapshot: &Snapshot, room: OwnedSemaphorePermit, beginning: Beginning) {
-        let talk = Talk::open(self, snapshot, room, beginning);
+    fn open(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        room: OwnedSemaphorePermit,
+        beginning: Beginning,
+        past: Former,
+    ) {
+        let talk = Talk::open(self, snapshot, room, beginning, past);
         self.talks().insert(snapshot.spec.id.clone(), talk);
     }
 
@@ -183,14 +230,15 @@ impl Core {
         let of: from_wire::OfSession = from_wire::params(params)?;
         let id = from_wire::session_id(&of.session_id)?;
         let talk = self.talks().remove(&id);
-        let Some(talk) = talk else {
+        let Some(mut talk) = talk else {
             return Err(Fault::params(format!("sessionId: {id} is not open here")));
         };
-        talk.hush("cancelled").await;
+        talk.conclude("cancelled").await;
         match self.supervisor.stop(&id, StopHow::Now).await {
             Err(error) if error.code != ErrorCode::AlreadyStopped => Err(self.fault(&error)),
             _ => {
                 talk.settle().await;
+                self.out.note(|notes| notes.closed(&id));
                 Ok(json!({}))
             }
         }
@@ -199,11 +247,12 @@ impl Core {
     async fn delete_session(&self, params: Value) -> Result<Value, Fault> {
         let of: from_wire::OfSession = from_wire::params(params)?;
         let id = from_wire::session_id(&of.session_id)?;
-        let talk = self.talks().remove(&id);
-        if let Some(talk) = &talk {
-            talk.hush("cancelled").await;
+        let mut talk = self.talks().remove(&id);
+        if let Some(talk) = &mut talk {
+            talk.conclude("cancelled").await;
         }
         self.supervisor.delete(&id).await.map_err(|error| self.fault(&error))?;
+        self.out.note(|notes| notes.closed(&id));
         Ok(json!({}))
     }
 

@@ -10,13 +10,14 @@ use domain::{Command, EventKind, Launch, ProviderKind, SessionId, Status, StopHo
 use runtime::Snapshot;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, mpsc, watch};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::connection::Core;
 use super::editor_tools;
-use super::feed::{Beginning, Feed};
+use super::feed::{Beginning, Feed, Past};
 use super::from_wire;
 use super::modes;
+use super::notes::{self, Keep as _, Prompted};
 use super::presence::Here;
 use super::rpc::{Fault, INTERNAL_ERROR, INVALID_REQUEST, RpcId};
 use super::watch::Watch;
@@ -25,7 +26,7 @@ use crate::limits;
 /// What a client says to a session.
 pub(super) enum Said {
     Prompt { rpc: RpcId, blocks: Vec<Value> },
-    Cancel,
+    Cancel { line: u64 },
     SetMode { rpc: RpcId, mode: String, as_option: bool },
     SetModel { rpc: RpcId, model: String, as_option: bool },
 }
@@ -36,6 +37,20 @@ pub(super) struct Open {
     pub(super) rpc: RpcId,
     /// The stop reason, where the client or we ended the turn.
     pub(super) ends_as: Option<&'static str>,
+    /// Where the notify file ended when it was sent.
+    pub(super) notify_from: Option<u64>,
+}
+
+impl Open {
+    /// Returns it as it is noted.
+    pub(super) fn noted(&self) -> Prompted {
+        Prompted {
+            turn: self.turn,
+            rpc: self.rpc.to_json(),
+            ends_as: self.ends_as.map(str::to_owned),
+            notify_from: self.notify_from,
+        }
+    }
 }
 
 /// What both halves of a talk know.
@@ -43,9 +58,14 @@ pub(super) struct Shared {
     pub(super) id: SessionId,
     /// Held while a prompt is being sent, so that the feed never meets a turn it cannot place.
     pub(super) open: Mutex<Option<Open>>,
+    /// A prompt was sent whose answer the client does not have yet.
     pub(super) is_busy: AtomicBool,
+    /// What the client still says is not acted upon.
+    is_closing: AtomicBool,
     /// This connection brought the agent to life.
     owns: AtomicBool,
+    /// A prompt that reached the session over a daemon which ended before it could say so: it comes again, once.
+    adopted: Mutex<Option<RpcId>>,
     /// Settings changed where no event tells of them.
     pub(super) resettle: Notify,
     /// A prompt was answered.
@@ -54,11 +74,21 @@ pub(super) struct Shared {
     pub(super) heard: watch::Sender<u64>,
 }
 
+/// What a talk takes over from one that another daemon had.
+#[derive(Default)]
+pub(super) struct Former {
+    pub(super) told: Past,
+    pub(super) owns: bool,
+    pub(super) open: Option<Open>,
+    pub(super) adopted: Option<RpcId>,
+}
+
 /// A session that is open. Dropping it ends both halves.
 pub(super) struct Talk {
-    said: mpsc::Sender<Said>,
+    said: Option<mpsc::Sender<Said>>,
     shared: Arc<Shared>,
-    halves: [AbortHandle; 2],
+    feeding: AbortHandle,
+    listening: JoinHandle<()>,
     room: Option<OwnedSemaphorePermit>,
     here: Here,
 }
@@ -70,22 +100,30 @@ impl Talk {
         snapshot: &Snapshot,
         room: OwnedSemaphorePermit,
         beginning: Beginning,
+        past: Former,
     ) -> Self {
         let (said, heard) = mpsc::channel(limits::ACP_SAID_AHEAD_MAX);
         let shared = Arc::new(Shared {
             id: snapshot.spec.id.clone(),
-            open: Mutex::new(None),
-            is_busy: AtomicBool::new(false),
-            owns: AtomicBool::new(false),
+            is_busy: AtomicBool::new(past.open.is_some()),
+            open: Mutex::new(past.open),
+            is_closing: AtomicBool::new(false),
+            owns: AtomicBool::new(past.owns),
+            adopted: Mutex::new(past.adopted),
             resettle: Notify::new(),
             answered: Notify::new(),
             heard: watch::Sender::new(0),
         });
-        let feed = Feed::new(core, &shared, snapshot, beginning);
+        let feed = Feed::new(core, &shared, snapshot, beginning, past.told);
         let listening = listen(Arc::clone(core), Arc::clone(&shared), heard);
-        let halves = [tokio::spawn(feed.run()).abort_handle(), tokio::spawn(listening).abort_handle()];
+        let (feeding, listening) = (tokio::spawn(feed.run()).abort_handle(), tokio::spawn(listening));
         let here = core.presence.enter(&snapshot.spec.id);
-        Self { said, shared, halves, room: Some(room), here }
+        Self { said: Some(said), shared, feeding, listening, room: Some(room), here }
+    }
+
+    /// Watches a turn that was sent over a daemon which has ended.
+    pub(super) fn watch_again(&self, core: &Arc<Core>, watch: Watch, turn: TurnId) {
+        tokio::spawn(watch.run(Arc::clone(core), Arc::clone(&self.shared), turn));
     }
 
     pub(super) fn id(&self) -> &SessionId {
@@ -94,16 +132,20 @@ impl Talk {
 
     /// Passes on what the client says, unless it is too far ahead.
     pub(super) fn say(&self, said: Said) -> Result<(), Fault> {
-        self.said.try_send(said).map_err(|_| {
-            let most = limits::ACP_SAID_AHEAD_MAX;
-            Fault::new(INTERNAL_ERROR, format!("{most} requests of this session wait already"))
-        })
+        let sent = self.said.as_ref().map(|sender| sender.try_send(said));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => {
+                let most = limits::ACP_SAID_AHEAD_MAX;
+                Err(Fault::new(INTERNAL_ERROR, format!("{most} requests of this session wait already")))
+            }
+        }
     }
 
-    /// Ends the running turn, behind everything said before.
-    pub(super) fn cancel(&self) {
-        // A client that is that far ahead is refused its prompts, so there is nothing of its to cancel.
-        let _full = self.said.try_send(Said::Cancel);
+    /// Ends the running turn, behind everything said before. False: the client is so far ahead that its prompts are
+    /// refused, so there is nothing of its to cancel.
+    pub(super) fn cancel(&self, line: u64) -> bool {
+        self.say(Said::Cancel { line }).is_ok()
     }
 
     /// Whether this request is the prompt that is open.
@@ -128,8 +170,21 @@ impl Talk {
         if let Some(open) = open.as_mut() {
             open.ends_as = Some(reason);
         }
-        let [_, listening] = &self.halves;
-        listening.abort();
+        self.listening.abort();
+    }
+
+    /// As `hush`, for a client that is still there: whatever it said before is answered, though not acted upon.
+    pub(super) async fn conclude(&mut self, reason: &'static str) {
+        {
+            let mut open = self.shared.open.lock().await;
+            if let Some(open) = open.as_mut() {
+                open.ends_as = Some(reason);
+            }
+            self.shared.is_closing.store(true, Ordering::Relaxed);
+        }
+        self.said = None;
+        // Fails only when it broke down; then nobody is left to answer.
+        let _broken = (&mut self.listening).await;
     }
 
     /// Waits until no prompt is open, for a moment: its session has ended already.
@@ -156,19 +211,33 @@ impl Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        self.halves.iter().for_each(AbortHandle::abort);
+        self.feeding.abort();
+        self.listening.abort();
     }
 }
 
 async fn listen(core: Arc<Core>, shared: Arc<Shared>, mut heard: mpsc::Receiver<Said>) {
     while let Some(said) = heard.recv().await {
+        let is_closing = shared.is_closing.load(Ordering::Relaxed);
+        let closed = || Fault::new(INVALID_REQUEST, format!("session {} is being closed", shared.id));
         match said {
+            Said::Prompt { rpc, .. } if is_closing => {
+                core.answer(&rpc, Ok(json!({"stopReason": "cancelled"}))).await;
+            }
+            Said::SetMode { rpc, .. } | Said::SetModel { rpc, .. } if is_closing => {
+                core.answer(&rpc, Err(closed())).await;
+            }
             Said::Prompt { rpc, blocks } => {
                 if let Err(fault) = core.prompt(&shared, &rpc, &blocks).await {
                     core.answer(&rpc, Err(fault)).await;
                 }
             }
-            Said::Cancel => core.cancel(&shared).await,
+            Said::Cancel { line } => {
+                if !is_closing {
+                    core.cancel(&shared).await;
+                }
+                core.out.done([line]);
+            }
             Said::SetMode { rpc, mode, as_option } => {
                 let done = core.set_mode(&shared, &mode).await;
                 core.answer_setting(&shared, &rpc, done, as_option).await;
@@ -189,8 +258,13 @@ impl Core {
         rpc: &RpcId,
         blocks: &[Value],
     ) -> Result<(), Fault> {
+        if shared.adopted.lock().await.take_if(|adopted| adopted == rpc).is_some() {
+            // The session has it already, and its answer follows from the journal.
+            self.out.note_taken(rpc, |_| {});
+            return Ok(());
+        }
         let mut open = shared.open.lock().await;
-        if open.is_some() {
+        if open.is_some() || shared.is_busy.load(Ordering::Relaxed) {
             let message = format!("session {} is busy with a prompt; cancel it first", shared.id);
             return Err(Fault::new(INVALID_REQUEST, message));
         }
@@ -199,13 +273,14 @@ impl Core {
         let takes_files = provider.is_ok_and(|provider| provider.capabilities().attachments);
         let said = from_wire::content(blocks, takes_files)?;
         self.offer_tools(&snapshot).await?;
-        let watch = Watch::begin(&self.habits, &said.text);
+        let watch = Watch::begin(&self.habits, &said.text, None);
         let brings_to_life = !snapshot.state.status.has_agent();
         let command = if said.text.trim() == COMPACT && said.attachments.is_empty() && !brings_to_life {
             Command::Compact
         } else {
             let (text, attachments) = (said.text, said.attachments);
-            Command::Prompt { text, attachments, when_busy: WhenBusy::Refuse, by: self.by() }
+            let by = notes::signed(&self.by(), &self.connection, rpc);
+            Command::Prompt { text, attachments, when_busy: WhenBusy::Refuse, by }
         };
         let applied =
             self.supervisor.command(&shared.id, command).await.map_err(|error| self.fault(&error))?;
@@ -218,12 +293,27 @@ impl Core {
             shared.owns.store(true, Ordering::Relaxed);
         }
         shared.is_busy.store(true, Ordering::Relaxed);
-        *open = Some(Open { turn, rpc: rpc.clone(), ends_as: None });
+        let notify_from = watch.as_ref().and_then(Watch::notify_from);
+        let sent = open.insert(Open { turn, rpc: rpc.clone(), ends_as: None, notify_from });
+        // Before anybody can tell of the turn.
+        self.out.note_taken(rpc, |notes| {
+            notes.prompt(&shared.id, Some(&sent.noted()));
+            if brings_to_life {
+                notes.owns(&shared.id);
+            }
+        });
+        self.evidence.report("prompt_started", shared.id.as_str(), &json!({"turn": turn}));
         drop(open);
         if let Some(watch) = watch {
             tokio::spawn(watch.run(Arc::clone(self), Arc::clone(shared), turn));
         }
         Ok(())
+    }
+
+    /// Says how the open prompt will have ended, whatever the agent makes of it.
+    fn ends_as(&self, shared: &Shared, open: &mut Open, reason: &'static str) {
+        open.ends_as = Some(reason);
+        self.out.note(|notes| notes.prompt(&shared.id, Some(&open.noted())));
     }
 
     /// Gives the agent what this editor offers, in place of what another one did.
@@ -260,9 +350,8 @@ impl Core {
     }
 
     async fn cancel(&self, shared: &Shared) {
-        // Whatever the agent makes of it, a turn that was cancelled is told as cancelled.
         if let Some(open) = shared.open.lock().await.as_mut() {
-            open.ends_as = Some("cancelled");
+            self.ends_as(shared, open, "cancelled");
         }
         if let Err(error) = self.supervisor.command(&shared.id, Command::CancelTurn).await {
             self.out.log("warn", format!("cannot cancel: {error}"));
@@ -274,7 +363,7 @@ impl Core {
         {
             let mut open = shared.open.lock().await;
             match open.as_mut() {
-                Some(open) if open.turn == turn => open.ends_as = Some(reason),
+                Some(open) if open.turn == turn => self.ends_as(shared, open, reason),
                 _ => return,
             }
         }
@@ -295,6 +384,7 @@ impl Core {
         if changes && choice.mode == snapshot.state.mode {
             shared.resettle.notify_one();
         }
+        self.evidence.report("session_mode_changed", shared.id.as_str(), &json!({"modeId": mode}));
         Ok(())
     }
 

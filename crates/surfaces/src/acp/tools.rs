@@ -63,6 +63,11 @@ pub(super) fn diffs(tool: &str, input: &Value, working_dir: &Path) -> Vec<Value>
         working_dir.join(path).to_string_lossy().into_owned()
     };
     let diff = |path: &str, old: Option<&str>, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
+    if let Some(changes) = input["changes"].as_object() {
+        // As `codex-acp` names them: by path, each whole or as a unified diff.
+        let changes = changes.iter().take(limits::ACP_PLACES_MAX);
+        return changes.flat_map(|(file, change)| changed(&path(&json!(file)), change)).collect();
+    }
     match tool {
         "Edit" | "MultiEdit" => {
             let file = path(&input["file_path"]);
@@ -87,6 +92,14 @@ pub(super) fn diffs(tool: &str, input: &Value, working_dir: &Path) -> Vec<Value>
         }
         _ => Vec::new(),
     }
+}
+
+fn changed(path: &str, change: &Value) -> Vec<Value> {
+    let as_codex = match change["type"].as_str() {
+        Some(kind @ ("add" | "delete")) => json!({"kind": {"type": kind}, "diff": change["content"]}),
+        _ => json!({"kind": {"type": "update"}, "diff": change["unified_diff"]}),
+    };
+    patched(path, &as_codex)
 }
 
 /// One change of Codex: a whole new file, or hunks of an old one.
@@ -198,6 +211,18 @@ mod tests {
             .map(|diff| (diff["oldText"].as_str().unwrap_or("-"), diff["newText"].as_str().unwrap()))
             .collect();
         assert_eq!(sides, [("one\ntwo\n", "one\n2\n"), ("nine\n", ""), ("-", "new\n")]);
+    }
+
+    #[test]
+    fn changes_by_path_are_shown_too() {
+        let input = json!({"file_path": "/w/a", "changes": {
+            "/w/a": {"type": "add", "content": "new\n"},
+            "/w/b": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-old\n+new\n"},
+        }});
+        let found = diffs("Edit", &input, Path::new("/w"));
+        assert_eq!(found.len(), 2);
+        assert_eq!((&found[0]["path"], &found[0]["newText"]), (&json!("/w/a"), &json!("new\n")));
+        assert_eq!((&found[1]["oldText"], &found[1]["newText"]), (&json!("old\n"), &json!("new\n")));
     }
 
     #[test]

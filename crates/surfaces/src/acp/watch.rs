@@ -23,17 +23,23 @@ pub(super) struct Watch {
 impl Watch {
     /// Gets ready before the prompt is sent: what a source holds now belongs to earlier turns. Nothing where nothing is
     /// configured.
-    pub(super) fn begin(habits: &Habits, prompt: &str) -> Option<Self> {
+    /// A turn that was begun under another daemon is watched from where its notifications began.
+    pub(super) fn begin(habits: &Habits, prompt: &str, from: Option<u64>) -> Option<Self> {
         if habits.idle_timeout.is_none() && habits.notify.is_none() {
             return None;
         }
-        let source = habits.notify.as_ref().map(|Notify { path, kind }| Source::begin(path, *kind));
+        let source = habits.notify.as_ref().map(|Notify { path, kind }| Source::begin(path, *kind, from));
         Some(Self {
             idle_timeout: habits.idle_timeout,
             polling_interval: habits.polling_interval,
             source,
             prompt: prompt.to_owned(),
         })
+    }
+
+    /// Returns where the notifications of this turn begin, where that can be said.
+    pub(super) fn notify_from(&self) -> Option<u64> {
+        self.source.as_ref()?.from()
     }
 
     /// Watches until the turn has ended, by itself or from here.

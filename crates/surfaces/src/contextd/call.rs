@@ -8,8 +8,7 @@ use domain::{Error, ErrorCode};
 use runtime::clock;
 use serde_json::{Map, Value};
 use workbench::answer::estimate;
-use workbench::audit::Entry;
-use workbench::limits::AUDIT_INPUT_CHARS;
+use workbench::audit::{Entry, input_text};
 use workbench::scrub::Scrubber;
 use workbench::sessions::Session;
 
@@ -140,32 +139,6 @@ fn map_of<R: Handled>(request: &R) -> Result<Map<String, Value>, Error> {
     match serde_json::to_value(request).map_err(|error| unreadable(&error))? {
         Value::Object(map) => Ok(map),
         _ => Err(Error::new(ErrorCode::InvalidArgument, "the request is no message")),
-    }
-}
-
-/// Returns a request for the audit: scrubbed first, then cut. Long texts are cut one by one, so that it stays JSON.
-fn input_text(scrubber: &Scrubber, input: &Map<String, Value>) -> String {
-    let mut left = AUDIT_INPUT_CHARS;
-    let kept: Map<String, Value> = input
-        .iter()
-        .filter(|(_, value)| !matches!(value, Value::Null) && *value != "")
-        // A name nobody knows may be anything.
-        .map(|(name, value)| (scrubber.scrub_text(name), shortened(scrubber, value, &mut left)))
-        .collect();
-    Value::Object(kept).to_string()
-}
-
-fn shortened(scrubber: &Scrubber, value: &Value, left: &mut usize) -> Value {
-    match value {
-        Value::String(text) => {
-            let clean = scrubber.scrub_text(text);
-            let kept: String = clean.chars().take(*left).collect();
-            *left = left.saturating_sub(kept.chars().count());
-            Value::String(if kept.len() < clean.len() { kept + "…" } else { kept })
-        }
-        Value::Array(list) => list.iter().map(|value| shortened(scrubber, value, left)).collect(),
-        Value::Object(_) => Value::Null,
-        other => other.clone(),
     }
 }
 

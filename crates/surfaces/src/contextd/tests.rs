@@ -60,6 +60,7 @@ impl Desk {
             store,
             lives: Lives::default(),
             policies: Policies::new(None).unwrap(),
+            maker: workbench::embed::Maker::Words,
         })
         .await
         .unwrap();

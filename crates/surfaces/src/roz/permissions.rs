@@ -36,7 +36,7 @@ fn policy(mode: Mode, asks: bool, verdict: &Verdict) -> (&'static str, Option<St
         _ if !asks => ("allow", None),
         _ if mode == Mode::Autonomous => ("allow", Some("the session is autonomous".to_owned())),
         Verdict::Allow { by } => ("allow", Some(by.clone())),
-        Verdict::Ask => ("require_confirmation", None),
+        Verdict::Ask | Verdict::Unsaid => ("require_confirmation", None),
     }
 }
 

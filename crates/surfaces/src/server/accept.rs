@@ -16,8 +16,7 @@ use super::unix::SocketFile;
 
 /// A listener, ready to accept.
 pub(super) enum Listener {
-    /// The file is removed with the listener.
-    Unix(UnixListener, #[allow(dead_code)] SocketFile),
+    Unix(UnixListener, SocketFile),
     Tcp(TcpListener, SocketAddr),
 }
 
@@ -42,10 +41,19 @@ impl Listener {
             }
         }
     }
+
+    /// Lets nobody new come, where that can be done without turning away who has come. Returns whether those in its
+    /// queue are ours to serve: a socket that was passed to us keeps its queue for the next daemon.
+    fn hide(&mut self) -> bool {
+        match self {
+            Listener::Unix(_, file) => file.remove(),
+            Listener::Tcp(..) => true,
+        }
+    }
 }
 
 /// Serves connections until the daemon goes, then gives the open ones a moment and cuts them.
-pub(super) async fn run(listener: Listener, serving: Arc<Serving>, mut going: watch::Receiver<bool>) {
+pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going: watch::Receiver<bool>) {
     let most = connections_max();
     let mut connections = JoinSet::new();
     let mut is_pausing = false;
@@ -71,7 +79,19 @@ pub(super) async fn run(listener: Listener, serving: Arc<Serving>, mut going: wa
             },
         }
     }
-    // The socket's file goes before the last streams do, so that new clients find out at once.
+    // The socket's file goes before the last streams do, so that new clients find out at once and wait for the next
+    // daemon. Who waits in the queue cannot know that it will never be accepted, and is served.
+    if listener.hide() {
+        let late = async {
+            while connections.len() < most
+                && let Ok(incoming) = listener.accept().await
+            {
+                connections.spawn(connection::serve(incoming, Arc::clone(&serving), going.clone()));
+            }
+        };
+        // Nobody else is to come: whoever found the file has connected by then.
+        let _over = time::timeout(limits::LATE_ACCEPT_WAIT, late).await;
+    }
     drop(listener);
     let drained =
         time::timeout(limits::SHUTDOWN_GRACE, async { while connections.join_next().await.is_some() {} });

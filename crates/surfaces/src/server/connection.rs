@@ -36,8 +36,8 @@ pub(super) async fn serve(incoming: Incoming, serving: Arc<Serving>, going: watc
         Incoming::Unix(stream) => {
             // Somebody else is refused before a byte is read.
             let Some(connection) = Connection::unix(&stream, &serving.access) else { return };
-            let calls = Calls { serving, connection: Arc::new(connection), going: going.clone() };
             let Some((protocol, io)) = first_bytes(stream).await else { return };
+            let calls = Calls::new(serving, connection, going.clone());
             match protocol {
                 Protocol::Http1 => speak_http1(io, calls, going).await,
                 Protocol::Http2 => speak_http2(Tolerant::new(io), calls, going).await,
@@ -46,7 +46,7 @@ pub(super) async fn serve(incoming: Incoming, serving: Arc<Serving>, going: watc
         Incoming::Tcp { stream, from, to } => {
             let Some((protocol, io)) = first_bytes(stream).await else { return };
             let connection = Connection::tcp(from, to, &serving.access).await;
-            let calls = Calls { serving, connection: Arc::new(connection), going: going.clone() };
+            let calls = Calls::new(serving, connection, going.clone());
             match protocol {
                 Protocol::Http1 => speak_http1(io, calls, going).await,
                 Protocol::Http2 => speak_http2(io, calls, going).await,
@@ -59,10 +59,11 @@ async fn first_bytes<T: AsyncRead + Unpin>(io: T) -> Option<(Protocol, super::sn
     time::timeout(limits::FIRST_BYTES_WAIT, sniff(io)).await.ok()?.ok()?
 }
 
-async fn speak_http1<T>(io: T, calls: Calls, mut going: watch::Receiver<bool>)
+async fn speak_http1<T>(io: T, calls: Calls, going: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let over = may_close(going, calls.first.subscribe());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::FIRST_BYTES_WAIT)
@@ -72,7 +73,7 @@ where
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = gone(&mut going) => {
+        () = over => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -80,10 +81,11 @@ where
     log(ended);
 }
 
-async fn speak_http2<T>(io: T, calls: Calls, mut going: watch::Receiver<bool>)
+async fn speak_http2<T>(io: T, calls: Calls, going: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let over = may_close(going, calls.first.subscribe());
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_header_list_size(limits::HEADERS_MAX_BYTES)
@@ -97,12 +99,21 @@ where
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = gone(&mut going) => {
+        () = over => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     log(ended);
+}
+
+/// Waits until a connection may be closed: the daemon goes, and a client that came just before has said what it wants.
+/// hyper closes a connection without a word when it is told to before the first call; the client could not tell
+/// that from a call that got lost half way.
+async fn may_close(mut going: watch::Receiver<bool>, mut called: watch::Receiver<bool>) {
+    gone(&mut going).await;
+    // Either will do.
+    let _ = time::timeout(limits::FIRST_CALL_GRACE, called.wait_for(|called| *called)).await;
 }
 
 /// A connection that breaks is the client's affair.
@@ -118,6 +129,14 @@ struct Calls {
     serving: Arc<Serving>,
     connection: Arc<Connection>,
     going: watch::Receiver<bool>,
+    /// Whether there was a call.
+    first: watch::Sender<bool>,
+}
+
+impl Calls {
+    fn new(serving: Arc<Serving>, connection: Connection, going: watch::Receiver<bool>) -> Self {
+        Self { serving, connection: Arc::new(connection), going, first: watch::Sender::new(false) }
+    }
 }
 
 impl hyper::service::Service<Request<HttpBody>> for Calls {
@@ -126,6 +145,7 @@ impl hyper::service::Service<Request<HttpBody>> for Calls {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<HttpBody>) -> Self::Future {
+        self.first.send_if_modified(|called| !std::mem::replace(called, true));
         let calls = self.clone();
         Box::pin(async move {
             let mut request = match request.version() {

@@ -13,8 +13,10 @@ pub const CONNECTIONS_FD_SHARE: u64 = 4;
 /// Header bytes of one request. gRPC metadata and browsers' headers stay below a few kilobytes.
 pub const HEADERS_MAX_BYTES: u32 = 16 * 1024;
 
-/// Requests that run at once on one HTTP/2 connection.
-pub const STREAMS_MAX: u32 = 256;
+/// Requests that run at once on one HTTP/2 connection. A client that follows every session of a large team on one
+/// connection needs one for each and some to speak with; beyond this its requests wait without a word until others end.
+/// What they can make us hold is bounded for the connection, not for each.
+pub const STREAMS_MAX: u32 = 4_096;
 
 /// Bytes a client may send ahead on one HTTP/2 connection and on one request of it. Bounds what a flood can make us
 /// hold; loopback and Unix sockets need no larger window to be fast.
@@ -44,6 +46,18 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long open streams get to end once the daemon shuts down. After that they are cut (hyper#4170: waiting for
 /// them can take for ever).
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// How long those who were about to connect when the daemon went are still accepted. Finding the socket's file and
+/// connecting to it are microseconds apart.
+pub const LATE_ACCEPT_WAIT: Duration = Duration::from_millis(50);
+
+/// How long a client that connected just before the daemon goes has for its first call. A connection is closed
+/// at once after that: its client knows that it may be, and connects again.
+pub const FIRST_CALL_GRACE: Duration = Duration::from_millis(500);
+
+/// How often and how far apart a daemon tries to take its lock: longer than a client takes to look at it.
+pub const LOCK_TRIES: u32 = 20;
+pub const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Connections that wait to be accepted.
 pub const BACKLOG: i32 = 1_024;

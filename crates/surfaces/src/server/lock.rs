@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use domain::{Error, ErrorCode};
 
-use super::folder;
+use super::{folder, limits};
 
 /// Proof that no other daemon runs with the same lock file.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl DaemonLock {
             .custom_flags(libc::O_NOFOLLOW)
             .open(path)
             .map_err(|error| failed(&error))?;
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(already_running(path, &mut file)),
             Err(TryLockError::Error(error)) => return Err(failed(&error)),
@@ -51,6 +51,17 @@ impl DaemonLock {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Clients that wait for a daemon look whether the lock is held by asking for a share of it; they let go at once.
+fn lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..limits::LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(limits::LOCK_PAUSE),
+            result => return result,
+        }
+    }
+    file.try_lock()
 }
 
 fn already_running(path: &Path, file: &mut File) -> Error {

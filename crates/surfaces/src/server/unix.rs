@@ -30,15 +30,21 @@ impl SocketFile {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Removes the file while it is the one we made. Returns whether we made one; it is removed once.
+    pub(super) fn remove(&mut self) -> bool {
+        let Some(own) = self.own.take() else { return false };
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == own) {
+            // Left behind it is merely stale: the next daemon replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+        true
+    }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let Ok(found) = fs::symlink_metadata(&self.path) else { return };
-        if Some((found.dev(), found.ino())) == self.own {
-            // Left behind it is merely stale: the next daemon replaces it.
-            let _ = fs::remove_file(&self.path);
-        }
+        self.remove();
     }
 }
 

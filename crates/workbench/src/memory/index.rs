@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use domain::Timestamp;
 use rusqlite::Connection;
 
-use crate::limits::{CANDIDATES_MAX, VECTOR_DIMENSIONS};
+use super::postings::{self, Postings};
+use super::scan::scan;
+use crate::limits::{CANDIDATES_MAX, SCAN_ALONE_MAX};
 use crate::place::{Place, Scope};
-use crate::vectors::{Vector, similarity};
+use crate::vectors::{Vector, least_product, similarity, similarity_of_product};
 
 /// What a search filters by.
 #[derive(Clone, Debug)]
@@ -19,6 +21,10 @@ struct Entry {
     confidence: f64,
     held_at: Timestamp,
     outdated: bool,
+    /// Has a vector of the maker in use; without one a memory is found by its words alone.
+    placed: bool,
+    /// Terms in the full-text index.
+    length: u32,
 }
 
 /// Who may be found.
@@ -35,31 +41,38 @@ pub(super) struct Filter<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: Vec<Entry>,
-    /// One vector behind the other, in the order of the entries.
+    /// One vector behind the other, in the order of the entries; zeros where there is none.
     numbers: Vec<i8>,
+    /// How many numbers a vector has; 0 until there is one.
+    width: usize,
     at: HashMap<i64, usize>,
     /// Few different ones: they are numbered.
     places: Vec<Place>,
     outcomes: Vec<String>,
     /// In how many memories a term is, by the term's hash. A clash makes a term seem more common than it is.
     frequency: HashMap<u64, u32>,
+    postings: Postings,
+    /// Memories and terms in the full-text index.
+    documents: u64,
+    tokens: u64,
 }
 
 impl Index {
-    pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
+    /// Reads all memories. Vectors of another maker than `model` are left out: they cannot be compared.
+    pub(super) fn load(connection: &Connection, model: &str) -> rusqlite::Result<Self> {
         let mut index = Self::default();
         let mut select = connection.prepare(
-            "SELECT key, tenant, team, project, outcome, confidence, held_at, outdated, vector
+            "SELECT key, tenant, team, project, outcome, confidence, held_at, outdated, vector, model = ?1
              FROM bench_memories ORDER BY key",
         )?;
-        let mut rows = select.query([])?;
+        let mut rows = select.query([model])?;
         while let Some(row) = rows.next()? {
             let place = Place { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
-            let bytes: Vec<u8> = row.get(8)?;
-            let Some(vector) = Vector::from_bytes(&bytes) else { continue };
+            let vector =
+                Vector::from_bytes(row.get_ref(8)?.as_blob()?).filter(|_| row.get(9).unwrap_or(false));
             let outcome: String = row.get(4)?;
             let key = row.get(0)?;
-            index.add(key, &place, &outcome, row.get(5)?, Timestamp(row.get(6)?), &vector);
+            index.add(key, &place, &outcome, row.get(5)?, Timestamp(row.get(6)?), vector.as_ref());
             if row.get(7)? {
                 index.retire(key);
             }
@@ -77,7 +90,21 @@ impl Index {
             let (term, count): (String, i64) = (row.get(0)?, row.get(1)?);
             self.frequency.insert(hash(&term), u32::try_from(count).unwrap_or(u32::MAX));
         }
+        let mut select = connection.prepare("SELECT id, sz FROM bench_memory_words_docsize")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            self.count_length(row.get(0)?, postings::length(row.get_ref(1)?.as_blob()?));
+        }
         Ok(())
+    }
+
+    /// Notes how many terms a memory has.
+    pub(super) fn count_length(&mut self, key: i64, length: u64) {
+        self.documents += 1;
+        self.tokens += length;
+        if let Some(entry) = self.at.get(&key).and_then(|at| self.entries.get_mut(*at)) {
+            entry.length = u32::try_from(length).unwrap_or(u32::MAX);
+        }
     }
 
     pub(super) fn add(
@@ -87,16 +114,35 @@ impl Index {
         outcome: &str,
         confidence: f64,
         held_at: Timestamp,
-        vector: &Vector,
+        vector: Option<&Vector>,
     ) {
         let place = numbered(&mut self.places, place);
         let outcome = numbered(&mut self.outcomes, &outcome.to_owned());
         self.at.insert(key, self.entries.len());
-        self.entries.push(Entry { key, place, outcome, confidence, held_at, outdated: false });
-        self.numbers.extend_from_slice(vector.numbers());
+        let (outdated, placed, length) = (false, false, 0);
+        self.entries.push(Entry { key, place, outcome, confidence, held_at, outdated, placed, length });
+        self.numbers.resize(self.entries.len() * self.width, 0);
+        if let Some(vector) = vector {
+            self.place(key, vector);
+        }
+    }
+
+    /// Gives a memory its vector. One of another width was not made by the maker of the others.
+    pub(super) fn place(&mut self, key: i64, vector: &Vector) {
+        let numbers = vector.numbers();
+        if self.width == 0 {
+            self.width = numbers.len();
+            self.numbers.resize(self.entries.len() * self.width, 0);
+        }
+        let Some(at) = self.at.get(&key).copied().filter(|_| numbers.len() == self.width) else { return };
+        if let Some(row) = self.numbers.get_mut(at * self.width..(at + 1) * self.width) {
+            row.copy_from_slice(numbers);
+            self.entries[at].placed = true;
+        }
     }
 
     pub(super) fn count_terms(&mut self, terms: &[&str]) {
+        self.postings.forget(terms);
         for term in terms {
             *self.frequency.entry(hash(term)).or_default() += 1;
         }
@@ -120,35 +166,76 @@ impl Index {
         self.frequency.get(&hash(term)).copied().unwrap_or(0)
     }
 
+    /// Returns how many memories are known; each has a place below this number.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn key(&self, at: usize) -> Option<i64> {
+        self.entries.get(at).map(|entry| entry.key)
+    }
+
+    pub(super) fn place_of(&self, key: i64) -> Option<u32> {
+        self.at.get(&key).and_then(|at| u32::try_from(*at).ok())
+    }
+
+    pub(super) fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// Returns how many terms a memory has.
+    pub(super) fn length(&self, at: usize) -> f64 {
+        self.entries.get(at).map_or(0.0, |entry| f64::from(entry.length))
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "counts of words")]
+    pub(super) fn average_length(&self) -> f64 {
+        self.tokens as f64 / self.documents.max(1) as f64
+    }
+
+    pub(super) fn postings(&self) -> &Postings {
+        &self.postings
+    }
+
     /// Returns the most similar memories with their similarity, best first, and none below `least`.
-    pub(super) fn nearest(&self, vector: &Vector, filter: Filter<'_>, least: f32) -> Vec<(i64, f32)> {
-        let allowed = self.allowed(filter);
-        let mut found: Vec<(i64, f32)> = Vec::new();
-        for (entry, numbers) in self.entries.iter().zip(self.numbers.chunks_exact(VECTOR_DIMENSIONS)) {
-            if !allowed.entry(entry) {
-                continue;
-            }
-            let similarity = similarity(vector.numbers(), numbers);
-            if similarity >= least {
-                found.push((entry.key, similarity));
-            }
+    pub(super) fn nearest(&self, vector: &Vector, allowed: &Allowed, least: f32) -> Vec<(i64, f32)> {
+        if vector.numbers().len() != self.width {
+            return Vec::new();
         }
-        // Best first; the older one of two equals.
-        found.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-        found.truncate(CANDIDATES_MAX);
-        found
+        let look = |from: usize, to: usize| {
+            let rows = &self.numbers[from * self.width..to * self.width];
+            let entries = &self.entries[from..to];
+            let found = scan(vector.numbers(), rows, least_product(least), |row| {
+                entries[row].placed && allowed.entry(&entries[row])
+            });
+            let near = found.into_iter().map(|(row, dot)| (entries[row].key, similarity_of_product(dot)));
+            best(near.filter(|(_, similarity)| *similarity >= least).collect())
+        };
+        let (all, half) = (self.entries.len(), self.entries.len() / 2);
+        if all <= SCAN_ALONE_MAX {
+            return look(0, all);
+        }
+        let found = std::thread::scope(|scope| {
+            let second = scope.spawn(|| look(half, all));
+            let mut found = look(0, half);
+            // A thread that panicked has found nothing; there is nothing in it that could.
+            found.extend(second.join().unwrap_or_default());
+            found
+        });
+        best(found)
     }
 
-    /// Returns the similarity of one memory that passes the filter.
-    pub(super) fn similarity_of(&self, key: i64, vector: &Vector, filter: Filter<'_>) -> Option<f32> {
+    /// Returns the similarity of one memory that passes the filter; none has 0.
+    pub(super) fn similarity_of(&self, key: i64, vector: Option<&Vector>, allowed: &Allowed) -> Option<f32> {
         let at = *self.at.get(&key)?;
-        let entry = self.entries.get(at).filter(|entry| self.allowed(filter).entry(entry))?;
+        let entry = self.entries.get(at).filter(|entry| allowed.entry(entry))?;
         debug_assert_eq!(entry.key, key);
-        let numbers = self.numbers.get(at * VECTOR_DIMENSIONS..(at + 1) * VECTOR_DIMENSIONS)?;
-        Some(similarity(vector.numbers(), numbers))
+        let vector = vector.filter(|vector| entry.placed && vector.numbers().len() == self.width);
+        let numbers = self.numbers.get(at * self.width..(at + 1) * self.width)?;
+        Some(vector.map_or(0.0, |vector| similarity(vector.numbers(), numbers)))
     }
 
-    fn allowed(&self, filter: Filter<'_>) -> Allowed {
+    pub(super) fn allowed(&self, filter: Filter<'_>) -> Allowed {
         Allowed {
             places: self.places.iter().map(|place| filter.place.sees(place, filter.scope)).collect(),
             outcomes: self
@@ -162,8 +249,19 @@ impl Index {
     }
 }
 
+/// Best first, the older one of two equals; as many as are looked at closely.
+fn best(mut found: Vec<(i64, f32)>) -> Vec<(i64, f32)> {
+    let order = |one: &(i64, f32), other: &(i64, f32)| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0));
+    if found.len() > CANDIDATES_MAX {
+        found.select_nth_unstable_by(CANDIDATES_MAX, order);
+        found.truncate(CANDIDATES_MAX);
+    }
+    found.sort_unstable_by(order);
+    found
+}
+
 /// A filter, with places and outcomes decided once.
-struct Allowed {
+pub(super) struct Allowed {
     places: Vec<bool>,
     outcomes: Vec<bool>,
     min_confidence: f64,

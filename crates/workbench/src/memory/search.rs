@@ -50,12 +50,13 @@ impl Memories {
     /// Returns what fits, best first, and how many fit in all.
     pub async fn search(&self, search: Search) -> Result<(Vec<Found>, usize), Error> {
         self.index().await?;
+        let vector = self.vector_of(vec![(search.query.clone(), 1.0)]).await;
         let memories = self.clone();
         self.store
             .read(move |connection| {
                 let Some(index) = memories.index.get() else { return Ok((Vec::new(), 0)) };
                 let index = index.read().unwrap_or_else(PoisonError::into_inner);
-                let ranked = rank(&index, connection, &search)?;
+                let ranked = rank(&index, connection, &search, vector.as_ref())?;
                 drop(index);
                 let total = ranked.len();
                 let mut found = Vec::new();
@@ -68,9 +69,14 @@ impl Memories {
     }
 }
 
-fn rank(index: &Index, connection: &Connection, search: &Search) -> rusqlite::Result<Vec<(i64, f32)>> {
-    let vector = Vector::of(&[(&search.query, 1.0)]);
-    if vector.is_empty() {
+/// Ranks by vector and by words; by words alone without a vector.
+fn rank(
+    index: &Index,
+    connection: &Connection,
+    search: &Search,
+    vector: Option<&Vector>,
+) -> rusqlite::Result<Vec<(i64, f32)>> {
+    if vector.is_some_and(Vector::is_empty) {
         return Ok(Vec::new());
     }
     let filter = Filter {
@@ -81,11 +87,13 @@ fn rank(index: &Index, connection: &Connection, search: &Search) -> rusqlite::Re
         now: search.now,
     };
     let mut scores: BTreeMap<i64, f32> = BTreeMap::new();
-    for (key, similarity) in index.nearest(&vector, filter, SIMILARITY_MIN) {
+    let allowed = index.allowed(filter);
+    let near = vector.map(|vector| index.nearest(vector, &allowed, SIMILARITY_MIN));
+    for (key, similarity) in near.unwrap_or_default() {
         scores.insert(key, similarity * BY_VECTOR);
     }
     for (key, share) in by_words(index, connection, &search.query)? {
-        let Some(similarity) = index.similarity_of(key, &vector, filter) else { continue };
+        let Some(similarity) = index.similarity_of(key, vector, &allowed) else { continue };
         let score = scores.entry(key).or_insert_with(|| similarity.max(0.0) * BY_VECTOR);
         *score += share * BY_WORDS;
     }
@@ -111,8 +119,23 @@ fn by_words(index: &Index, connection: &Connection, query: &str) -> rusqlite::Re
     if terms.is_empty() {
         return Ok(Vec::new());
     }
-    let terms: Vec<String> =
-        terms.into_iter().map(|(_, term)| format!("\"{}\"", term.replace('"', ""))).collect();
+    let terms: Vec<String> = terms.into_iter().map(|(_, term)| term).collect();
+    let rows = if terms.iter().all(|term| term.is_ascii()) {
+        index.postings().best(index, connection, &terms)?
+    } else {
+        // The full-text index has its own mind about other letters (accents, cases), so that it has to be asked.
+        by_full_text(connection, &terms)?
+    };
+    // bm25 is better the lower it is.
+    let best = rows.iter().map(|(_, score)| -score).fold(f64::MIN_POSITIVE, f64::max);
+    #[allow(clippy::cast_possible_truncation, reason = "a share of 1")]
+    let share = |score: f64| (-score / best).clamp(0.0, 1.0) as f32;
+    Ok(rows.into_iter().map(|(key, score)| (key, share(score))).collect())
+}
+
+/// Has the full-text index weigh memories by the terms.
+pub(super) fn by_full_text(connection: &Connection, terms: &[String]) -> rusqlite::Result<Vec<(i64, f64)>> {
+    let terms: Vec<String> = terms.iter().map(|term| format!("\"{}\"", term.replace('"', ""))).collect();
     let mut select = connection.prepare_cached(
         "SELECT rowid, bm25(bench_memory_words, 4.0, 2.0, 1.0, 3.0) AS score FROM bench_memory_words
          WHERE bench_memory_words MATCH ?1 ORDER BY score, rowid LIMIT ?2",
@@ -121,12 +144,7 @@ fn by_words(index: &Index, connection: &Connection, query: &str) -> rusqlite::Re
     let rows = select.query_map(rusqlite::params![terms.join(" OR "), most], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?))
     })?;
-    let rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>()?;
-    // bm25 is better the lower it is.
-    let best = rows.iter().map(|(_, score)| -score).fold(f64::MIN_POSITIVE, f64::max);
-    #[allow(clippy::cast_possible_truncation, reason = "a share of 1")]
-    let share = |score: f64| (-score / best).clamp(0.0, 1.0) as f32;
-    Ok(rows.into_iter().map(|(key, score)| (key, share(score))).collect())
+    rows.collect()
 }
 
 fn fetch(connection: &Connection, key: i64, score: f32, now: Timestamp) -> rusqlite::Result<Found> {

@@ -14,7 +14,7 @@ const MONTH: i64 = 30 * 24 * 3600 * 1_000_000;
 async fn open(dir: tempfile::TempDir) -> Bank {
     let store = Store::open(&dir.path().join("daemon.db")).unwrap();
     tables::prepare(&store).await.unwrap();
-    Bank { dir, memories: Memories::new(store) }
+    Bank { dir, memories: Memories::new(store, Maker::Words) }
 }
 
 async fn bank() -> Bank {
@@ -189,4 +189,99 @@ async fn vectors_of_another_maker_are_made_again() {
     drop(memories);
     let again = open(dir).await;
     assert_eq!(again.titles("database pool exhausted").await[0], LESSONS[0].0);
+}
+
+/// A sequence that looks random and is the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % sides
+    }
+}
+
+const VOCABULARY: &[&str] = &[
+    "pool",
+    "cache",
+    "login",
+    "token",
+    "parser",
+    "retry",
+    "index",
+    "docker",
+    "socket",
+    "thread",
+    "leak",
+    "café",
+    "Straße",
+    "http2",
+    "maxRetryCount",
+];
+
+#[tokio::test]
+async fn words_weigh_exactly_as_in_the_full_text_index() {
+    let bank = bank().await;
+    let mut dice = Dice(7);
+    let text = |dice: &mut Dice, most: usize| -> String {
+        let count = dice.roll(most) + 1;
+        // The first words of the list are common, the last ones rare.
+        let word = |dice: &mut Dice| VOCABULARY[dice.roll(VOCABULARY.len()).min(dice.roll(VOCABULARY.len()))];
+        (0..count).map(|_| word(dice)).collect::<Vec<_>>().join(" ")
+    };
+    let compare = async |terms: &[&str]| {
+        let terms: Vec<String> = terms.iter().map(|term| (*term).to_owned()).collect();
+        let index = bank.memories.index().await.unwrap();
+        let (ours, theirs) = bank
+            .memories
+            .store
+            .read_now(|connection| {
+                let index = index.read().unwrap();
+                let ours = index.postings().best(&index, connection, &terms)?;
+                Ok((ours, search::by_full_text(connection, &terms)?))
+            })
+            .unwrap();
+        assert!(!theirs.is_empty());
+        assert_eq!(ours, theirs, "{terms:?}");
+    };
+    for number in 0..260 {
+        let (title, description, content) = (text(&mut dice, 4), text(&mut dice, 8), text(&mut dice, 30));
+        bank.keep("/p", &(&title, &description, &content, "success")).await;
+        if number % 50 == 9 {
+            // Between two new memories: what is kept of the lists must not grow old.
+            compare(&["pool", "docker"]).await;
+        }
+    }
+    for terms in
+        [&["pool"][..], &["leak", "pool", "cach"], &["thread", "socket"], &["http", "2", "retry", "count"]]
+    {
+        compare(terms).await;
+    }
+}
+
+#[test]
+fn two_threads_find_what_one_would() {
+    let mut index = Index::default();
+    let mut dice = Dice(11);
+    let count = crate::limits::SCAN_ALONE_MAX + 999;
+    let numbers = |dice: &mut Dice| -> Vec<f32> { (0..8).map(|_| dice.roll(201) as f32 - 100.0).collect() };
+    let mut all = Vec::new();
+    for key in 0..i64::try_from(count).unwrap() {
+        let vector = Vector::rounded(&numbers(&mut dice));
+        index.add(key, &place("/p"), "success", 0.8, NOW, Some(&vector));
+        all.push((key, vector));
+    }
+    let wanted = Vector::rounded(&numbers(&mut dice));
+    let here = place("/p");
+    let filter =
+        index::Filter { place: &here, scope: Scope::Project, outcome: "", min_confidence: 0.0, now: NOW };
+    let mut expected: Vec<(i64, f32)> = all
+        .iter()
+        .map(|(key, vector)| (*key, crate::vectors::similarity(wanted.numbers(), vector.numbers())))
+        .filter(|(_, similarity)| *similarity >= 0.3)
+        .collect();
+    expected.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    assert!(expected.len() > 1000, "{}", expected.len());
+    expected.truncate(crate::limits::CANDIDATES_MAX);
+    assert_eq!(index.nearest(&wanted, &index.allowed(filter), 0.3), expected);
 }

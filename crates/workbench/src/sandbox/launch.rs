@@ -1,26 +1,31 @@
-//! The daemon's side of one command: starts the stage, gives it its order, reads outputs and reports, kills at the
-//! deadline, clears away what the command needed. Memory is bounded: what nobody reads stays in the pipes.
+//! The daemon's side of one command: gives a stage its order, reads outputs and reports, kills at the deadline, clears
+//! away what the command needed. Memory is bounded: what nobody reads stays in the pipes.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Error, ErrorCode};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest, Lines};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::time::Instant;
 
 use super::cgroup::Cgroup;
 use super::order::{self, Order, Report};
 use super::protect::Placeholders;
+use super::stages::Stage;
 use super::{Config, Tier};
 use crate::limits;
+
+/// What a stage says, line by line; ends with the stage.
+type Reports = Lines<BufReader<OwnedReadHalf>>;
 
 /// What a command brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,11 +53,12 @@ const EXIT_TIMED_OUT: i32 = 124;
 /// A command that runs. Dropping it kills the whole tree.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    /// The stage itself, to end it if it does not answer.
+    handle: Option<OwnedFd>,
     control: Option<OwnedWriteHalf>,
-    reports: Option<Lines<BufReader<OwnedReadHalf>>>,
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    reports: Option<Reports>,
+    stdout: Option<pipe::Receiver>,
+    stderr: Option<pipe::Receiver>,
     last: Option<Report>,
     tier: Tier,
     started: Instant,
@@ -66,8 +72,8 @@ pub struct Running {
 
 /// What must be cleared away when a command is gone.
 #[derive(Debug)]
-struct Leftovers {
-    placeholders: Placeholders,
+pub(super) struct Leftovers {
+    placeholders: Arc<Placeholders>,
     cgroup: Option<Cgroup>,
     scratch: Option<Scratch>,
 }
@@ -84,48 +90,48 @@ impl Drop for Scratch {
     }
 }
 
-/// Starts a command and waits until it runs.
-pub(super) async fn start(
+/// Readies what a command needs beside its sandbox. Only the lower tier needs a folder for temporary files.
+pub(super) fn ready(
     config: &Config,
-    mut order: Order,
-    placeholders: Placeholders,
-    cgroups: bool,
-    timeout: Duration,
-) -> Result<Running, Error> {
-    let failed =
-        |what: &str, error: io::Error| Error::new(ErrorCode::SandboxFailed, format!("{what}: {error}"));
-    let cgroup = if cgroups { Cgroup::create(&order.limits) } else { None };
-    if cgroups && cgroup.is_none() {
-        return Err(Error::new(ErrorCode::SandboxFailed, "cannot make a control group for the command"));
-    }
-    order.cgroups = cgroup.as_ref().map(Cgroup::members).unwrap_or_default();
-    let mut leftovers = Leftovers { placeholders, cgroup, scratch: None };
-    if order.tier != Tier::Namespaces {
-        let scratch =
-            temporary_folder(&config.temporary).map_err(|error| failed("temporary folder", error))?;
+    tier: Tier,
+    order: &mut Order,
+    placeholders: Arc<Placeholders>,
+) -> Result<Leftovers, Error> {
+    let mut leftovers = Leftovers { placeholders, cgroup: None, scratch: None };
+    if tier != Tier::Namespaces {
+        let scratch = temporary_folder(&config.temporary).map_err(failed("temporary folder"))?;
         order.scratch = Some(scratch.clone().into_os_string());
         leftovers.scratch = Some(Scratch(scratch));
     }
-    order.env = environment(&order);
-    order.timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-    let tier = order.tier;
-    let (ours, theirs) = StdStream::pair().map_err(|error| failed("control socket", error))?;
-    let spawned = spawn(config, theirs);
-    let mut child = spawned.map_err(|error| failed("cannot start the sandbox", error))?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let control = ours.set_nonblocking(true).and_then(|()| UnixStream::from_std(ours));
-    let control = control.map_err(|error| failed("control socket", error))?;
-    let (read, mut write) = control.into_split();
-    let message = order::encode(&order).map_err(|error| failed("order", error))?;
+    order.env = environment(order, tier);
+    Ok(leftovers)
+}
+
+/// Gives a stage its order and waits until the command runs.
+pub(super) async fn start(
+    stage: Stage,
+    order: Order,
+    tier: Tier,
+    mut leftovers: Leftovers,
+    timeout: Duration,
+) -> Result<Running, Error> {
+    let Stage { control, mut orders, stdout, stderr, cgroup } = stage;
+    leftovers.cgroup = cgroup;
+    let message = order::encode(&order).map_err(failed("order"))?;
+    let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     // A stage that died says so by its silence.
-    let _ = write.write_all(&message).await;
+    let _ = orders.write_all(&message).await;
+    drop(orders);
     let now = Instant::now();
+    let handle = tokio::time::timeout(limits::STAGE_WAIT, take_handle(&control)).await.ok().flatten();
+    let (read, mut write) = control.into_split();
+    let _ = write.write_all(&millis.to_le_bytes()).await;
     let mut running = Running {
-        child,
+        handle,
         control: Some(write),
         reports: Some(BufReader::new(read).lines()),
-        stdout,
-        stderr,
+        stdout: Some(stdout),
+        stderr: Some(stderr),
         last: None,
         tier,
         started: now,
@@ -140,20 +146,29 @@ pub(super) async fn start(
     Ok(running)
 }
 
-fn spawn(config: &Config, control: StdStream) -> io::Result<Child> {
-    let (program, arguments) = config.stage.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    tokio::process::Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::from(OwnedFd::from(control)))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::new(ErrorCode::SandboxFailed, format!("{what}: {error}"))
+}
+
+/// Receives the handle to the stage, the first thing it sends; none if it ended before that.
+async fn take_handle(control: &UnixStream) -> Option<OwnedFd> {
+    let receive = || -> io::Result<Option<OwnedFd>> {
+        let mut byte = order::HANDLE;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut byte)];
+        rustix::net::recvmsg(control, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let handles = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut list) => list.next(),
+            _ => None,
+        });
+        Ok(handles.last())
+    };
+    control.async_io(Interest::READABLE, receive).await.ok().flatten()
 }
 
 /// The whole environment of a command: a few fixed names, then its own.
-fn environment(order: &Order) -> Vec<(OsString, OsString)> {
+fn environment(order: &Order, tier: Tier) -> Vec<(OsString, OsString)> {
     let home = order.scratch.clone().unwrap_or_else(|| "/home/user".into());
     let temporary = order.scratch.clone().unwrap_or_else(|| "/tmp".into());
     let mut env: Vec<(OsString, OsString)> = vec![
@@ -165,7 +180,7 @@ fn environment(order: &Order) -> Vec<(OsString, OsString)> {
         ("SHELL".into(), "/bin/sh".into()),
         ("TERM".into(), "dumb".into()),
         ("LANG".into(), "C.UTF-8".into()),
-        ("OBEY_SANDBOX".into(), order.tier.name().into()),
+        ("OBEY_SANDBOX".into(), tier.name().into()),
     ];
     for (name, value) in &order.env {
         env.retain(|(known, _)| known != name);
@@ -243,7 +258,9 @@ impl Running {
             if self.ended {
                 return None;
             }
-            if self.stdout.is_none() && self.stderr.is_none() && self.reports.is_none() {
+            // The last report says that nothing is left of the command; the stage itself need not be waited for.
+            let reported = self.reports.is_none() || self.last.is_some();
+            if self.stdout.is_none() && self.stderr.is_none() && reported {
                 return Some(self.finish().await);
             }
             let wait = self.kill_by.unwrap_or(self.deadline);
@@ -282,7 +299,9 @@ impl Running {
     fn expire(&mut self) {
         if self.kill_by.is_some() {
             // The stage does not answer: it goes, and the kernel takes the command with it.
-            let _ = self.child.start_kill();
+            if let Some(handle) = &self.handle {
+                let _ = rustix::process::pidfd_send_signal(handle, Signal::KILL);
+            }
             (self.stdout, self.stderr, self.reports) = (None, None, None);
         } else {
             self.timed_out = true;
@@ -293,9 +312,8 @@ impl Running {
     async fn finish(&mut self) -> Output {
         self.ended = true;
         self.control = None;
-        let _ = self.child.wait().await;
         if let Some(leftovers) = self.leftovers.take() {
-            leftovers.clear().await;
+            leftovers.clear(self.reports.take()).await;
         }
         self.timed_out |= self.last == Some(Report::Expired);
         let (exit_code, signal) = match self.last {
@@ -316,32 +334,41 @@ impl Drop for Running {
             return;
         };
         // The outputs close with us, the stage sees its socket close; somebody must still wait for it.
-        (self.reports, self.stdout, self.stderr) = (None, None, None);
-        let id = self.child.id();
+        let reports = self.reports.take();
+        (self.stdout, self.stderr) = (None, None);
         runtime.spawn(async move {
-            wait_for_end(id).await;
-            leftovers.clear().await;
+            let reports = wait_for_end(reports).await;
+            leftovers.clear(reports).await;
         });
     }
 }
 
-/// Waits until a process is gone, as far as it can be told.
-async fn wait_for_end(id: Option<u32>) {
-    let Some(path) = id.map(|id| PathBuf::from(format!("/proc/{id}"))) else { return };
-    let deadline = Instant::now() + limits::KILL_WAIT;
-    while path.exists() && Instant::now() < deadline {
-        tokio::time::sleep(limits::CLEAR_STEP).await;
-    }
+/// Waits until a stage is gone, as far as it can be told.
+async fn wait_for_end(reports: Option<Reports>) -> Option<Reports> {
+    let mut reports = reports?;
+    let rest = async { while let Ok(Some(_)) = reports.next_line().await {} };
+    let gone = tokio::time::timeout(limits::KILL_WAIT, rest).await.is_ok();
+    (!gone).then_some(reports)
 }
 
 impl Leftovers {
-    async fn clear(self) {
-        if let Some(cgroup) = self.cgroup {
-            cgroup.remove().await;
+    /// Clears away the command's own folder; then, when the stage is gone, its control group; then the placeholders, unless
+    /// another command needs them by then.
+    async fn clear(self, reports: Option<Reports>) {
+        let Self { placeholders, cgroup, scratch } = self;
+        if scratch.is_some() {
+            let _ = tokio::task::spawn_blocking(move || drop(scratch)).await;
         }
-        let (placeholders, scratch) = (self.placeholders, self.scratch);
-        let cleared = tokio::task::spawn_blocking(move || drop((placeholders, scratch)));
-        let _ = cleared.await;
+        tokio::spawn(async move {
+            tokio::time::sleep(limits::PLACEHOLDERS_LINGER).await;
+            let _ = tokio::task::spawn_blocking(move || drop(placeholders)).await;
+        });
+        tokio::spawn(async move {
+            wait_for_end(reports).await;
+            if let Some(cgroup) = cgroup {
+                cgroup.remove().await;
+            }
+        });
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the daemon tells the stage, and what the stage tells back, over one socket: an order, then lines.
-//! Both sides are the same binary, so that the form may change with it.
+//! What the daemon tells the keeper and the stage, and what the stage tells back: a plan when a sandbox is to be made, an
+//! order when there is a command for it, then lines. Both sides are the same binary, so that the form may change with it.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -8,10 +8,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{Limits, Network, Tier};
 
-/// Everything the stage must know to run one command.
+/// What is known of a sandbox before its command is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) tier: Tier,
+    pub(crate) network: Network,
+    pub(crate) limits: Limits,
+    /// Folders outside the root that the command may read, or read and write.
+    pub(crate) read_only: Vec<OsString>,
+    pub(crate) writable: Vec<OsString>,
+    /// Control groups to join: their files of members.
+    pub(crate) cgroups: Vec<OsString>,
+}
+
+/// What one command is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(crate) tier: Tier,
     pub(crate) action: Action,
     /// The project's root, an absolute path without links.
     pub(crate) root: OsString,
@@ -19,19 +31,10 @@ pub(crate) struct Order {
     pub(crate) cwd: OsString,
     /// The complete environment.
     pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) limits: Limits,
-    pub(crate) network: Network,
     /// Names in the root that stay as they are, or stay away.
     pub(crate) protected: Vec<OsString>,
-    /// Folders outside the root that the command may read, or read and write.
-    pub(crate) read_only: Vec<OsString>,
-    pub(crate) writable: Vec<OsString>,
     /// A folder for temporary files; without namespaces only.
     pub(crate) scratch: Option<OsString>,
-    /// When everything is killed, whether or not somebody reads its output.
-    pub(crate) timeout_ms: u64,
-    /// Control groups to join: their files of members.
-    pub(crate) cgroups: Vec<OsString>,
 }
 
 /// What the stage does when it has locked itself in.
@@ -68,6 +71,9 @@ pub(crate) enum Report {
     Killed,
 }
 
+/// The byte that brings the daemon a handle to the stage; comes before any report.
+pub(crate) const HANDLE: [u8; 1] = [0];
+
 /// Longest order read; environments and arguments are bounded by the kernel at 2 MB.
 const ORDER_MAX: usize = 8 << 20;
 
@@ -79,17 +85,24 @@ pub(crate) fn encode(order: &Order) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// Reads an order.
-pub(crate) fn read(mut from: impl Read) -> io::Result<Order> {
+/// Reads an order as it was written, to be handed on.
+pub(crate) fn receive(mut from: impl Read) -> io::Result<Vec<u8>> {
     let mut len = [0; 4];
     from.read_exact(&mut len)?;
-    let len = u32::from_le_bytes(len) as usize;
-    if len > ORDER_MAX {
+    let body = u32::from_le_bytes(len) as usize;
+    if body > ORDER_MAX {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let mut body = vec![0; len];
-    from.read_exact(&mut body)?;
-    Ok(serde_json::from_slice(&body)?)
+    let mut message = len.to_vec();
+    message.resize(len.len() + body, 0);
+    from.read_exact(&mut message[len.len()..])?;
+    Ok(message)
+}
+
+/// Takes an order out of what was received.
+pub(crate) fn decode(message: &[u8]) -> io::Result<Order> {
+    let body = message.get(size_of::<u32>()..).ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok(serde_json::from_slice(body)?)
 }
 
 /// Writes a report as one line. Nobody is left to be told if that fails.

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, UnixListener};
 
@@ -10,7 +11,8 @@ use super::cgroup::Cgroup;
 use super::launch::{self, Output};
 use super::order::{Action, Canary};
 use super::protect::Placeholders;
-use super::{Command, Config, Limits, Network, Tier, order_of, sys};
+use super::stages::Stages;
+use super::{Command, Config, Limits, Network, Tier, order_of, recipe_of, sys};
 use crate::limits;
 
 /// What the probe found.
@@ -33,7 +35,7 @@ const LANDLOCK_LEAVES: &[&str] = &[
 ];
 
 /// Tries the tiers from the highest down.
-pub(super) async fn run(config: &Config) -> Findings {
+pub(super) async fn run(config: &Config, stages: &Arc<Stages>) -> Findings {
     let mut findings = Findings {
         tier: Tier::Refused,
         landlock_abi: sys::landlock_abi(),
@@ -58,7 +60,7 @@ pub(super) async fn run(config: &Config) -> Findings {
         if tier > config.highest {
             continue;
         }
-        match try_tier(config, tier, findings.cgroups).await {
+        match try_tier(config, stages, tier, findings.cgroups).await {
             Ok(()) => {
                 findings.tier = tier;
                 break;
@@ -111,7 +113,7 @@ impl Drop for Ground {
 }
 
 /// Builds a tier and tries to get out; the error says what did not hold.
-async fn try_tier(config: &Config, tier: Tier, cgroups: bool) -> Result<(), String> {
+async fn try_tier(config: &Config, stages: &Arc<Stages>, tier: Tier, cgroups: bool) -> Result<(), String> {
     let ground = Ground::prepare(config).await.map_err(|error| format!("cannot be tried: {error}"))?;
     let placeholders = Placeholders::lay(&ground.root, &config.protected).map_err(|error| error.message)?;
     let command = Command {
@@ -124,8 +126,12 @@ async fn try_tier(config: &Config, tier: Tier, cgroups: bool) -> Result<(), Stri
         timeout: limits::PROBE_WAIT,
     };
     let names: Vec<OsString> = placeholders.names();
-    let order = order_of(config, &command, tier, names, Action::Probe(ground.canary.clone()));
-    let started = launch::start(config, order, placeholders, cgroups, limits::PROBE_WAIT).await;
+    let mut order = order_of(&command, names, Action::Probe(ground.canary.clone()));
+    let leftovers = launch::ready(config, tier, &mut order, Arc::new(placeholders))
+        .map_err(|error| error.message.clone())?;
+    let made = stages.make(recipe_of(config, &command, tier, cgroups)).await;
+    let stage = made.map_err(|error| error.message)?;
+    let started = launch::start(stage, order, tier, leftovers, limits::PROBE_WAIT).await;
     let mut running = started.map_err(|error| error.message)?;
     let mut report = Vec::new();
     while let Some(output) = running.next().await {

@@ -2,12 +2,15 @@
 //! sandbox has something to cover, and taken away again. Empty folders are invisible to git.
 //!
 //! Several commands, and several daemons, may share a placeholder: each holds a lock on it, and only who can get the
-//! lock for itself removes it. One that a crash left behind is known by its mode and taken over.
+//! lock for itself removes it. One that a crash left behind is known by its mode and taken over. A command that follows
+//! another at once finds the placeholders where they are: making and removing them takes longer than most commands.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use domain::{Error, ErrorCode};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
@@ -19,7 +22,28 @@ const MODE: u32 = 0o555;
 /// How often a placeholder that disappears under our hands is made anew.
 const TRIES_MAX: usize = 100;
 
-/// The protected names of one running command.
+/// The placeholders of all projects in which commands run, or ran a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    laid: Mutex<HashMap<PathBuf, Weak<Placeholders>>>,
+}
+
+impl Shelf {
+    /// Returns a project's placeholders if they stand as they were laid.
+    pub(super) fn find(&self, root: &Path, names: &[OsString]) -> Option<Arc<Placeholders>> {
+        let laid = self.laid.lock().unwrap_or_else(PoisonError::into_inner).get(root).and_then(Weak::upgrade);
+        laid.filter(|laid| laid.stand(root, names))
+    }
+
+    /// Shares what was laid with commands to come.
+    pub(super) fn share(&self, root: &Path, laid: &Arc<Placeholders>) {
+        let mut all = self.laid.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, laid| laid.strong_count() > 0);
+        all.insert(root.to_owned(), Arc::downgrade(laid));
+    }
+}
+
+/// The protected names of a project in which commands run.
 #[derive(Debug)]
 pub(super) struct Placeholders {
     root: OwnedFd,
@@ -45,6 +69,31 @@ impl Placeholders {
     /// Returns the names that something stands at.
     pub(super) fn names(&self) -> Vec<OsString> {
         self.names.clone()
+    }
+
+    /// Whether something that is as good as when it was laid stands at every name.
+    fn stand(&self, root: &Path, names: &[OsString]) -> bool {
+        let same = |one: &rustix::fs::Stat, other: &rustix::fs::Stat| {
+            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+        };
+        let here = rustix::fs::fstat(&self.root).and_then(|mine| Ok((mine, rustix::fs::lstat(root)?)));
+        here.is_ok_and(|(mine, there)| same(&mine, &there))
+            && self.names == names
+            && names.iter().all(|name| {
+                let Ok(there) = rustix::fs::statat(&self.root, Path::new(name), AtFlags::SYMLINK_NOFOLLOW)
+                else {
+                    return false;
+                };
+                match self.held.iter().find(|(held, _)| held == name) {
+                    Some((_, folder)) => rustix::fs::fstat(folder).is_ok_and(|mine| same(&mine, &there)),
+                    // The user's own; but not a placeholder that somebody else may take away.
+                    None => {
+                        let kind = FileType::from_raw_mode(there.st_mode);
+                        let foreign = kind == FileType::Directory && there.st_mode & 0o777 == MODE;
+                        kind != FileType::Symlink && !foreign
+                    }
+                }
+            })
     }
 
     fn lay_one(&mut self, name: &OsString) -> Result<(), Error> {
@@ -161,6 +210,42 @@ mod tests {
         drop(second);
         assert!(!dir.path().join(".claude").exists());
         assert!(dir.path().join(".git").is_dir() && dir.path().join(".mcp.json").is_file());
+    }
+
+    #[test]
+    fn the_next_command_shares_what_stands_and_nothing_that_was_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(".mcp.json"), "{}").unwrap();
+        let wanted = names(&[".mcp.json", ".claude"]);
+        let shelf = Shelf::default();
+        let lay = || {
+            let laid = Arc::new(Placeholders::lay(dir.path(), &wanted).unwrap());
+            shelf.share(dir.path(), &laid);
+            laid
+        };
+        assert!(shelf.find(dir.path(), &wanted).is_none());
+        let first = lay();
+        assert!(Arc::ptr_eq(&first, &shelf.find(dir.path(), &wanted).unwrap()));
+        assert!(shelf.find(dir.path(), &names(&[".claude"])).is_none(), "other names");
+        // The user takes the placeholder away, or puts something else or a link there.
+        std::fs::remove_dir(dir.path().join(".claude")).unwrap();
+        assert!(shelf.find(dir.path(), &wanted).is_none());
+        std::fs::create_dir(dir.path().join(".claude")).unwrap();
+        assert!(shelf.find(dir.path(), &wanted).is_none());
+        std::fs::remove_dir(dir.path().join(".claude")).unwrap();
+        drop(first);
+        let second = lay();
+        std::fs::remove_file(dir.path().join(".mcp.json")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", dir.path().join(".mcp.json")).unwrap();
+        assert!(shelf.find(dir.path(), &wanted).is_none());
+        std::fs::remove_file(dir.path().join(".mcp.json")).unwrap();
+        std::fs::create_dir(dir.path().join(".mcp.json")).unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(dir.path().join(".mcp.json"), std::fs::Permissions::from_mode(MODE))
+            .unwrap();
+        assert!(shelf.find(dir.path(), &wanted).is_none(), "a placeholder of somebody else");
+        drop(second);
+        assert!(shelf.find(dir.path(), &wanted).is_none(), "gone with its last user");
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! The part of the sandbox that runs in a process of its own: reads an order, builds the sandbox around a command,
-//! watches it, and kills all of it when the daemon asks or goes away. Has one thread and no runtime.
+//! The part of the sandbox that runs in processes of its own, each with one thread and no runtime. A keeper makes a stage
+//! for every sandbox; the stage prepares it as far as it can without knowing the command, waits for an order, watches the
+//! command, and kills all of it when the daemon asks or goes away.
 //! Must not be reached by the command: it holds the control socket and, at first, all rights of the new namespaces.
 
 mod confined;
 mod escape;
 mod inner;
+mod keep;
 pub(super) mod landlock;
 mod namespaced;
 mod root;
@@ -17,8 +19,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use super::order::{self, Order, Report};
+use super::order::{self, Plan, Report};
 use super::{Tier, sys};
+
+pub(crate) use keep::enter;
 
 /// What went wrong, and at which step.
 #[derive(Debug)]
@@ -37,22 +41,26 @@ impl Fault {
     }
 }
 
-/// Runs the stage; its standard input is the control socket. Returns the exit code of the process.
-pub(crate) fn enter() -> i32 {
-    let control = match take_control() {
+/// What a stage is given by its keeper.
+struct Given {
+    plan: Plan,
+    /// To the daemon: reports go out; how long the command may take comes in; its end means that nobody wants it.
+    control: File,
+    /// Where the order will come from.
+    orders: File,
+    /// System calls the command must not use, ready to be handed to the kernel.
+    filters: seccomp::Filters,
+}
+
+/// Runs the stage. Returns the exit code of the process.
+fn run(given: Given) -> i32 {
+    let control = match given.control.try_clone() {
         Ok(control) => control,
         Err(_) => return 2,
     };
-    let order = match order::read(&control) {
-        Ok(order) => order,
-        Err(error) => {
-            order::report(&control, &Fault { step: "order", error }.report());
-            return 2;
-        }
-    };
-    let ended = match order.tier {
-        Tier::Namespaces => namespaced::run(&order, &control),
-        Tier::Landlock | Tier::None => confined::run(&order, &control),
+    let ended = match given.plan.tier {
+        Tier::Namespaces => namespaced::run(given),
+        Tier::Landlock | Tier::None => confined::run(given),
         Tier::Refused => Err(Fault { step: "tier", error: io::Error::from_raw_os_error(libc::ENOTSUP) }),
     };
     match ended {
@@ -65,23 +73,6 @@ pub(crate) fn enter() -> i32 {
             1
         }
     }
-}
-
-/// Leaves the daemon's surroundings: no descriptors but the control socket and the two outputs, no terminal, no
-/// signals that were meant for the daemon's group.
-fn take_control() -> io::Result<File> {
-    sys::close_from(3, 0)?;
-    sys::reset_signals();
-    // Output whose reader is gone must not end the stage before it has killed the command.
-    sys::ignore_signal(libc::SIGPIPE);
-    let _ = rustix::process::setsid();
-    let input = sys::take(0);
-    let control = rustix::io::fcntl_dupfd_cloexec(&input, 3)?;
-    let null = File::open("/dev/null")?;
-    // The number 0 stays taken; the descriptor behind it becomes the command's empty input.
-    sys::place(null.as_fd(), 0)?;
-    std::mem::forget(input);
-    Ok(File::from(control))
 }
 
 /// Lets go of the command's outputs, so that they end when the command does.
@@ -107,14 +98,10 @@ impl Wake {
     }
 }
 
-/// When the order's time is up; none if that is too far away to count.
-fn deadline(order: &Order) -> Option<Instant> {
-    Instant::now().checked_add(Duration::from_millis(order.timeout_ms))
-}
-
-/// Waits until a child ends, the daemon wants no more, or the time is up.
-fn watch(control: &File, child: &OwnedFd, deadline: Option<Instant>) -> io::Result<Wake> {
+/// Waits until a child ends, the daemon wants no more, or the time is up. The clock starts when the daemon says how long.
+fn watch(control: &File, child: &OwnedFd) -> io::Result<Wake> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut deadline: Option<Instant> = None;
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -131,9 +118,19 @@ fn watch(control: &File, child: &OwnedFd, deadline: Option<Instant>) -> io::Resu
             return Ok(Wake::ChildEnded);
         }
         if !fds[1].revents().is_empty() {
-            return Ok(Wake::DaemonGone);
+            match time_given(control) {
+                Some(time) => deadline = Instant::now().checked_add(time),
+                None => return Ok(Wake::DaemonGone),
+            }
         }
     }
+}
+
+/// Reads how long the command may take; none when the daemon closed its side.
+fn time_given(mut control: &File) -> Option<Duration> {
+    let mut millis = [0; size_of::<u64>()];
+    io::Read::read_exact(&mut control, &mut millis).ok()?;
+    Some(Duration::from_millis(u64::from_le_bytes(millis)))
 }
 
 fn pid(raw: i32) -> io::Result<Pid> {
@@ -158,8 +155,8 @@ fn join(groups: &[File]) -> io::Result<()> {
     groups.iter().try_for_each(|mut group| group.write_all(b"0"))
 }
 
-fn open_groups(order: &Order) -> io::Result<Vec<File>> {
-    order.cgroups.iter().map(|path| File::options().write(true).open(path)).collect()
+fn open_groups(plan: &Plan) -> io::Result<Vec<File>> {
+    plan.cgroups.iter().map(|path| File::options().write(true).open(path)).collect()
 }
 
 /// Offers the command to the kernel first when memory runs out.

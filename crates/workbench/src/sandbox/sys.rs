@@ -118,6 +118,16 @@ pub(crate) fn reset_signals() {
     }
 }
 
+/// Kills every process of this one's process namespace but itself. Does nothing outside such a namespace: there it would
+/// be everything of the user.
+pub(crate) fn kill_all_others() {
+    if rustix::process::getpid() != rustix::process::Pid::INIT {
+        return;
+    }
+    // SAFETY: plain call without pointers; an error means that there was nobody.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
 /// Lets a signal pass unnoticed.
 pub(crate) fn ignore_signal(signo: c_int) {
     // SAFETY: SIG_IGN is a valid disposition; no handler code runs.

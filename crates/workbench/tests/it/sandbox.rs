@@ -1,5 +1,6 @@
 //! The sandbox: what commands can do, what they cannot, and that nothing is left of them.
 
+mod ahead;
 mod bombs;
 mod escape;
 mod running;

@@ -36,6 +36,7 @@ async fn desk() -> Desk {
         store: runtime::store::Store::open(&dir.path().join("daemon.db")).unwrap(),
         lives: workbench::sessions::Lives::default(),
         policies: workbench::policy::Policies::new(None).unwrap(),
+        maker: workbench::embed::Maker::Words,
     };
     let bench = Arc::new(Workbench::open(setup).await.unwrap());
     println!("sandbox tier: {} (level {})", bench.tier(), bench.tier().level());

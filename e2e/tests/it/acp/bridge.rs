@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use anyhow::{Result, ensure};
 use e2e::acp::Editor;
 use e2e::world::World;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{SCRIPTED, assert_no_agent, editor};
 use crate::stage::{Agent, script, stage};
@@ -97,6 +97,52 @@ async fn a_notification_in_a_fifo_ends_the_turn() -> Result<()> {
         ensure!(editor.answer(id).await?["result"]["stopReason"] == "end_turn");
     }
     editor.close().await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn what_happens_is_written_down_where_that_is_wanted() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    for args in [&[][..], &["--standalone"]] {
+        let file = stage.world.path(&format!("evidence{}.jsonl", args.len()));
+        stage.world.set_env("ACPLB_EVIDENCE_PATH", &file);
+        let mut editor = editor(&stage, args).await?;
+        let session = editor.open(&stage.world.project()).await?;
+        editor.result("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await?;
+        ensure!(editor.turn(&session, &script(SCRIPTED, "x", &json!([{"text": "a"}]))).await? == "end_turn");
+        let failing = editor.prompt(&session, &script(SCRIPTED, "y", &json!([{"error": "tired"}]))).await?;
+        editor.answer(failing).await?;
+        let hanging = json!([{"text": "a"}, {"hang": true}]);
+        let cut = editor.prompt(&session, &script(SCRIPTED, "z", &hanging)).await?;
+        editor.chunk().await?;
+        editor.tell("session/cancel", json!({"sessionId": session})).await?;
+        editor.answer(cut).await?;
+        editor.close().await?;
+        let events = || -> Option<Vec<Value>> {
+            let text = fs::read_to_string(&file).ok()?;
+            let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            (lines.len() == 9).then_some(lines)
+        };
+        let events = e2e::deadline::poll("the evidence", events).await?;
+        let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+        ensure!(
+            names
+                == [
+                    "initialize",
+                    "session_created",
+                    "session_mode_changed",
+                    "prompt_started",
+                    "prompt_completed",
+                    "prompt_started",
+                    "prompt_failed",
+                    "prompt_started",
+                    "prompt_cancelled",
+                ],
+            "{names:?}"
+        );
+        ensure!(events[0]["sessionId"].is_null() && events[1]["sessionId"] == json!(session), "{events:#?}");
+        ensure!(events.iter().all(|event| event["timestampMs"].is_u64() && event["details"].is_object()));
+    }
     stage.close().await
 }
 

@@ -4,13 +4,14 @@ use anyhow::{Result, ensure};
 use e2e::acp::Editor;
 use serde_json::{Value, json};
 
-use super::start;
+use super::{start, status};
 use crate::stage::{Agent, Stage, process_scenarios, script, stage};
 
 process_scenarios!(
     an_agent_reads_through_the_editor,
     an_agent_writes_through_the_editor_once_it_may,
     an_agent_runs_a_command_in_a_terminal_of_the_editor,
+    an_agent_without_a_daemon_has_the_editors_tools_too,
 );
 
 /// A step that calls a tool the editor brings.
@@ -19,7 +20,11 @@ fn call(tool: &str, input: Value) -> Value {
 }
 
 async fn offering(stage: &Stage) -> Result<Editor> {
-    let mut editor = start(stage, &[]).await?;
+    offering_to(stage, &[]).await
+}
+
+async fn offering_to(stage: &Stage, args: &[&str]) -> Result<Editor> {
+    let mut editor = start(stage, args).await?;
     let all = json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
     editor.initialize_with(all).await?;
     Ok(editor)
@@ -108,6 +113,40 @@ async fn an_agent_runs_a_command_in_a_terminal_of_the_editor(agent: Agent) -> Re
     );
     let ends = editor.updates_of(&session, "tool_call_update");
     ensure!(ends.iter().any(|end| end["content"].to_string().contains("all is well")), "{ends:#?}");
+    editor.close().await?;
+    stage.close().await
+}
+
+async fn an_agent_without_a_daemon_has_the_editors_tools_too(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = offering_to(&stage, &["--standalone"]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    let file = stage.world.project().join("README.md");
+    let steps = json!([
+        call("editor_read_file", json!({"path": file})),
+        call("editor_write_file", json!({"path": file, "content": "new words"})),
+        call("editor_run_command", json!({"command": "make"})),
+        {"text": "done"},
+    ]);
+    let id = editor.prompt(&session, &script(agent, "all of it", &steps)).await?;
+    let answers = [
+        ("fs/read_text_file", json!({"content": "unsaved words"})),
+        ("fs/write_text_file", json!({})),
+        ("terminal/create", json!({"terminalId": "t1"})),
+        ("terminal/wait_for_exit", json!({"exitCode": 0})),
+        ("terminal/output", json!({"output": "all is well", "truncated": false})),
+        ("terminal/release", json!({})),
+    ];
+    let asked = serve(&mut editor, id, &answers).await?;
+    let order = methods(&asked);
+    for method in ["fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/release"] {
+        ensure!(order.contains(&method), "{method} was not asked for: {order:?}");
+    }
+    let ends = editor.updates_of(&session, "tool_call_update");
+    for words in ["unsaved words", "all is well"] {
+        ensure!(ends.iter().any(|end| end["content"].to_string().contains(words)), "{words}: {ends:#?}");
+    }
+    ensure!(status(&stage, &session).await?.is_empty(), "it is not the daemon's");
     editor.close().await?;
     stage.close().await
 }

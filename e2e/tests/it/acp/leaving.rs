@@ -68,8 +68,20 @@ async fn an_agent_that_ignores_sigterm_is_killed_within_the_time_of_a_stop() -> 
 
 #[tokio::test]
 async fn agents_are_kept_where_that_is_wanted() -> Result<()> {
+    agents_are_kept(&["--keep"], &[]).await
+}
+
+#[tokio::test]
+async fn agents_are_kept_where_the_configuration_wants_it() -> Result<()> {
+    agents_are_kept(&[], &[("OBEY_ACP_KEEP", "true")]).await
+}
+
+async fn agents_are_kept(args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let stage = stage!(SCRIPTED);
-    let mut first = editor(&stage, &["--keep"]).await?;
+    for (name, value) in variables {
+        stage.world.set_env(name, *value);
+    }
+    let mut first = editor(&stage, args).await?;
     let session = first.open(&stage.world.project()).await?;
     let file = stage.world.path("go");
     let steps = json!([{"text": "a"}, {"wait_file": file}, {"text": "finished alone"}]);
@@ -101,6 +113,8 @@ async fn a_session_of_two_editors_ends_with_the_second() -> Result<()> {
 #[tokio::test]
 async fn without_a_daemon_one_is_started() -> Result<()> {
     let world = World::new()?;
+    // Its usual port may be somebody else's.
+    world.set_env("OBEY_LISTEN", "none");
     let mut editor = Editor::start(&world, &["--provider", "scripted"]).await?;
     editor.initialize().await?;
     let session = editor.open(&world.project()).await?;
@@ -110,6 +124,23 @@ async fn without_a_daemon_one_is_started() -> Result<()> {
     ensure!(cli.ok(&["session", "list", "--all"]).await?.stdout.contains("STOPPED"));
     cli.ok(&["stop", "--sessions"]).await?;
     world.assert_no_process_left().await
+}
+
+#[tokio::test]
+async fn the_agent_is_the_configurations_where_no_flag_names_one() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    stage.world.set_env("OBEY_ACP_PROVIDER", "scripted");
+    stage.world.set_env("OBEY_ACP_MODE", "plan");
+    let mut editor = Editor::start(&stage.world, &[]).await?;
+    editor.initialize().await?;
+    let new = json!({"cwd": stage.world.project(), "mcpServers": []});
+    let opened = editor.result("session/new", new).await?;
+    ensure!(opened["modes"]["currentModeId"] == "plan", "{opened}");
+    let session = opened["sessionId"].as_str().unwrap_or_default().to_owned();
+    ensure!(editor.turn(&session, &script(SCRIPTED, "x", &json!([{"text": "mine"}]))).await? == "end_turn");
+    ensure!(editor.said(&session) == "mine");
+    editor.close().await?;
+    stage.close().await
 }
 
 #[tokio::test]

@@ -23,13 +23,13 @@ process_scenarios!(
 );
 
 /// A program that is `obey acp` with everything that passes written down.
-fn recorder(stage: &Stage) -> Result<PathBuf> {
+pub(crate) fn recorder(stage: &Stage) -> Result<PathBuf> {
     let obey = stage.world.obey()?;
-    let (records, agent) = (stage.world.path("records"), stage.agent.name());
+    let (records, agent) = (stage.world.path("records"), super::words(stage.agent).join(" "));
     fs::create_dir_all(&records)?;
     let program = stage.world.path("recorder");
     let text = format!(
-        "#!/bin/sh\ntee {r}/$$.in | '{o}' acp --provider {agent} \"$@\" 2>>{r}/log | tee {r}/$$.out\n",
+        "#!/bin/sh\ntee {r}/$$.in | '{o}' acp {agent} \"$@\" 2>>{r}/log | tee {r}/$$.out\n",
         r = records.display(),
         o = obey.display()
     );
@@ -39,7 +39,7 @@ fn recorder(stage: &Stage) -> Result<PathBuf> {
 }
 
 /// Holds every recorded line against the schema; returns how many there were.
-fn check_records(stage: &Stage) -> Result<usize> {
+pub(crate) fn check_records(stage: &Stage) -> Result<usize> {
     let Some(path) = tools::acp_schema()? else { return Ok(0) };
     let schema = Schema::read(&path)?;
     let mut count = 0;

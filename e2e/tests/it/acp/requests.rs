@@ -8,7 +8,6 @@ use super::{SCRIPTED, editor, start};
 use crate::stage::{Agent, process_scenarios, script, stage};
 
 process_scenarios!(
-    a_permission_is_asked_and_allowed_once,
     a_permission_is_rejected,
     a_permission_for_the_session_is_asked_once,
     a_permission_can_be_answered_from_elsewhere,
@@ -17,33 +16,6 @@ process_scenarios!(
 
 fn choose(option: &str) -> Value {
     json!({"outcome": {"outcome": "selected", "optionId": option}})
-}
-
-async fn a_permission_is_asked_and_allowed_once(agent: Agent) -> Result<()> {
-    let stage = stage!(agent);
-    let mut editor = editor(&stage, &[]).await?;
-    let session = editor.open(&stage.world.project()).await?;
-    let steps = json!([agent.asking("touch made"), {"text": "done"}]);
-    let id = editor.prompt(&session, &script(agent, "may I", &steps)).await?;
-    let asked = editor.asked("session/request_permission").await?;
-    let kinds: Vec<&str> = asked["params"]["options"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|option| option["kind"].as_str())
-        .collect();
-    ensure!(kinds == ["allow_once", "allow_always", "reject_once"], "{asked}");
-    let call = &asked["params"]["toolCall"];
-    ensure!(call["kind"] == "execute" && call["rawInput"].to_string().contains("touch made"), "{asked}");
-    editor.reply(&asked, choose("allow-once")).await?;
-    ensure!(editor.answer(id).await?["result"]["stopReason"] == "end_turn");
-    let settled = stage.wait_for(&session, "request_settled", |_| true).await?;
-    ensure!(settled["by"] == "acp:test-editor" && settled["decision"] == "allow_once", "{settled}");
-    if agent.is_real() {
-        ensure!(stage.world.project().join("made").exists());
-    }
-    editor.close().await?;
-    stage.close().await
 }
 
 async fn a_permission_is_rejected(agent: Agent) -> Result<()> {

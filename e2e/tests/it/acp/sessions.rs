@@ -1,12 +1,12 @@
 //! Sessions over the life of several editors: loading, listing, taking up again, closing, removing.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{SCRIPTED, agents, assert_no_agent, editor, refused, status};
-use crate::stage::{Agent, process_scenarios, script, stage};
+use crate::stage::{Agent, scenarios, script, stage};
 
-process_scenarios!(
+scenarios!(
     a_later_process_takes_up_a_session_that_was_never_prompted,
     a_later_process_loads_the_history_and_goes_on,
 );
@@ -108,6 +108,35 @@ async fn a_closed_session_ends_its_agent_and_keeps_its_record() -> Result<()> {
     editor.result("session/delete", json!({"sessionId": session})).await?;
     let place = json!({"sessionId": session, "cwd": stage.world.project(), "mcpServers": []});
     refused(&editor.refusal("session/load", place).await?, -32602, "there is no session")?;
+    editor.close().await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn whatever_was_said_to_a_session_before_it_is_closed_is_answered() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    let mut editor = editor(&stage, &[]).await?;
+    for end in ["session/close", "session/delete"] {
+        for _ in 0..10 {
+            let session = editor.open(&stage.world.project()).await?;
+            let mut ids = Vec::new();
+            // All at once: the first is still being sent when the others come.
+            for text in ["one", "two", "three"] {
+                let steps = json!([{"text": "a"}, {"hang": true}]);
+                ids.push(editor.prompt(&session, &script(SCRIPTED, text, &steps)).await?);
+            }
+            let mode = json!({"sessionId": session, "modeId": "plan"});
+            ids.push(editor.ask("session/set_mode", mode).await?);
+            ids.push(editor.ask(end, json!({"sessionId": session})).await?);
+            for id in ids {
+                let is_answer = |message: &Value| message["id"] == id && message.get("method").is_none();
+                if !editor.seen.iter().any(is_answer) {
+                    editor.answer(id).await.with_context(|| format!("{end}: {id} of {session}"))?;
+                }
+            }
+            assert_no_agent(&stage).await?;
+        }
+    }
     editor.close().await?;
     stage.close().await
 }

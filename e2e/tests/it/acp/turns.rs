@@ -4,11 +4,12 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::{agents, assert_no_agent, editor, start, status};
-use crate::stage::{Agent, process_scenarios, script, stage};
+use crate::stage::{Agent, scenarios, script, stage};
 
-process_scenarios!(
+scenarios!(
     an_editor_opens_a_session_prompts_and_hears_the_answer,
     a_turn_is_cancelled_and_the_next_one_works,
+    a_permission_is_asked_and_allowed_once,
     a_call_is_told_with_kind_and_output,
     an_edit_is_told_with_its_place,
     thoughts_are_told_apart_from_words,
@@ -51,6 +52,33 @@ async fn a_turn_is_cancelled_and_the_next_one_works(agent: Agent) -> Result<()> 
     ensure!(editor.turn(&session, &text).await? == "end_turn");
     ensure!(editor.said(&session).contains("here again"));
     editor.tell("session/cancel", json!({"sessionId": session})).await?;
+    editor.close().await?;
+    stage.close().await
+}
+
+async fn a_permission_is_asked_and_allowed_once(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = editor(&stage, &[]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    let steps = json!([agent.asking("touch made"), {"text": "done"}]);
+    let id = editor.prompt(&session, &script(agent, "may I", &steps)).await?;
+    let asked = editor.asked("session/request_permission").await?;
+    let kinds: Vec<&str> = asked["params"]["options"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|option| option["kind"].as_str())
+        .collect();
+    ensure!(kinds == ["allow_once", "allow_always", "reject_once"], "{asked}");
+    let call = &asked["params"]["toolCall"];
+    ensure!(call["kind"] == "execute" && call["rawInput"].to_string().contains("touch made"), "{asked}");
+    editor.reply(&asked, json!({"outcome": {"outcome": "selected", "optionId": "allow-once"}})).await?;
+    ensure!(editor.answer(id).await?["result"]["stopReason"] == "end_turn");
+    let settled = stage.wait_for(&session, "request_settled", |_| true).await?;
+    ensure!(settled["by"] == "acp:test-editor" && settled["decision"] == "allow_once", "{settled}");
+    if agent.is_real() {
+        ensure!(stage.world.project().join("made").exists());
+    }
     editor.close().await?;
     stage.close().await
 }

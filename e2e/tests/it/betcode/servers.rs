@@ -91,3 +91,10 @@ mod real_codex {
         super::servers_are_listed(crate::stage::Agent::Codex).await
     }
 }
+
+mod openai {
+    #[tokio::test]
+    async fn servers_are_listed() -> anyhow::Result<()> {
+        super::servers_are_listed(crate::stage::Agent::Openai).await
+    }
+}

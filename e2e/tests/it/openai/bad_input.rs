@@ -104,3 +104,96 @@ async fn a_wrong_key_fails_the_turn_with_a_remedy_and_is_never_shown() -> Result
     assert!(!stage.daemon.log().contains("sk-very-secret"));
     unharmed(stage).await
 }
+
+/// A web server with a certificate that nobody vouches for. Answers nothing; nobody should get that far.
+fn self_signed() -> Result<std::net::SocketAddr> {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let certificate = include_bytes!("tls/cert.der").to_vec().into();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(include_bytes!("tls/key.der").to_vec());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key.into())?;
+    let config = std::sync::Arc::new(config);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            if let Ok(mut connection) = rustls::ServerConnection::new(std::sync::Arc::clone(&config)) {
+                // The other side ends it.
+                let _ = connection.complete_io(&mut stream);
+            }
+        }
+    });
+    Ok(address)
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_refused_by_name() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    let url = format!("https://{}/v1", self_signed()?);
+    let status = refusal(&stage, session(&stage, &[("base_url", &url)])).await?;
+    assert!(mentions(&status, "OBEY-2030") && mentions(&status, "no TLS connection"), "{status:?}");
+    assert!(mentions(&status, &url) && mentions(&status, "certificate"), "{status:?}");
+    unharmed(stage).await
+}
+
+/// An endpoint whose every answer is this.
+fn always(head: &'static str, body: &'static str) -> Result<String> {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}/v1", listener.local_addr()?);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            );
+        }
+    });
+    Ok(url)
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_named_when_the_session_is_created() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    let url = always("401 Unauthorized", r#"{"error":{"message":"Incorrect API key provided"}}"#)?;
+    let mut request = session(&stage, &[("api_key_env", "MY_KEY"), ("base_url", &url)]);
+    request.environment.insert("MY_KEY".into(), "sk-very-secret".into());
+    let status = refusal(&stage, request).await?;
+    assert!(mentions(&status, "OBEY-2030") && mentions(&status, "Incorrect API key"), "{status:?}");
+    assert!(mentions(&status, "check the key in MY_KEY"), "{status:?}");
+    assert!(!format!("{status:?}{}", stage.daemon.log()).contains("sk-very-secret"));
+    unharmed(stage).await
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_something_else_is_found_out() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    let url = always("200 OK", "<html>welcome to the shop</html>")?;
+    let request = session(&stage, &[("base_url", &url), ("max_retries", "0")]);
+    let id = stage.create_as(request).await?.id;
+    drop(stage.send(&id, "hello").await?);
+    let ended = stage.wait_for(&id, "turn_ended", |_| true).await?;
+    assert_eq!(ended["reason"], "failed", "{ended}");
+    assert!(!ended["error"].as_str().unwrap_or_default().is_empty(), "{ended}");
+    let url = always("500 Internal Server Error", "oops")?;
+    let status = refusal(&stage, session(&stage, &[("base_url", &url)])).await?;
+    assert!(mentions(&status, "OBEY-2030") && mentions(&status, "500"), "{status:?}");
+    unharmed(stage).await
+}
+
+#[tokio::test]
+async fn reserved_variables_are_refused_by_name() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    for name in ["OBEY_DAEMON_SOCKET", "LD_PRELOAD", "NODE_OPTIONS", "PATH", "HOME", "CODEX_HOME", "GIT_DIR"]
+    {
+        let mut request = session(&stage, &[]);
+        request.environment.insert(name.into(), "x".into());
+        let status = refusal(&stage, request).await?;
+        assert!(mentions(&status, "OBEY-1001") && mentions(&status, name), "{status:?}");
+    }
+    unharmed(stage).await
+}

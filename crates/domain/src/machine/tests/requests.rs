@@ -327,6 +327,33 @@ fn rules_answer_before_anybody_is_asked() {
 }
 
 #[test]
+fn what_is_harmless_goes_on_unless_a_rule_or_a_grant_is_against_it() {
+    check(
+        r#"given working
+           checked unsaid n1 Read {"file_path":"a"}
+           checked allow n2 Read {"file_path":"a"}
+           checked deny n3 Read {"file_path":".env"}
+           checked ask n4 Read {"file_path":"b"}
+           forbid Read by anna
+           checked allow n5 Read {"file_path":"a"}"#,
+        r#"tell n1 allowed once
+           tell n2 allowed once
+           request 1 permission Read; request 1 denied by rule x; tell n3 denied
+           request 2 permission Read
+           grants_changed {"by":"anna","grants":[{"denied":true,"is_pattern":true,"tool":"Read"}]}
+           request 3 permission Read; request 3 denied by grant; tell n5 denied"#,
+    );
+    check(
+        r#"spec mode=autonomous
+           given working
+           checked ask n1 Read {"file_path":"a"}
+           checked deny n2 Read {"file_path":".env"}"#,
+        "tell n1 allowed once
+         request 1 permission Read; request 1 denied by rule x; tell n2 denied",
+    );
+}
+
+#[test]
 fn a_rule_that_denies_binds_an_autonomous_session() {
     check(
         r#"spec mode=autonomous

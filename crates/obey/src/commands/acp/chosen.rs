@@ -1,7 +1,7 @@
 //! What `obey acp` is to serve: flags, then the bridge's variables, then the configuration. Reads; does nothing.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::ProviderKind;
@@ -31,11 +31,7 @@ const PASSED_ON: [&str; 2] = ["ANTHROPIC_", "OPENAI_"];
 impl Chosen {
     pub(super) fn of(args: &AcpArgs, config: &Acp, vars: &Vars) -> Result<Self> {
         let mut read = Reading { vars, problems: Vec::new() };
-        let provider = match args.provider {
-            Some(provider) => provider,
-            None => ProviderKind::parse(&config.provider)
-                .ok_or_else(|| Failure::usage(format!("there is no provider {:?}", config.provider)))?,
-        };
+        let provider = provider(args, config)?;
         let notify = read.notify();
         let (mut provider_config, codex_notify) = match provider {
             ProviderKind::Codex => (read.overrides(), read.notify_program()),
@@ -48,6 +44,7 @@ impl Chosen {
             provider_config.insert("notify_path".to_owned(), notify.path.to_string_lossy().into_owned());
             provider_config.insert("notify_kind".to_owned(), kind.to_owned());
         }
+        provider_config.extend(agent(args, config, provider)?);
         let codex_notify =
             if read.text("ACPLB_NOTIFY_INJECT") == "force" { Vec::new() } else { codex_notify };
         let codex_binary = match provider {
@@ -66,6 +63,7 @@ impl Chosen {
             idle_timeout: read.millis("ACPLB_IDLE_TIMEOUT_MS"),
             polling_interval: read.millis("ACPLB_POLLING_INTERVAL_MS").unwrap_or(defaults.polling_interval),
             notify,
+            evidence: read.evidence(),
             lends_tools: false,
         };
         let standalone = args.standalone || codex_binary.is_some() || !codex_notify.is_empty();
@@ -95,8 +93,53 @@ impl Chosen {
             polling_interval_ms: millis(habits.polling_interval),
             notify_path,
             notify_kind,
+            evidence_path: habits
+                .evidence
+                .as_deref()
+                .map(Path::to_string_lossy)
+                .unwrap_or_default()
+                .into_owned(),
+            ..pb::AcpOpen::default()
         }
     }
+}
+
+/// Which kind of agent: a name of one means those that speak the protocol themselves.
+fn provider(args: &AcpArgs, config: &Acp) -> Result<ProviderKind> {
+    match (args.provider, &args.agent) {
+        (None | Some(ProviderKind::Acp), Some(_)) => Ok(ProviderKind::Acp),
+        (Some(other), Some(_)) => {
+            let name = other.name();
+            Err(Failure::usage(format!("--agent names an agent of the provider acp, not of {name}")))
+        }
+        (Some(provider), None) => Ok(provider),
+        (None, None) => ProviderKind::parse(&config.provider)
+            .ok_or_else(|| Failure::usage(format!("there is no provider {:?}", config.provider))),
+    }
+}
+
+/// What the agent is started with. One of the provider `acp` must be named, or its command line given.
+fn agent(args: &AcpArgs, config: &Acp, provider: ProviderKind) -> Result<BTreeMap<String, String>> {
+    let mut settings: BTreeMap<String, String> =
+        args.config.iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
+    if provider != ProviderKind::Acp {
+        return Ok(settings);
+    }
+    if let Some(name) = &args.agent {
+        settings.insert("agent".to_owned(), name.clone());
+    }
+    let is_named = |settings: &BTreeMap<String, String>| {
+        settings.contains_key("agent") || settings.contains_key("command")
+    };
+    if !is_named(&settings) && !config.agent.is_empty() {
+        settings.insert("agent".to_owned(), config.agent.clone());
+    }
+    if is_named(&settings) {
+        return Ok(settings);
+    }
+    Err(Failure::usage("the provider acp runs any agent: say which").with_hint(
+        "obey acp --agent goose, or acp.agent in the configuration; `obey agents list` shows what is installed",
+    ))
 }
 
 fn passed_on(vars: &Vars) -> BTreeMap<String, String> {
@@ -147,6 +190,15 @@ impl Reading<'_> {
                 None
             }
         }
+    }
+
+    fn evidence(&mut self) -> Option<PathBuf> {
+        let path = PathBuf::from(self.vars.get("ACPLB_EVIDENCE_PATH")?);
+        let absolute = std::path::absolute(&path);
+        if let Err(error) = &absolute {
+            self.problems.push(format!("ACPLB_EVIDENCE_PATH={}: {error}", path.display()));
+        }
+        absolute.ok()
     }
 
     /// Whether the agent is told to run our own forwarder.
@@ -221,12 +273,39 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_is_named_by_flag_setting_or_configuration() {
+        let of = |args: AcpArgs, config: Acp| Chosen::of(&args, &config, &Vars::default());
+        let named = |chosen: &Chosen| chosen.open().provider_config.get("agent").cloned().unwrap_or_default();
+        let flag = AcpArgs { agent: Some("goose".into()), ..AcpArgs::default() };
+        let by_flag = of(flag, Acp::default()).unwrap();
+        assert_eq!((by_flag.habits.provider, named(&by_flag).as_str()), (ProviderKind::Acp, "goose"));
+        let config = Acp { provider: "acp".into(), agent: "opencode".into(), ..Acp::default() };
+        assert_eq!(named(&of(AcpArgs::default(), config.clone()).unwrap()), "opencode");
+        let command = [("command".to_owned(), "my-agent --acp".to_owned())];
+        let own = AcpArgs { config: Some(command.into_iter().collect()), ..AcpArgs::default() };
+        let own = of(own, config).unwrap();
+        assert_eq!(
+            (named(&own).as_str(), own.open().provider_config["command"].as_str()),
+            ("", "my-agent --acp")
+        );
+        let nobody = AcpArgs { provider: Some(ProviderKind::Acp), ..AcpArgs::default() };
+        assert!(of(nobody, Acp::default()).unwrap_err().message.contains("say which"));
+        let both = AcpArgs {
+            provider: Some(ProviderKind::Codex),
+            agent: Some("goose".into()),
+            ..AcpArgs::default()
+        };
+        assert!(of(both, Acp::default()).unwrap_err().message.contains("--agent"));
+    }
+
+    #[test]
     fn variables_of_the_bridge_are_respected() {
         let all = chosen(&[
             ("ACPLB_IDLE_TIMEOUT_MS", "1200"),
             ("ACPLB_POLLING_INTERVAL_MS", "50"),
             ("ACPLB_NOTIFY_PATH", "/n/sink"),
             ("ACPLB_NOTIFY_KIND", "fifo"),
+            ("ACPLB_EVIDENCE_PATH", "/n/evidence"),
             ("ACPLB_SANDBOX_MODE", "workspace-write"),
             ("ACPLB_APPROVAL_POLICY", "never"),
             ("OPENAI_API_KEY", "k"),
@@ -236,6 +315,7 @@ mod tests {
         let open = all.open();
         assert_eq!((open.idle_timeout_ms, open.polling_interval_ms), (1200, 50));
         assert_eq!((open.notify_path.as_str(), open.notify_kind.as_str()), ("/n/sink", "fifo"));
+        assert_eq!(open.evidence_path, "/n/evidence");
         assert_eq!(open.provider_config["notify_path"], "/n/sink", "the forwarder is injected");
         assert_eq!(open.provider_config["sandbox"], "workspace-write");
         assert_eq!(open.environment.len(), 1);

@@ -139,6 +139,7 @@ impl Player {
             let line = line.map_err(|error| error.to_string())?.ok_or("the server has ended")?;
             let message: Value =
                 serde_json::from_str(&line).map_err(|error| format!("a line is not JSON: {error}"))?;
+            tracing::debug!(target: "playback", "< {line}");
             self.report.received += 1;
             if message.get("id").is_some()
                 && let Some(method) = message["method"].as_str()
@@ -159,6 +160,7 @@ impl Player {
     }
 
     async fn write(&mut self, text: &str) -> std::result::Result<(), String> {
+        tracing::debug!(target: "playback", "> {text}");
         let line = format!("{text}\n");
         self.outgoing.write_all(line.as_bytes()).await.map_err(|error| error.to_string())
     }

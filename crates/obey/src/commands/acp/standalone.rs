@@ -9,12 +9,17 @@ use runtime::settings::Settings;
 use runtime::store::Store;
 use runtime::supervisor::Options;
 use surfaces::acp::RuntimeConfig;
-use surfaces::server::DaemonLock;
+use surfaces::bridge::{ClientTools, Toolbox};
+use surfaces::peer::Access;
+use surfaces::server::{Bound, DaemonLock, Listen, Server};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::chosen::Chosen;
 use super::{Pipes, end_signal};
 use crate::args::ServeArgs;
 use crate::console::Console;
+use crate::daemon::AgentProcesses;
 use crate::daemon::bench::{Opener, Plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -26,7 +31,7 @@ use crate::toolbox::Workshop;
 pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
     let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
     let coded = |error: Error| Failure::coded(error.code, error.message);
-    let (folder, _lock) = folder(&options.data_dir)?;
+    let (folder, lock) = folder(&options.data_dir)?;
     let store = Store::open(&folder.join("sessions.db")).map_err(coded)?;
     let keep = chosen.habits.keep;
     let supervisor = supervisor(console, &chosen, &options, &folder, store.clone()).await.map_err(coded)?;
@@ -35,12 +40,11 @@ pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Resu
     if !keep {
         supervisor.stop_all().await;
     }
-    let config = RuntimeConfig {
-        supervisor: supervisor.clone(),
-        habits: chosen.habits,
-        input: pipes.input,
-        output: pipes.output,
-    };
+    let tools = Tools::serve(&folder, &lock, &supervisor);
+    let mut habits = chosen.habits;
+    habits.lends_tools = tools.is_some();
+    let config =
+        RuntimeConfig { supervisor: supervisor.clone(), habits, input: pipes.input, output: pipes.output };
     let mut server = surfaces::acp::start(config).await.map_err(coded)?;
     let stopped = tokio::select! {
         () = server.ended() => Ok(()),
@@ -48,6 +52,9 @@ pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Resu
     };
     if !keep {
         supervisor.stop_all().await;
+    }
+    if let Some(tools) = tools {
+        tools.end().await;
     }
     supervisor.detach(limits::DETACH_WAIT).await;
     store.close();
@@ -62,7 +69,8 @@ async fn supervisor(
     folder: &Path,
     store: Store,
 ) -> std::result::Result<Supervisor, Error> {
-    let opening = Opener::start(Plan::of(options)?.with_refs(folder.join("refs")), store.clone()).await?;
+    let settings = Settings::new(options.settings.clone());
+    let opener = Opener::start(Plan::of(options)?.with_refs(folder.join("refs")), store.clone()).await?;
     Supervisor::new(Options {
         store,
         providers: providers::all(&providers::Options {
@@ -73,19 +81,63 @@ async fn supervisor(
             openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(Workshop(opening))),
+            toolbox: Some(Arc::new(Workshop { opener, settings: settings.clone() })),
         }),
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),
         offers_tools: false,
         shim_program: console.program.clone(),
-        // Nobody listens there: agents of one editor have no daemon to call.
-        socket: folder.join("none.sock"),
+        socket: tools_socket(folder),
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),
         active_sessions_max: usize::try_from(options.config.sessions.max_active).unwrap_or(usize::MAX),
-        settings: Settings::new(options.settings.clone()),
+        settings,
     })
     .await
+}
+
+/// Where agents find the tools of their editor, and nothing else of a daemon.
+fn tools_socket(folder: &Path) -> PathBuf {
+    folder.join("tools.sock")
+}
+
+/// The tools of the editor, served to the agents of this process.
+struct Tools {
+    end: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Tools {
+    /// Serves them; nothing, and a word about it, where that cannot be done: agents work without.
+    fn serve(folder: &Path, lock: &DaemonLock, supervisor: &Supervisor) -> Option<Self> {
+        let access = Access { token: None, agents: Arc::new(AgentProcesses(supervisor.clone())) };
+        let bound = match Server::bind(&[Listen::Unix(tools_socket(folder))], lock, access) {
+            Ok(bound) => bound,
+            Err(error) => {
+                tracing::warn!("agents cannot be given the editor's tools: {error}");
+                return None;
+            }
+        };
+        let boxes: Vec<Box<dyn Toolbox>> = vec![Box::new(ClientTools::new(supervisor.clone()))];
+        let routes = surfaces::bridge::routes(surfaces::Routes::default(), supervisor.clone(), boxes);
+        let (end, ended) = oneshot::channel();
+        Some(Self { end, serving: tokio::spawn(serve_tools(bound, routes, ended)) })
+    }
+
+    async fn end(self) {
+        // Fails only where it has ended already.
+        let _ended = self.end.send(());
+        let _late = tokio::time::timeout(limits::DETACH_WAIT, self.serving).await;
+    }
+}
+
+async fn serve_tools(bound: Bound, routes: surfaces::Routes, ended: oneshot::Receiver<()>) {
+    let end = async move {
+        // Dropped or sent, it is the end.
+        let _either = ended.await;
+    };
+    if let Err(error) = bound.serve(routes, end).await {
+        tracing::warn!("the editor's tools are no longer served: {error}");
+    }
 }
 
 /// Finds a folder that no other process uses: the first is the usual one, so that a later process finds the sessions.

@@ -1,13 +1,11 @@
 //! The locks of daemons and of whoever starts them. They end with their holder, so one that is held while no daemon
 //! answers means a daemon that hangs; a file that nobody holds is only a name.
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
-
 use super::Finding;
+use crate::holder;
 
 /// Looks at every lock in these folders.
 pub(super) fn examine<'a>(folders: impl IntoIterator<Item = &'a Path>, runs: bool) -> Vec<Finding> {
@@ -24,17 +22,11 @@ pub(super) fn examine<'a>(folders: impl IntoIterator<Item = &'a Path>, runs: boo
 
 fn lock(path: &Path, runs: bool) -> Option<Finding> {
     const CHECK: &str = "lock";
-    let mut file = File::open(path).ok()?;
-    // A share is enough to find out, and takes the lock from nobody who starts right now.
-    let held = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
     if runs {
         return None;
     }
-    let mut text = String::new();
-    let _unreadable = file.read_to_string(&mut text);
-    let pid: Option<u32> = text.trim().parse().ok();
     let shown = path.display();
-    match (held, pid) {
+    match holder::look(path)? {
         (true, Some(pid)) => Some(Finding::broken(
             CHECK,
             format!("{shown} is held by process {pid}, but no daemon answers"),

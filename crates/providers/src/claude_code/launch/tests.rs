@@ -58,8 +58,15 @@ impl Place {
     fn launch(&self, state: &State) -> Result<ProcessLaunch, Error> {
         let resume = !state.native_session.is_empty();
         let environment = self.environment.clone();
-        let request =
-            LaunchRequest { spec: &self.spec, state, resume, environment, bridge: None, past: None };
+        let request = LaunchRequest {
+            spec: &self.spec,
+            state,
+            resume,
+            environment,
+            bridge: None,
+            past: None,
+            programs: None,
+        };
         match ClaudeCode::new(None).launch(&request)? {
             LaunchPlan::Process(launch) => Ok(launch),
             LaunchPlan::InProcess(_) => panic!("expected a process"),
@@ -196,6 +203,7 @@ fn no_two_runs_name_a_message_alike() {
             environment: Vec::new(),
             bridge: None,
             past: None,
+            programs: None,
         };
         memory(&request, OURS).expect_end()
     };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::encode::{self, Purpose};
 use super::super::memory::Memory;
 use super::super::wire::Look;
-use super::super::{TESTED_VERSION, is_tested, title};
+use super::super::{TESTED_RANGE, is_tested, title};
 use super::{notice, turn};
 use crate::limits::COMMAND_DESCRIPTION_MAX_CHARS;
 use crate::text::one_line;
@@ -125,7 +125,7 @@ fn initialized(memory: &mut Memory, answer: &Value, out: &mut Decoded) {
         notice(
             out,
             Level::Warning,
-            &format!("this Claude Code is {version}; obey is tested with {TESTED_VERSION}"),
+            &format!("this Claude Code is {version}; obey is tested with {TESTED_RANGE}"),
         );
     }
 }

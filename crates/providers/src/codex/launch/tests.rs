@@ -64,6 +64,7 @@ impl Place {
             environment,
             bridge: None,
             past: None,
+            programs: None,
         };
         match Codex::new(None).launch(&request)? {
             LaunchPlan::Process(process) => Ok(process),
@@ -169,6 +170,7 @@ fn only_a_model_that_somebody_asked_for_is_insisted_on() {
             environment: Vec::new(),
             bridge: None,
             past: None,
+            programs: None,
         };
         memory(&request)
     };

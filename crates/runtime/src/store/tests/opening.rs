@@ -8,6 +8,7 @@ use domain::ErrorCode;
 
 use super::disk::Mount;
 use super::{is_sound, note, notes, soon, store};
+use crate::store::open::MIGRATIONS;
 use crate::store::{Durability, Store};
 
 #[tokio::test]
@@ -54,6 +55,31 @@ async fn only_the_owner_can_read_the_files() {
         seen += 1;
     }
     assert!(seen >= 2);
+}
+
+#[tokio::test]
+async fn a_file_of_any_earlier_version_is_brought_forward_with_all_it_holds() {
+    for version in 1..MIGRATIONS.len() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("obey.db");
+        let old = rusqlite::Connection::open(&path).unwrap();
+        old.execute_batch("PRAGMA journal_mode = WAL").unwrap();
+        for step in &MIGRATIONS[..version] {
+            old.execute_batch(step).unwrap();
+        }
+        old.pragma_update(None, "user_version", version as i64).unwrap();
+        note(&old, "old").unwrap();
+        // Still open, as that of a daemon that was killed.
+        let store = Store::open(&path).unwrap();
+        soon(store.write(Durability::Synced, |connection| note(connection, "new"))).await.unwrap();
+        assert_eq!(notes(&store), ["new", "old"], "from version {version}");
+        let now: i64 = store
+            .read_now(|connection| connection.query_row("PRAGMA user_version", [], |row| row.get(0)))
+            .unwrap();
+        assert_eq!(now, MIGRATIONS.len() as i64);
+        drop((old, store));
+        assert!(is_sound(&path));
+    }
 }
 
 #[tokio::test]

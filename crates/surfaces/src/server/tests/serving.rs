@@ -166,6 +166,44 @@ async fn open_streams_do_not_hold_the_shutdown() {
 }
 
 #[tokio::test]
+async fn who_waits_to_be_accepted_when_the_server_goes_is_answered() {
+    let running = Running::start();
+    // Accepted before; it has not said yet what it wants.
+    let mut waiting = vec![UnixStream::connect(&running.socket).await.unwrap()];
+    tokio::task::yield_now().await;
+    // One thread runs all this: nobody accepts these before the server is told to go.
+    for _ in 0..20 {
+        waiting.push(UnixStream::from_std(connect_now(&running.socket)).unwrap());
+    }
+    let (socket, stopped) = (running.socket.clone(), tokio::spawn(running.stop()));
+    for stream in waiting {
+        let channel = over(stream).await;
+        let answer = soon(HealthClient::new(channel).check(serving(""))).await.unwrap().into_inner();
+        assert_eq!(answer.status(), ServingStatus::NotServing);
+        assert!(!socket.exists(), "others wait for the next server");
+    }
+    stopped.await.unwrap();
+}
+
+/// Connects without giving the server a chance to notice.
+fn connect_now(socket: &std::path::Path) -> std::os::unix::net::UnixStream {
+    let stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    stream
+}
+
+/// A channel over a connection that was made before.
+async fn over(stream: UnixStream) -> tonic::transport::Channel {
+    let mut stream = Some(hyper_util::rt::TokioIo::new(stream));
+    let connector = tower::service_fn(move |_| {
+        let stream = stream.take();
+        async move { stream.ok_or(std::io::Error::from(std::io::ErrorKind::NotConnected)) }
+    });
+    let endpoint = tonic::transport::Endpoint::from_static("http://localhost");
+    soon(endpoint.connect_with_connector(connector)).await.unwrap()
+}
+
+#[tokio::test]
 async fn a_stream_that_rests_ends_at_once_and_an_answer_in_the_making_is_waited_for() {
     let (entered, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tx, rx) = tokio::sync::mpsc::channel::<Result<&str, std::convert::Infallible>>(1);

@@ -82,7 +82,18 @@ fn pieces_change_nothing_and_nothing_costs_nothing() {
     for letter in text.chars() {
         tokens.push(letter.encode_utf8(&mut [0; 4]));
     }
-    assert_eq!(tokens.total(), estimate(text));
+    let mut whole = Tokens::default();
+    whole.push(text);
+    assert_eq!(tokens.total(), whole.total());
     assert_eq!(estimate(""), 0);
     assert!(estimate("hello") >= 1);
+}
+
+#[cfg(feature = "exact-tokens")]
+#[test]
+fn with_exact_tokens_every_text_is_counted_not_estimated() {
+    let real = tiktoken_rs::o200k_base().unwrap();
+    for (name, text) in samples() {
+        assert_eq!(estimate(&text), real.encode_ordinary(&text).len() as u64, "{name}");
+    }
 }

@@ -6,13 +6,14 @@ use std::io;
 
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
-use super::{Fault, Wake, inner};
-use crate::sandbox::order::{Order, Report};
+use super::{Fault, Given, Wake, inner};
+use crate::sandbox::order::Report;
 use crate::sandbox::sys::{self, Fork};
 
-/// Runs the order; returns what to report last.
-pub(super) fn run(order: &Order, control: &File) -> Result<Report, Fault> {
-    let groups = super::open_groups(order).map_err(Fault::at("cgroup"))?;
+/// Makes the sandbox and attends its command; returns what to report last.
+pub(super) fn run(given: Given) -> Result<Report, Fault> {
+    let Given { plan, control, orders, filters } = given;
+    let groups = super::open_groups(&plan).map_err(Fault::at("cgroup"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Fault::at("subreaper"))?;
     // The command belongs to the same user; it must not look into its keeper.
     let hidden = rustix::process::DumpableBehavior::NotDumpable;
@@ -21,7 +22,7 @@ pub(super) fn run(order: &Order, control: &File) -> Result<Report, Fault> {
     let parent = rustix::process::getpid();
     match sys::fork().map_err(Fault::at("fork"))? {
         Fork::Child => {
-            drop(unstarted);
+            drop((unstarted, control));
             let told = File::from(std::os::fd::OwnedFd::from(told));
             let ready = die_with(parent).and_then(|()| super::join(&groups));
             super::volunteer();
@@ -29,13 +30,14 @@ pub(super) fn run(order: &Order, control: &File) -> Result<Report, Fault> {
                 crate::sandbox::order::report(&told, &Fault { step: "cgroup", error }.report());
                 sys::exit_now(1);
             }
-            sys::exit_now(inner::run(order, told))
+            drop(groups);
+            sys::exit_now(inner::run(&plan, &filters, orders, told))
         }
         Fork::Parent(child) => {
-            drop((told, groups));
+            drop((told, groups, orders));
             super::release_outputs().map_err(Fault::at("outputs"))?;
-            inner::forward(&mut unstarted, control);
-            attend(order, control, child)
+            inner::forward(&mut unstarted, &control);
+            attend(&control, child)
         }
     }
 }
@@ -50,11 +52,10 @@ fn die_with(parent: Pid) -> io::Result<()> {
 }
 
 /// Waits for the command, reaping what it leaves behind; then ends everything below.
-fn attend(order: &Order, control: &File, child: i32) -> Result<Report, Fault> {
-    let deadline = super::deadline(order);
+fn attend(control: &File, child: i32) -> Result<Report, Fault> {
     let child = super::pid(child).map_err(Fault::at("fork"))?;
     let handle = rustix::process::pidfd_open(child, PidfdFlags::empty()).map_err(Fault::at("pidfd"))?;
-    let wake = super::watch(control, &handle, deadline).map_err(Fault::at("watch"))?;
+    let wake = super::watch(control, &handle).map_err(Fault::at("watch"))?;
     let mut ended = None;
     if wake == Wake::ChildEnded {
         let waited =

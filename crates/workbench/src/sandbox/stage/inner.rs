@@ -11,28 +11,36 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitiesSecureBits as Bits, CapabilitySet, CapabilitySets};
 
-use super::{Fault, escape, landlock, namespaced, seccomp};
-use crate::sandbox::order::{self, Action, Order, Report};
+use super::seccomp::Filters;
+use super::{Fault, escape, landlock, namespaced};
+use crate::sandbox::order::{self, Action, Order, Plan, Report};
 use crate::sandbox::{Tier, sys};
 
-/// Locks itself in and becomes the command. Returns only if that failed; `told` closes when the command takes over.
-pub(super) fn run(order: &Order, told: File) -> i32 {
-    match lock_in(order) {
-        Ok(()) => {}
+/// Waits for an order, locks itself in and becomes the command. Returns only if that failed; `told` closes when the
+/// command takes over.
+pub(super) fn run(plan: &Plan, filters: &Filters, orders: File, told: File) -> i32 {
+    let locked = prepare(plan, filters).and_then(|()| {
+        let message = order::receive(&orders).map_err(Fault::at("order"))?;
+        drop(orders);
+        order::decode(&message).map_err(Fault::at("order"))
+    });
+    let locked = locked.and_then(|order| lock_in(plan, &order, filters).map(|()| order));
+    let order = match locked {
+        Ok(order) => order,
         Err(fault) => {
             order::report(&told, &fault.report());
             return 1;
         }
-    }
+    };
     match &order.action {
         Action::Run(argv) => {
-            let error = execute(order, argv);
+            let error = execute(&order, argv);
             order::report(&told, &Report::Unstarted { errno: error.raw_os_error().unwrap_or(0) });
             127
         }
         Action::Probe(canary) => {
             drop(told);
-            escape::run(order, canary)
+            escape::run(&order, canary)
         }
     }
 }
@@ -50,37 +58,58 @@ pub(super) fn forward(from: &mut impl Read, control: &File) {
     }
 }
 
-fn lock_in(order: &Order) -> Result<(), Fault> {
+/// What can be done before the command is known. In namespaces that is most of it: nothing that is left to do there needs
+/// a right or a system call that the command must not have.
+fn prepare(plan: &Plan, filters: &Filters) -> Result<(), Fault> {
     sys::reset_signals();
     let _ = rustix::process::setsid();
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    limit(order).map_err(Fault::at("limits"))?;
+    if plan.tier == Tier::Namespaces {
+        give_up_rights()?;
+        refuse_calls(filters)?;
+    }
+    Ok(())
+}
+
+fn lock_in(plan: &Plan, order: &Order, filters: &Filters) -> Result<(), Fault> {
+    limit(plan).map_err(Fault::at("limits"))?;
     enter_folder(order).map_err(Fault::at("working directory"))?;
     sys::close_from(3, libc::CLOSE_RANGE_CLOEXEC).map_err(Fault::at("descriptors"))?;
-    if order.tier == Tier::None {
+    if plan.tier == Tier::None {
         return Ok(());
     }
+    if plan.tier != Tier::Namespaces {
+        give_up_rights()?;
+    }
+    let walled = landlock::restrict(plan, order).map_err(Fault::at("Landlock"))?;
+    if !walled && plan.tier == Tier::Landlock {
+        return Err(Fault { step: "Landlock", error: io::Error::from_raw_os_error(libc::ENOSYS) });
+    }
+    if plan.tier != Tier::Namespaces {
+        refuse_calls(filters)?;
+    }
+    Ok(())
+}
+
+fn give_up_rights() -> Result<(), Fault> {
     drop_rights().map_err(Fault::at("rights"))?;
     if namespaced::has_rights().map_err(Fault::at("rights"))? {
         return Err(Fault { step: "rights", error: io::Error::from_raw_os_error(libc::EPERM) });
     }
-    rustix::thread::set_no_new_privs(true).map_err(Fault::at("no new rights"))?;
-    let walled = landlock::restrict(order).map_err(Fault::at("Landlock"))?;
-    if !walled && order.tier == Tier::Landlock {
-        return Err(Fault { step: "Landlock", error: io::Error::from_raw_os_error(libc::ENOSYS) });
-    }
-    let ground =
-        seccomp::Ground { tier: order.tier, network: order.network, landlock_abi: sys::landlock_abi() };
-    for program in seccomp::filters(ground).map_err(Fault::at("seccomp"))? {
-        seccompiler::apply_filter(&program)
+    rustix::thread::set_no_new_privs(true).map_err(Fault::at("no new rights"))
+}
+
+fn refuse_calls(filters: &Filters) -> Result<(), Fault> {
+    for program in filters.iter() {
+        seccompiler::apply_filter(program)
             .map_err(|error| Fault { step: "seccomp", error: io::Error::other(error) })?;
     }
     Ok(())
 }
 
-fn limit(order: &Order) -> io::Result<()> {
-    let limits = &order.limits;
-    let processes = match order.tier {
+fn limit(plan: &Plan) -> io::Result<()> {
+    let limits = &plan.limits;
+    let processes = match plan.tier {
         // Counted for this user namespace alone.
         Tier::Namespaces => limits.processes,
         // Counted for all processes of the user.

@@ -13,7 +13,7 @@ use landlock::{
 };
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use crate::sandbox::order::Order;
+use crate::sandbox::order::{Order, Plan};
 use crate::sandbox::{Network, Tier};
 
 /// The newest version whose rights are asked for; older kernels grant what they know.
@@ -98,19 +98,19 @@ fn everything() -> BitFlags<AccessFs> {
 }
 
 /// Locks the process in; tells whether the kernel did anything.
-pub(crate) fn restrict(order: &Order) -> io::Result<bool> {
+pub(crate) fn restrict(plan: &Plan, order: &Order) -> io::Result<bool> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))
         .and_then(|ruleset| ruleset.scope(Scope::from_all(NEWEST)))
         .map_err(io::Error::other)?;
-    if order.network == Network::None || order.tier != Tier::Namespaces {
+    if plan.network == Network::None || plan.tier != Tier::Namespaces {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(io::Error::other)?;
     }
     let ruleset = ruleset.create().map_err(io::Error::other)?;
-    let ruleset = match order.tier {
-        Tier::Namespaces => grant_built_root(ruleset, order)?,
-        Tier::Landlock | Tier::Refused | Tier::None => grant_real_root(ruleset, order)?,
+    let ruleset = match plan.tier {
+        Tier::Namespaces => grant_built_root(ruleset, plan, order)?,
+        Tier::Landlock | Tier::Refused | Tier::None => grant_real_root(ruleset, plan, order)?,
     };
     let status = ruleset.restrict_self().map_err(io::Error::other)?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
@@ -147,10 +147,10 @@ fn grant_open(
 }
 
 /// In a root that was built up, everything may be read; what may be written is writable by its mount, too.
-fn grant_built_root(ruleset: RulesetCreated, order: &Order) -> io::Result<RulesetCreated> {
+fn grant_built_root(ruleset: RulesetCreated, plan: &Plan, order: &Order) -> io::Result<RulesetCreated> {
     let mut ruleset = grant(ruleset, Path::new("/"), read_and_run())?;
     let temporary = ["/tmp", "/run", "/home", "/var/tmp", "/dev/shm"].map(OsString::from);
-    for path in temporary.iter().chain([&order.root]).chain(&order.writable) {
+    for path in temporary.iter().chain([&order.root]).chain(&plan.writable) {
         ruleset = grant(ruleset, Path::new(path), everything())?;
     }
     grant_devices(ruleset)
@@ -166,9 +166,9 @@ fn grant_devices(mut ruleset: RulesetCreated) -> io::Result<RulesetCreated> {
 
 /// In the real root, what is not named does not exist. Rights reach everything below, so that the project's own folder
 /// gets none to make things in: only what is in it does, except what is protected.
-fn grant_real_root(ruleset: RulesetCreated, order: &Order) -> io::Result<RulesetCreated> {
+fn grant_real_root(ruleset: RulesetCreated, plan: &Plan, order: &Order) -> io::Result<RulesetCreated> {
     let mut ruleset = ruleset;
-    for path in SYSTEM.iter().map(Path::new).chain(order.read_only.iter().map(Path::new)) {
+    for path in SYSTEM.iter().map(Path::new).chain(plan.read_only.iter().map(Path::new)) {
         ruleset = grant(ruleset, path, read_and_run())?;
     }
     for name in SYSTEM_ETC.iter().chain(&["passwd", "group", "hosts"]) {
@@ -177,7 +177,7 @@ fn grant_real_root(ruleset: RulesetCreated, order: &Order) -> io::Result<Ruleset
     for name in PROC_FILES {
         ruleset = grant(ruleset, &Path::new("/proc").join(name), AccessFs::from_read(NEWEST))?;
     }
-    for path in order.writable.iter().chain(&order.scratch) {
+    for path in plan.writable.iter().chain(&order.scratch) {
         ruleset = grant(ruleset, Path::new(path), everything())?;
     }
     let root = Path::new(&order.root);

@@ -4,21 +4,23 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 
 use rustix::process::{PidfdFlags, Signal, WaitOptions};
 use rustix::thread::CapabilitySet;
 
-use super::{Fault, Wake, inner, root};
+use super::seccomp::Filters;
+use super::{Fault, Given, Wake, inner, root};
 use crate::sandbox::Network;
-use crate::sandbox::order::{self, Order, Report};
+use crate::sandbox::order::{self, Plan, Report};
 use crate::sandbox::sys::{self, Fork};
 
 /// The number a command's user has inside when the daemon runs as root: no program there must take itself for root.
 const INSIDE_UID: u32 = 1000;
 
-/// Runs the order; returns what to report last.
-pub(super) fn run(order: &Order, control: &File) -> Result<Report, Fault> {
-    let groups = super::open_groups(order).map_err(Fault::at("cgroup"))?;
+/// Makes the sandbox and attends its command; returns what to report last.
+pub(super) fn run(given: Given) -> Result<Report, Fault> {
+    let groups = super::open_groups(&given.plan).map_err(Fault::at("cgroup"))?;
     enter_user_namespace().map_err(Fault::at("user namespace"))?;
     let flags =
         libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
@@ -28,24 +30,18 @@ pub(super) fn run(order: &Order, control: &File) -> Result<Report, Fault> {
     match sys::fork().map_err(Fault::at("fork"))? {
         Fork::Child => {
             drop((armed, start));
-            sys::exit_now(become_init(order, control, &groups, arm, go))
+            sys::exit_now(become_init(given, groups, arm, go))
         }
         Fork::Parent(init) => {
-            drop((arm, go));
-            attend(order, control, init, armed, start)
+            let control = given.control;
+            drop((arm, go, groups, given.orders));
+            attend(&control, init, armed, start)
         }
     }
 }
 
 /// Waits for the init, and kills it when the daemon wants that.
-fn attend(
-    order: &Order,
-    control: &File,
-    init: i32,
-    mut armed: impl Read,
-    mut start: impl Write,
-) -> Result<Report, Fault> {
-    let deadline = super::deadline(order);
+fn attend(control: &File, init: i32, mut armed: impl Read, mut start: impl Write) -> Result<Report, Fault> {
     super::release_outputs().map_err(Fault::at("outputs"))?;
     let init = super::pid(init).map_err(Fault::at("fork"))?;
     let handle = rustix::process::pidfd_open(init, PidfdFlags::empty()).map_err(Fault::at("pidfd"))?;
@@ -54,7 +50,7 @@ fn attend(
     if armed.read_exact(&mut byte).is_ok() {
         let _ = start.write_all(&byte);
     }
-    let wake = super::watch(control, &handle, deadline).map_err(Fault::at("watch"))?;
+    let wake = super::watch(control, &handle).map_err(Fault::at("watch"))?;
     let _ = rustix::process::pidfd_send_signal(&handle, Signal::KILL);
     // Returns when nothing is left inside.
     let waited = rustix::process::waitpid(Some(init), WaitOptions::empty()).map_err(Fault::at("wait"))?;
@@ -75,63 +71,78 @@ fn enter_user_namespace() -> io::Result<()> {
     std::fs::write("/proc/self/gid_map", format!("{} {gid} 1", inside(gid)))
 }
 
-fn become_init(
-    order: &Order,
-    control: &File,
-    groups: &[File],
-    mut arm: impl Write,
-    mut go: impl Read,
-) -> i32 {
+fn become_init(given: Given, groups: Vec<File>, mut arm: impl Write, mut go: impl Read) -> i32 {
     let armed = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let mut byte = [1];
     if armed.is_err() || arm.write_all(&byte).is_err() || go.read_exact(&mut byte).is_err() {
         return 1;
     }
-    match prepare(order, groups).and_then(|()| start(order, control)) {
-        Ok(child) => wait_for(control, child),
+    let Given { plan, control, orders, filters } = given;
+    let started = prepare(&plan, groups).and_then(|laid| start(&plan, &filters, laid, orders, &control));
+    match started {
+        Ok(child) => wait_for(&control, child),
         Err(fault) => {
-            order::report(control, &fault.report());
+            order::report(&control, &fault.report());
             1
         }
     }
 }
 
-fn prepare(order: &Order, groups: &[File]) -> Result<(), Fault> {
-    super::join(groups).map_err(Fault::at("cgroup"))?;
+fn prepare(plan: &Plan, groups: Vec<File>) -> Result<root::Laid, Fault> {
+    super::join(&groups).map_err(Fault::at("cgroup"))?;
+    drop(groups);
     super::volunteer();
     sys::unshare(libc::CLONE_NEWCGROUP).map_err(Fault::at("cgroup namespace"))?;
     rustix::system::sethostname(b"sandbox").map_err(Fault::at("host name"))?;
-    if order.network == Network::Loopback {
+    if plan.network == Network::Loopback {
         sys::loopback_up().map_err(Fault::at("loopback"))?;
     }
-    root::build(order)?;
-    inner::drop_rights().map_err(Fault::at("rights"))?;
-    // What the init holds (the control socket) is nobody's business.
-    let hidden = rustix::process::DumpableBehavior::NotDumpable;
-    rustix::process::set_dumpable_behavior(hidden).map_err(Fault::at("hide"))
+    root::lay(plan)
 }
 
-fn start(order: &Order, control: &File) -> Result<i32, Fault> {
+/// Makes the process that will be the command, waits for the order, and lets it go on when the root is complete.
+fn start(
+    plan: &Plan,
+    filters: &Filters,
+    laid: root::Laid,
+    orders: File,
+    control: &File,
+) -> Result<i32, Fault> {
     let (mut unstarted, told) = io::pipe().map_err(Fault::at("pipe"))?;
+    let (ordered, mut hand_on) = io::pipe().map_err(Fault::at("pipe"))?;
     match sys::fork().map_err(Fault::at("fork"))? {
         Fork::Child => {
-            drop(unstarted);
-            sys::exit_now(inner::run(order, File::from(std::os::fd::OwnedFd::from(told))))
+            drop((unstarted, hand_on, laid, orders));
+            let (ordered, told) = (OwnedFd::from(ordered), OwnedFd::from(told));
+            sys::exit_now(inner::run(plan, filters, ordered.into(), told.into()))
         }
         Fork::Parent(child) => {
-            drop(told);
+            drop((told, ordered));
             super::release_outputs().map_err(Fault::at("outputs"))?;
+            let message = order::receive(&orders).map_err(Fault::at("order"))?;
+            drop(orders);
+            let order = order::decode(&message).map_err(Fault::at("order"))?;
+            laid.finish(&order)?;
+            inner::drop_rights().map_err(Fault::at("rights"))?;
+            // What the init holds (the control socket) is nobody's business.
+            let hidden = rustix::process::DumpableBehavior::NotDumpable;
+            rustix::process::set_dumpable_behavior(hidden).map_err(Fault::at("hide"))?;
+            // One that is gone has said why.
+            let _ = hand_on.write_all(&message);
+            drop(hand_on);
             inner::forward(&mut unstarted, control);
             Ok(child)
         }
     }
 }
 
-/// Reaps everything that ends inside until the command itself does; the rest dies with the init.
+/// Reaps everything that ends inside until the command itself does; then ends the rest. The end is reported when
+/// nothing is left, so that nobody has to wait for the namespaces to be taken apart.
 fn wait_for(control: &File, child: i32) -> i32 {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == child => {
+                end_all();
                 order::report(control, &super::exited(status));
                 return 0;
             }
@@ -139,6 +150,20 @@ fn wait_for(control: &File, child: i32) -> i32 {
             Err(_) => return 1,
         }
     }
+}
+
+/// Kills and reaps every process of the namespace but this one. The kernel signals all of them at once, and what has
+/// been signalled cannot fork any more.
+fn end_all() {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) => break,
+            Err(_) => return,
+        }
+    }
+    sys::kill_all_others();
+    while !matches!(rustix::process::wait(WaitOptions::empty()), Err(rustix::io::Errno::CHILD)) {}
 }
 
 /// Nobody inside may have any right; used by tests of the stage, too.

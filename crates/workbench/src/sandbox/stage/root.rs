@@ -16,7 +16,7 @@ use rustix::mount::{
 
 use super::Fault;
 use super::landlock::{DEVICES, SYSTEM, SYSTEM_ETC};
-use crate::sandbox::order::Order;
+use crate::sandbox::order::{Order, Plan};
 use crate::sandbox::sys;
 
 const NO_RIGHTS: Attr = Attr::MOUNT_ATTR_NOSUID.union(Attr::MOUNT_ATTR_NODEV);
@@ -53,11 +53,17 @@ struct Part {
     is_folder: bool,
 }
 
-/// Builds the root and moves into it. Nothing of the old one can be reached afterwards.
-pub(super) fn build(order: &Order) -> Result<(), Fault> {
+/// A root in which everything is but the project. The old one is still in reach.
+pub(super) struct Laid {
+    root: OwnedFd,
+    old: OwnedFd,
+}
+
+/// Builds the root and moves into it, all that can be done before the project is known.
+pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(Fault::at("private mounts"))?;
-    let parts = collect(order)?;
+    let parts = collect(plan)?;
     let devices: Result<Vec<_>, Fault> = DEVICES.iter().map(|name| device(name)).collect();
     let devices = devices?;
     let root = tmpfs("16m", "755").map_err(Fault::at("root"))?;
@@ -65,8 +71,8 @@ pub(super) fn build(order: &Order) -> Result<(), Fault> {
     for name in ["tmp", "run", "home", "var", "etc", "dev", "proc", "sys"] {
         make_folders(&root, name.as_bytes()).map_err(Fault::at("folders"))?;
     }
+    let size = plan.limits.temporary_bytes.to_string();
     for name in ["tmp", "run", "home"] {
-        let size = order.limits.temporary_bytes.to_string();
         put_tmpfs(&root, name, &size, if name == "tmp" { "1777" } else { "755" })
             .map_err(Fault::at("temporary"))?;
     }
@@ -74,24 +80,53 @@ pub(super) fn build(order: &Order) -> Result<(), Fault> {
     link(&root, "var/tmp", "/tmp").map_err(Fault::at("folders"))?;
     system_links(&root).map_err(Fault::at("links"))?;
     etc_files(&root).map_err(Fault::at("etc"))?;
-    put_devices(&root, devices, order)?;
+    put_devices(&root, devices, &size)?;
     for part in parts {
         put(&root, &part).map_err(Fault::at("mounts"))?;
     }
     proc(&root).map_err(Fault::at("proc"))?;
-    protect(&root, order)?;
-    sys::restrict_mount(root.as_fd(), Attr::MOUNT_ATTR_RDONLY.bits().into(), false)
-        .map_err(Fault::at("read-only root"))?;
-    enter(&root).map_err(Fault::at("pivot"))
+    let old = enter(&root).map_err(Fault::at("pivot"))?;
+    Ok(Laid { root, old })
 }
 
-fn enter(root: &OwnedFd) -> io::Result<()> {
+/// Makes the new root the root. The old one lies over it, where no path but an open descriptor leads.
+fn enter(root: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let old = rustix::fs::open("/", flags, Mode::empty())?;
     rustix::process::fchdir(root)?;
     rustix::process::pivot_root(".", ".")?;
-    // The old root lies over the new one now; what was beneath comes up when it goes.
+    Ok(old)
+}
+
+impl Laid {
+    /// Puts the project in and lets go of the old root: nothing of it can be reached afterwards.
+    pub(super) fn finish(self, order: &Order) -> Result<(), Fault> {
+        let path = Path::new(&order.root);
+        // Without links from the old root on, as the daemon resolved it.
+        let project = below(path).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL));
+        let project = project.and_then(|at| part(&self.old, at, NO_RIGHTS)).map_err(Fault::at("project"))?;
+        if let Some(part) = project {
+            put(&self.root, &part).map_err(Fault::at("project"))?;
+        }
+        protect(&self.root, order)?;
+        sys::restrict_mount(self.root.as_fd(), Attr::MOUNT_ATTR_RDONLY.bits().into(), false)
+            .map_err(Fault::at("read-only root"))?;
+        drop(self.old);
+        leave_old(&self.root).map_err(Fault::at("old root"))
+    }
+}
+
+fn leave_old(root: &OwnedFd) -> io::Result<()> {
+    rustix::process::fchdir(root)?;
+    // It lies over the new one; what was beneath comes up when it goes.
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
     Ok(())
+}
+
+/// An absolute path as one below the root.
+fn below(path: &Path) -> Option<&Path> {
+    path.strip_prefix("/").ok().filter(|path| !path.as_os_str().is_empty())
 }
 
 /// Copies a tree of mounts; links at its end are not followed.
@@ -106,24 +141,31 @@ fn clone_tree(dir: impl AsFd, path: &Path, attributes: Attr) -> io::Result<Owned
     Ok(mount)
 }
 
-fn kind_of(path: &Path) -> Option<FileType> {
-    let stat = rustix::fs::lstat(path).ok()?;
+fn kind_of(dir: impl AsFd, path: &Path) -> Option<FileType> {
+    let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(FileType::from_raw_mode(stat.st_mode))
 }
 
+/// Takes hold of something below a folder that is to be at the same path in the new root.
+fn part(dir: impl AsFd, at: &Path, attributes: Attr) -> io::Result<Option<Part>> {
+    let is_folder = match kind_of(dir.as_fd(), at) {
+        Some(FileType::Directory) => true,
+        Some(FileType::RegularFile) => false,
+        // Links are made anew; anything else has no place in the root.
+        _ => return Ok(None),
+    };
+    let mount = clone_tree(dir, at, attributes)?;
+    Ok(Some(Part { mount, at: at.as_os_str().as_bytes().to_vec(), is_folder }))
+}
+
 /// Takes hold of everything that will be in the root, while the old one is still there.
-fn collect(order: &Order) -> Result<Vec<Part>, Fault> {
+fn collect(plan: &Plan) -> Result<Vec<Part>, Fault> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let old = rustix::fs::open("/", flags, Mode::empty()).map_err(Fault::at("system"))?;
     let mut parts = Vec::new();
     let mut add = |path: &Path, attributes: Attr, step: &'static str| {
-        let is_folder = match kind_of(path) {
-            Some(FileType::Directory) => true,
-            Some(FileType::RegularFile) => false,
-            // Links are made anew; anything else has no place in the root.
-            _ => return Ok(()),
-        };
-        let mount = clone_tree(CWD, path, attributes).map_err(Fault::at(step))?;
-        let at = path.as_os_str().as_bytes();
-        parts.push(Part { mount, at: at.strip_prefix(b"/").unwrap_or(at).to_vec(), is_folder });
+        let Some(at) = below(path) else { return Ok(()) };
+        parts.extend(part(&old, at, attributes).map_err(Fault::at(step))?);
         Ok(())
     };
     for path in SYSTEM {
@@ -132,13 +174,12 @@ fn collect(order: &Order) -> Result<Vec<Part>, Fault> {
     for name in SYSTEM_ETC {
         add(&Path::new("/etc").join(name), READ_ONLY, "etc")?;
     }
-    for path in &order.read_only {
+    for path in &plan.read_only {
         add(Path::new(path), READ_ONLY, "read-only folders")?;
     }
-    for path in &order.writable {
+    for path in &plan.writable {
         add(Path::new(path), NO_RIGHTS, "writable folders")?;
     }
-    add(Path::new(&order.root), NO_RIGHTS, "project")?;
     Ok(parts)
 }
 
@@ -226,7 +267,7 @@ fn put(root: &OwnedFd, part: &Part) -> io::Result<()> {
 fn system_links(root: &OwnedFd) -> io::Result<()> {
     let etc = SYSTEM_ETC.iter().map(|name| format!("/etc/{name}"));
     for path in SYSTEM.iter().map(ToString::to_string).chain(etc) {
-        if kind_of(Path::new(&path)) == Some(FileType::Symlink)
+        if kind_of(CWD, Path::new(&path)) == Some(FileType::Symlink)
             && let Ok(target) = std::fs::read_link(&path)
             && let Some(target) = target.to_str()
         {
@@ -251,7 +292,7 @@ fn etc_files(root: &OwnedFd) -> io::Result<()> {
     make_file(root, b"etc/hosts", b"127.0.0.1 localhost sandbox\n::1 localhost\n")
 }
 
-fn put_devices(root: &OwnedFd, devices: Vec<(&str, OwnedFd)>, order: &Order) -> Result<(), Fault> {
+fn put_devices(root: &OwnedFd, devices: Vec<(&str, OwnedFd)>, shared: &str) -> Result<(), Fault> {
     let step = Fault::at::<io::Error>("devices");
     for (name, mount) in devices {
         let at = format!("dev/{name}");
@@ -259,7 +300,7 @@ fn put_devices(root: &OwnedFd, devices: Vec<(&str, OwnedFd)>, order: &Order) -> 
         attach(&mount, root, &at).map_err(&step)?;
     }
     make_folders(root, b"dev/shm").map_err(&step)?;
-    put_tmpfs(root, "dev/shm", &order.limits.temporary_bytes.to_string(), "1777").map_err(&step)?;
+    put_tmpfs(root, "dev/shm", shared, "1777").map_err(&step)?;
     for (name, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
         link(root, &format!("dev/{name}"), to).map_err(&step)?;
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 use libc::c_long;
 use seccompiler::{
@@ -10,6 +11,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
+use crate::sandbox::order::Plan;
 use crate::sandbox::{Network, Tier};
 
 #[cfg(target_arch = "x86_64")]
@@ -222,6 +224,30 @@ fn without_namespaces(rules: &mut Rules, landlock_abi: i32) -> io::Result<()> {
         refuse_if(rules, libc::SYS_open, &[(1, Op::MaskedEq(mask), value)])?;
     }
     Ok(())
+}
+
+/// Programs for the kernel, in the order in which they are to be applied.
+pub(super) type Filters = Arc<[BpfProgram]>;
+
+/// The filters made so far: the keeper makes each kind once, and its stages find them in their memory.
+#[derive(Default)]
+pub(super) struct Made(Vec<((Tier, Network), Filters)>);
+
+impl Made {
+    pub(super) fn filters(&mut self, plan: &Plan) -> io::Result<Filters> {
+        let key = (plan.tier, plan.network);
+        if let Some((_, made)) = self.0.iter().find(|(known, _)| *known == key) {
+            return Ok(Arc::clone(made));
+        }
+        let ground = Ground {
+            tier: plan.tier,
+            network: plan.network,
+            landlock_abi: crate::sandbox::sys::landlock_abi(),
+        };
+        let made: Filters = filters(ground)?.into();
+        self.0.push((key, Arc::clone(&made)));
+        Ok(made)
+    }
 }
 
 /// Builds the filters, in the order in which they are to be applied.

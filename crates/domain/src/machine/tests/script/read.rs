@@ -30,6 +30,7 @@ pub(in crate::machine::tests) fn input(line: &str) -> Input {
     match word {
         "agent" => Input::Agent(agent_event(rest)),
         "judged" => judged(rest),
+        "checked" => checked(rest),
         "launched" => Input::Launched { pid: u32::try_from(number(rest)).expect("a pid") },
         "launch_failed" => Input::LaunchFailed(Error::new(ErrorCode::ProviderNotReady, rest)),
         "exit" => Input::AgentExited(exit(rest)),
@@ -37,6 +38,14 @@ pub(in crate::machine::tests) fn input(line: &str) -> Input {
         "reattached" => Input::Reattached,
         "revived" => Input::Revived,
         _ => Input::Command(command(line)),
+    }
+}
+
+/// `checked unsaid n1 Read {…}`: something harmless that the rules have looked at.
+fn checked(text: &str) -> Input {
+    match judged(text) {
+        Input::Asked { native, ask, findings } => Input::Checked { native, ask, findings },
+        other => other,
     }
 }
 
@@ -49,6 +58,7 @@ fn judged(text: &str) -> Input {
         "allow" => Verdict::Allow { by },
         "deny" => Verdict::Deny { by, message: "not here".to_owned() },
         "ask" => Verdict::Ask,
+        "unsaid" => Verdict::Unsaid,
         other => panic!("no verdict is called {other}"),
     };
     match asked("ask", native, rest) {

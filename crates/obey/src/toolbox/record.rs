@@ -1,0 +1,106 @@
+//! The row of the audit that a task of an agent leaves, also where the agent let go of it in the middle.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use domain::{Error, SessionId};
+use runtime::clock;
+use runtime::toolbox::Task;
+use serde_json::{Map, Value, json};
+use workbench::Workbench;
+use workbench::audit::{Entry, input_text};
+
+use super::Outcome;
+
+/// A task that is under way.
+pub(super) struct Record {
+    bench: Arc<Workbench>,
+    /// Gone once it is written.
+    entry: Option<Entry>,
+    began: Instant,
+}
+
+impl Record {
+    pub(super) fn begin(bench: Arc<Workbench>, session: &SessionId, task: &Task) -> Self {
+        let (operation, input) = described(task);
+        let entry = Entry {
+            at: clock::now(),
+            session: session.to_string(),
+            caller: format!("agent {session}"),
+            operation: operation.to_owned(),
+            input: input_text(bench.scrubber(), &input),
+            ..Entry::default()
+        };
+        Self { bench, entry: Some(entry), began: Instant::now() }
+    }
+
+    /// Writes down how it ended.
+    pub(super) async fn end(mut self, outcome: &Result<Outcome, Error>) -> Result<(), Error> {
+        let Some(mut entry) = self.entry.take() else { return Ok(()) };
+        match outcome {
+            Ok(outcome) => {
+                entry.outcome = "ok".to_owned();
+                entry.summary = self.bench.scrubber().scrub_text(&outcome.summary);
+                entry.tier = outcome.tier.to_owned();
+                entry.secrets = outcome.secrets;
+            }
+            Err(error) => {
+                entry.outcome = error.code.to_string();
+                entry.summary = self.bench.scrubber().scrub_text(&error.message);
+            }
+        }
+        entry.duration_us = self.micros();
+        self.bench.audit().append(entry).await.map(|_| ())
+    }
+
+    fn micros(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let Some(mut entry) = self.entry.take() else { return };
+        entry.outcome = "cancelled".to_owned();
+        entry.summary = "the agent let go of it before its end".to_owned();
+        entry.duration_us = self.micros();
+        let bench = Arc::clone(&self.bench);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = bench.audit().append(entry).await {
+                    tracing::warn!(%error, "what an agent did cannot be written down");
+                }
+            });
+        }
+    }
+}
+
+/// Returns what a task is called in the audit, and what it was given.
+fn described(task: &Task) -> (&'static str, Map<String, Value>) {
+    let (operation, input) = match task {
+        Task::Read { path, first_line, lines, raw } => {
+            ("Toolbox.Read", json!({"path": path, "first_line": first_line, "lines": lines, "raw": raw}))
+        }
+        Task::Write { path, content } => ("Toolbox.Write", json!({"path": path, "content": content})),
+        Task::Edit { path, old, new, all } => {
+            ("Toolbox.Edit", json!({"path": path, "old": old, "new": new, "all": all}))
+        }
+        Task::List { path } => ("Toolbox.List", json!({"path": path})),
+        Task::Search { pattern, path, files } => {
+            ("Toolbox.Search", json!({"pattern": pattern, "path": path, "files": files}))
+        }
+        // Values of variables may be secrets that no rule knows.
+        Task::Run { command, environment, folder, timeout } => {
+            let names: Vec<&str> = environment.iter().map(|(name, _)| name.as_str()).collect();
+            let timeout = timeout.map(|wait| wait.as_millis().to_string());
+            (
+                "Toolbox.Run",
+                json!({"command": command, "environment": names, "folder": folder, "timeout_ms": timeout}),
+            )
+        }
+    };
+    match input {
+        Value::Object(input) => (operation, input),
+        _ => (operation, Map::new()),
+    }
+}

@@ -1,0 +1,214 @@
+//! One server: reached, asked for its tools, called, and reached again after it has died. Every wait is bounded, and
+//! everything that can go wrong is a sentence for the model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    PaginatedRequestParams,
+};
+use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService, ServiceError};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+};
+use runtime::held::{Held, Program};
+use runtime::toolbox::Done;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::spec::{Reach, Spec, filled};
+use super::{Ground, output};
+use crate::limits::{MCP_LINE_MAX_BYTES, MCP_RESTARTS_MAX, MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX};
+use crate::text::one_line;
+
+/// A server of a session.
+pub(super) struct Server {
+    spec: Spec,
+    ground: Arc<Ground>,
+    line: Mutex<Option<Line>>,
+    /// Times it was reached.
+    starts: AtomicU32,
+    /// It has said that its tools are others now.
+    news: Arc<AtomicBool>,
+}
+
+/// A connection; dropping it ends the program behind it.
+struct Line {
+    service: RunningService<RoleClient, Ear>,
+    held: Option<Held>,
+}
+
+/// Hears what a server says unasked.
+struct Ear {
+    news: Arc<AtomicBool>,
+}
+
+impl rmcp::ClientHandler for Ear {
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.news.store(true, Ordering::Relaxed);
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("obey", env!("CARGO_PKG_VERSION")),
+        )
+    }
+}
+
+impl Server {
+    pub(super) fn new(spec: Spec, ground: Arc<Ground>) -> Self {
+        Self { spec, ground, line: Mutex::default(), starts: AtomicU32::new(0), news: Arc::default() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Returns where it is reached, for people.
+    pub(super) fn endpoint(&self) -> String {
+        match &self.spec.reach {
+            Reach::Program { command, .. } => command.clone(),
+            Reach::Web { url, .. } => url.clone(),
+        }
+    }
+
+    /// Returns whether its tools are others now, once.
+    pub(super) fn take_news(&self) -> bool {
+        self.news.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns its tools.
+    pub(super) async fn tools(&self) -> Result<Vec<rmcp::model::Tool>, String> {
+        let wait = self.spec.start_wait;
+        let listing = async {
+            let peer = self.peer().await?;
+            let (mut tools, mut cursor) = (Vec::new(), None);
+            loop {
+                let page = PaginatedRequestParams::default().with_cursor(cursor.take());
+                let page = match peer.list_tools(Some(page)).await {
+                    Ok(page) => page,
+                    Err(error) => return Err(self.failed(&error).await),
+                };
+                tools.extend(page.tools);
+                cursor = page.next_cursor;
+                if cursor.is_none() || tools.len() > SERVER_TOOLS_MAX {
+                    return Ok(tools);
+                }
+            }
+        };
+        let listed = tokio::time::timeout(wait, listing).await;
+        listed.unwrap_or_else(|_| Err(format!("it was not ready within {} s", wait.as_secs())))
+    }
+
+    /// Calls one of its tools.
+    pub(super) async fn call(&self, tool: String, arguments: Map<String, Value>) -> Result<Done, String> {
+        let peer = self.peer().await.map_err(|error| format!("the MCP server {}: {error}", self.name()))?;
+        let wait = self.spec.call_wait;
+        let asked = CallToolRequestParams::new(tool).with_arguments(arguments);
+        match tokio::time::timeout(wait, peer.call_tool_once(asked)).await {
+            Ok(Ok(CallToolResponse::Complete(result))) => Ok(output::done(result)),
+            Ok(Ok(_)) => Err(format!("the MCP server {} wants more than this client gives", self.name())),
+            Ok(Err(error)) => Err(format!("the MCP server {}: {}", self.name(), self.failed(&error).await)),
+            Err(_) => {
+                Err(format!("the MCP server {} did not answer within {} s", self.name(), wait.as_secs()))
+            }
+        }
+    }
+
+    /// Returns the way to it. A server that has died is started again, a few times.
+    async fn peer(&self) -> Result<Peer<RoleClient>, String> {
+        let mut line = self.line.lock().await;
+        if let Some(Line { service, .. }) = &*line
+            && !service.peer().is_transport_closed()
+        {
+            return Ok(service.peer().clone());
+        }
+        // What is left of the former one goes before the next one comes.
+        drop(line.take());
+        if self.starts.fetch_add(1, Ordering::Relaxed) > MCP_RESTARTS_MAX {
+            return Err(format!("it ended {MCP_RESTARTS_MAX} times and is not started again"));
+        }
+        let wait = self.spec.start_wait;
+        let connected = tokio::time::timeout(wait, self.connect()).await;
+        let fresh =
+            connected.unwrap_or_else(|_| Err(format!("it was not ready within {} s", wait.as_secs())))?;
+        let peer = fresh.service.peer().clone();
+        *line = Some(fresh);
+        Ok(peer)
+    }
+
+    async fn connect(&self) -> Result<Line, String> {
+        let ear = Ear { news: Arc::clone(&self.news) };
+        match &self.spec.reach {
+            Reach::Program { .. } => {
+                let program = self.program()?;
+                let programs = self.ground.programs.as_ref().ok_or("no program can be started here")?;
+                let (held, stream) = programs.start(program).await.map_err(|error| error.message)?;
+                let (read, write) = tokio::io::split(stream);
+                let transport = AsyncRwTransport::<RoleClient, _, _>::new(read, write)
+                    .with_max_line_length(MCP_LINE_MAX_BYTES);
+                match rmcp::serve_client(ear, transport).await {
+                    Ok(service) => Ok(Line { service, held: Some(held) }),
+                    Err(error) => Err(with_last_words(&error.to_string(), Some(&held))),
+                }
+            }
+            Reach::Web { url, headers } => {
+                let environment = &self.ground.environment;
+                let mut config =
+                    StreamableHttpClientTransportConfig::with_uri(filled(url, environment)?.as_str());
+                for (name, value) in headers {
+                    let value = filled(value, environment)?;
+                    let header =
+                        HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
+                    let mut value = HeaderValue::from_str(&value).map_err(|error| error.to_string())?;
+                    value.set_sensitive(true);
+                    config.custom_headers.insert(header, value);
+                }
+                let transport =
+                    StreamableHttpClientTransport::with_client(self.ground.client.clone(), config);
+                match rmcp::serve_client(ear, transport).await {
+                    Ok(service) => Ok(Line { service, held: None }),
+                    Err(error) => Err(one_line(&error.to_string(), MESSAGE_MAX_CHARS)),
+                }
+            }
+        }
+    }
+
+    fn program(&self) -> Result<Program, String> {
+        let Reach::Program { command, args, env } = &self.spec.reach else {
+            return Err("it is no program".to_owned());
+        };
+        let given = &self.ground.environment;
+        let mut environment: Vec<_> =
+            given.iter().filter(|(name, _)| !env.keys().any(|key| name == key.as_str())).cloned().collect();
+        for (name, value) in env {
+            environment.push((name.into(), filled(value, given)?.into()));
+        }
+        let args =
+            args.iter().map(|arg| filled(arg, given).map(Into::into)).collect::<Result<_, String>>()?;
+        Ok(Program { command: filled(command, given)?.into(), args, environment })
+    }
+
+    /// Says why a request failed.
+    async fn failed(&self, error: &ServiceError) -> String {
+        match error {
+            ServiceError::McpError(error) => one_line(&error.message, MESSAGE_MAX_CHARS),
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                let line = self.line.lock().await;
+                with_last_words("it ended", line.as_ref().and_then(|line| line.held.as_ref()))
+            }
+            other => one_line(&other.to_string(), MESSAGE_MAX_CHARS),
+        }
+    }
+}
+
+/// Adds what a program said last.
+fn with_last_words(what: &str, held: Option<&Held>) -> String {
+    let words = held.map(Held::last_words).unwrap_or_default();
+    let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
+    one_line(&format!("{what}{words}"), MESSAGE_MAX_CHARS)
+}

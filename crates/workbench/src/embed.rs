@@ -1,0 +1,75 @@
+//! Who makes vectors of texts: the words themselves, which need nothing; a model in a folder of the user's; an endpoint
+//! that speaks as OpenAI's does. Each maker has a name, which is stored beside every vector it made: vectors of
+//! different makers say nothing about each other and are never compared.
+
+mod endpoint;
+mod folder;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use domain::{Error, ErrorCode};
+
+use crate::vectors::{self, Vector};
+pub use endpoint::Endpoint;
+pub use folder::Folder;
+
+/// A maker of vectors. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub enum Maker {
+    #[default]
+    Words,
+    Folder(Arc<Folder>),
+    Endpoint(Arc<Endpoint>),
+}
+
+/// A text in parts, each with what it counts where a maker can weigh.
+pub(crate) type Weighted = Vec<(String, f32)>;
+
+impl Maker {
+    /// Reads a model from a folder: `config.json`, `model.safetensors` and `vocab.txt` of a BERT encoder.
+    pub fn from_folder(path: &Path) -> Result<Self, Error> {
+        Ok(Self::Folder(Arc::new(Folder::open(path)?)))
+    }
+
+    /// Returns the name that is stored beside each vector.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Words => vectors::MODEL,
+            Self::Folder(folder) => folder.name(),
+            Self::Endpoint(endpoint) => endpoint.name(),
+        }
+    }
+
+    /// Makes the vectors of texts, one for each, in their order.
+    pub(crate) async fn make(&self, texts: Vec<Weighted>) -> Result<Vec<Vector>, Error> {
+        match self {
+            Self::Words => Ok(texts.iter().map(|text| of_words(text)).collect()),
+            Self::Folder(folder) => {
+                let folder = Arc::clone(folder);
+                let work = move || texts.iter().map(|text| folder.make(&joined(text))).collect();
+                tokio::task::spawn_blocking(work).await.map_err(|error| failed(&error.to_string()))
+            }
+            Self::Endpoint(endpoint) => endpoint.make(texts.iter().map(|text| joined(text)).collect()).await,
+        }
+    }
+}
+
+fn of_words(text: &Weighted) -> Vector {
+    let parts: Vec<(&str, f32)> = text.iter().map(|(part, weight)| (part.as_str(), *weight)).collect();
+    Vector::of(&parts)
+}
+
+/// Models weigh by themselves.
+fn joined(text: &Weighted) -> String {
+    let parts: Vec<&str> =
+        text.iter().map(|(part, _)| part.as_str()).filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+fn failed(detail: &str) -> Error {
+    Error::new(ErrorCode::ConnectionLost, "no vectors were made").with_detail(detail)
+}
