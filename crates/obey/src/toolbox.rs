@@ -2,20 +2,29 @@
 //! workbench, bound to a session's root. Opened with its first use; trying the sandbox takes a moment.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
-use runtime::toolbox::{Done, Task, Toolbox, Tools, Work};
+use runtime::toolbox::{Done, Offer, Task, Toolbox, Tools, Work};
 use surfaces::contextd::Opening;
 use workbench::{Edit, Exec, Project, ProjectRules, Read, Search, Workbench, Write};
 
+use crate::daemon::BenchTools;
+
+/// The workbench's operations by name, once the daemon serves them; never, where nobody put any in.
+pub(crate) type Operations = Arc<OnceLock<BenchTools>>;
+
 /// Hands the workbench out, session by session.
-pub(crate) struct Workshop(pub(crate) Arc<dyn Opening>);
+pub(crate) struct Workshop {
+    pub(crate) opener: Arc<dyn Opening>,
+    pub(crate) operations: Operations,
+}
 
 impl Toolbox for Workshop {
     fn open(&self, spec: &SessionSpec) -> Arc<dyn Tools> {
         Arc::new(Desk {
-            opener: Arc::clone(&self.0),
+            opener: Arc::clone(&self.opener),
+            operations: Arc::clone(&self.operations),
             session: spec.id.clone(),
             root: spec.root.clone(),
             folder: spec.working_dir.clone(),
@@ -24,8 +33,10 @@ impl Toolbox for Workshop {
 }
 
 /// The tools of one session.
+#[derive(Clone)]
 struct Desk {
     opener: Arc<dyn Opening>,
+    operations: Operations,
     session: SessionId,
     root: PathBuf,
     folder: PathBuf,
@@ -33,22 +44,26 @@ struct Desk {
 
 impl Tools for Desk {
     fn perform(&self, task: Task) -> Work<Done> {
-        let desk = Self {
-            opener: Arc::clone(&self.opener),
-            session: self.session.clone(),
-            root: self.root.clone(),
-            folder: self.folder.clone(),
-        };
+        let desk = self.clone();
         Box::pin(async move { desk.carry_out(task).await })
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        self.operations.get().map(BenchTools::offers).unwrap_or_default()
     }
 }
 
 impl Desk {
     async fn carry_out(&self, task: Task) -> Result<Done, Error> {
+        let said = |output: String| Done { ok: true, output, exit_code: None };
+        if let Task::Call { tool, arguments } = task {
+            let operations = self.operations.get();
+            let operations = operations.ok_or_else(|| Error::invalid("tool", "nothing is offered here"))?;
+            return operations.call(&self.session, &tool, arguments).await.map(said);
+        }
         let bench = &*self.opener.bench().await?;
         // A project's own rules could switch the scrubber off, and nobody has looked at them.
         let project = bench.project(&self.root, ProjectRules::Ignored)?;
-        let said = |output: String| Done { ok: true, output, exit_code: None };
         match task {
             Task::Read { path, first_line, lines, raw } => {
                 self.read(bench, &project, &path, (first_line, lines), raw).await.map(said)
@@ -70,6 +85,7 @@ impl Desk {
                 let exec = Exec { command, working_dir: self.absolute(&folder)?, timeout, env: environment };
                 self.run(bench, &project, exec).await
             }
+            Task::Call { .. } => Err(Error::invalid("tool", "nothing is offered here")),
         }
     }
 
@@ -169,7 +185,8 @@ mod tests {
     fn paths_begin_in_the_working_folder() {
         let opener = Arc::new(Closed);
         let (root, folder) = (PathBuf::from("/p"), PathBuf::from("/p/sub"));
-        let desk = Desk { opener, session: SessionId::new("sess_a"), root, folder };
+        let operations = Operations::default();
+        let desk = Desk { opener, operations, session: SessionId::new("sess_a"), root, folder };
         for (path, absolute) in [
             ("", "/p/sub"),
             ("a", "/p/sub/a"),

@@ -91,7 +91,8 @@ impl Provider for Acp {
             Error::new(ErrorCode::CreateFailed, message)
         })?;
         let args = args.iter().map(Into::into).collect();
-        let codec = Box::new(AcpCodec { memory: first_memory(request), settings, begun: Vec::new() });
+        let memory = first_memory(request, &settings);
+        let codec = Box::new(AcpCodec { memory, settings, begun: Vec::new() });
         Ok(LaunchPlan::Process(ProcessLaunch {
             program,
             args,
@@ -172,7 +173,7 @@ fn remedy(name: &str) -> String {
 }
 
 /// Returns what the codec of a new run knows.
-fn first_memory(request: &LaunchRequest<'_>) -> Memory {
+fn first_memory(request: &LaunchRequest<'_>, settings: &Settings) -> Memory {
     let (spec, state) = (request.spec, request.state);
     Memory {
         cwd: spec.working_dir.to_string_lossy().into_owned(),
@@ -181,6 +182,10 @@ fn first_memory(request: &LaunchRequest<'_>) -> Memory {
         model_is_wanted: state.model == spec.model,
         asked_model: state.model.clone(),
         mode: state.mode,
+        agent: settings.name.clone(),
+        bridge: request.bridge.as_ref().map(|server| {
+            serde_json::json!({"command": server.command.to_string_lossy(), "args": server.args, "env": {}})
+        }),
         ..Memory::default()
     }
 }

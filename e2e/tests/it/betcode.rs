@@ -9,7 +9,7 @@ mod python;
 mod reconnecting;
 mod servers;
 mod sessions;
-mod settings;
+pub(crate) mod settings;
 mod sharing;
 mod strangers;
 mod talk;

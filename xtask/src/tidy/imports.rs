@@ -24,6 +24,7 @@ const OURS: &[(&str, &[&str])] = &[
     // Benchmarks look at the parts they measure.
     ("bench", &["wire"]),
     ("scrub-bench", &["workbench"]),
+    ("fuzz", &["domain", "workbench", "surfaces"]),
     ("xtask", &[]),
 ];
 
@@ -57,11 +58,12 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("tower", &["surfaces", "obey", "e2e", "bench"]),
     ("hyper-util", &["surfaces", "obey", "e2e", "bench"]),
     ("agent-client-protocol", &["surfaces"]),
-    ("rmcp", &["obey"]),
+    // The daemon serves MCP over HTTP itself: docs/decisions/0024.
+    ("rmcp", &["surfaces", "obey"]),
     ("clap", &["obey"]),
     ("clap_complete", &["obey"]),
     ("tracing-subscriber", &["obey"]),
-    ("anyhow", &["obey", "e2e", "xtask", "bench"]),
+    ("anyhow", &["obey", "e2e", "xtask", "bench", "fuzz"]),
 ];
 
 /// A package of the workspace.

@@ -2,6 +2,7 @@
 
 use domain::event::Attachment;
 use domain::{AgentInput, Decision, Error, Mode};
+use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
 use super::choices;
@@ -43,7 +44,7 @@ fn servers(memory: &Memory, settings: &Settings) -> Vec<Value> {
         let map = map.as_object().cloned().unwrap_or_default();
         map.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
     };
-    let own = |(name, server): (&String, &Value)| {
+    let own = |(name, server): (&str, &Value)| {
         if server["command"].is_string() {
             return Some(json!({"name": name, "command": server["command"], "args": server["args"],
                 "env": pairs(&server["env"])}));
@@ -54,7 +55,9 @@ fn servers(memory: &Memory, settings: &Settings) -> Vec<Value> {
             json!({"type": kind, "name": name, "url": server["url"], "headers": pairs(&server["headers"])})
         })
     };
-    settings.mcp_servers.iter().filter_map(own).collect()
+    let bridge = memory.bridge.iter().map(|server| (BridgeServer::NAME, server));
+    let all = settings.mcp_servers.iter().map(|(name, server)| (name.as_str(), server)).chain(bridge);
+    all.filter_map(own).collect()
 }
 
 /// Returns the names of servers the agent cannot reach.
@@ -158,7 +161,7 @@ fn decide(memory: &mut Memory, native: &str, decision: Decision, message: &str, 
 }
 
 /// Chooses among an agent's options. What is remembered is ours to remember, so it is never told to.
-fn chosen(options: &[(String, String)], decision: Decision) -> Value {
+pub(super) fn chosen(options: &[(String, String)], decision: Decision) -> Value {
     let kinds: &[&str] =
         if decision.allows() { &["allow_once", "allow_always"] } else { &["reject_once", "reject_always"] };
     let found = kinds.iter().find_map(|kind| options.iter().find(|(own, _)| own == kind));

@@ -46,6 +46,11 @@ pub(super) struct Memory {
     pub(super) asks: BTreeMap<String, Asking>,
     /// What the agent wants done and has no answer to yet, by its name.
     pub(super) errands: BTreeMap<String, Wanted>,
+    /// How people call the agent.
+    pub(super) agent: String,
+    /// The daemon's own MCP server, where the agent is given one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bridge: Option<Value>,
     /// Money the conversation has cost, as the agent said last, in millionths of a dollar.
     pub(super) cost: u64,
 }

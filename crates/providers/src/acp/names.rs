@@ -1,6 +1,7 @@
 //! What an agent's call is called, and what it is about. Agents of this protocol name kinds of tools and show titles;
 //! sessions want the names that permission rules are written for. Pure.
 
+use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
 use crate::limits::{CHANGES_MAX, TITLE_MAX_CHARS};
@@ -32,13 +33,28 @@ pub(super) fn call(call: &Value) -> Named {
     Named { tool, input, title }
 }
 
-fn tool(call: &Value, runs_command: bool) -> String {
-    let own = [
+/// Returns what an agent itself calls the tool, where it says.
+pub(super) fn own(call: &Value) -> Option<&str> {
+    let all = [
         call.text("name"),
         call.under("_meta").under("goose").under("toolCall").text("toolName"),
         call.under("_meta").under("claudeCode").text("toolName"),
         call.under("_meta").text("toolName"),
     ];
+    all.into_iter().find(|name| !name.is_empty())
+}
+
+/// Returns the tool of the daemon's own server that is called, by its plain name.
+fn of_bridge(call: &Value) -> Option<&str> {
+    let titled =
+        || call.text("title").strip_prefix("Tool: ")?.strip_prefix(BridgeServer::NAME)?.strip_prefix('/');
+    own(call).and_then(BridgeServer::plain_name).or_else(titled).filter(|name| !name.is_empty())
+}
+
+fn tool(call: &Value, runs_command: bool) -> String {
+    if let Some(name) = of_bridge(call) {
+        return one_line(name, 64);
+    }
     match call.text("kind") {
         "execute" => "Bash",
         "edit" | "delete" | "move" => "Edit",
@@ -49,7 +65,7 @@ fn tool(call: &Value, runs_command: bool) -> String {
         "switch_mode" => "ExitPlanMode",
         _ if runs_command => "Bash",
         _ => {
-            let named = own.into_iter().find(|name| !name.is_empty());
+            let named = own(call);
             let word = call.text("title").split([' ', ':', '(']).next().unwrap_or_default();
             return match named.unwrap_or(word) {
                 "" => "Tool".to_owned(),

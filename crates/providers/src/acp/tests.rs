@@ -220,6 +220,64 @@ fn a_permission_may_come_before_its_call_and_a_denial_is_told() {
 }
 
 #[test]
+fn calls_of_the_daemons_own_server_are_consented_to_and_nothing_else() {
+    let bridge = json!({"command": "/opt/obey", "args": ["mcp"], "env": {}});
+    let memory = |agent: &str, bridge: Option<Value>| Memory {
+        cwd: "/repo".to_owned(),
+        agent: agent.to_owned(),
+        bridge,
+        ..Memory::default()
+    };
+    let begun = |agent: &str, bridge: Option<Value>| {
+        let mut talk = Talk::new(memory(agent, bridge));
+        talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": {}}));
+        let servers = talk.written.last().unwrap()["params"]["mcpServers"].clone();
+        talk.answer("session/new", json!({"sessionId": "s1"}));
+        talk.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() });
+        (talk, servers)
+    };
+    let (mut talk, servers) = begun("codex-acp", Some(bridge.clone()));
+    assert_eq!(servers, json!([{"name": "obey", "command": "/opt/obey", "args": ["mcp"], "env": []}]));
+    // As codex-acp 0.16.0 says it.
+    let started = json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Tool: obey/safe_bash",
+        "kind": "other", "status": "in_progress", "rawInput": {"server": "obey", "tool": "safe_bash"}});
+    let events = talk.line(json!({"jsonrpc": "2.0", "method": "session/update",
+        "params": {"sessionId": "s1", "update": started}}));
+    assert!(matches!(&events[0], AgentEvent::ToolStarted { tool, .. } if tool == "safe_bash"), "{events:?}");
+    let options =
+        json!([{"kind": "allow_always", "optionId": "always"}, {"kind": "allow_once", "optionId": "yes"}]);
+    let codex = |server: &str| {
+        let raw =
+            json!({"server_name": server, "request": {"_meta": {"codex_approval_kind": "mcp_tool_call"}}});
+        let call = json!({"toolCallId": "c1", "title": "Approve MCP tool call", "rawInput": raw});
+        json!({"sessionId": "s1", "toolCall": call, "options": options})
+    };
+    let claude = |tool: &str| {
+        let call = json!({"toolCallId": "c2", "title": "x", "rawInput": {"cmd": "ls"},
+            "_meta": {"claudeCode": {"toolName": tool}}});
+        json!({"sessionId": "s1", "toolCall": call, "options": options})
+    };
+    for (agent, bridge, ask, consented) in [
+        ("codex-acp", Some(&bridge), codex("obey"), true),
+        ("codex-acp", Some(&bridge), codex("lab"), false),
+        ("codex-acp", None, codex("obey"), false),
+        // Elsewhere that is what a model may have written.
+        ("goose", Some(&bridge), codex("obey"), false),
+        ("claude-agent-acp", Some(&bridge), claude("mcp__obey__safe_bash"), true),
+        ("claude-agent-acp", Some(&bridge), claude("mcp__lab__safe_bash"), false),
+        ("claude-agent-acp", None, claude("mcp__obey__safe_bash"), false),
+    ] {
+        let (mut talk, _) = begun(agent, bridge.cloned());
+        let events = talk.request(json!(5), "session/request_permission", ask.clone());
+        let asked = events.iter().any(|event| matches!(event, AgentEvent::Asked { .. }));
+        assert_eq!(asked, !consented, "{agent} {ask}");
+        if consented {
+            assert_eq!(talk.answered(&json!(5))["result"]["outcome"]["optionId"], "yes");
+        }
+    }
+}
+
+#[test]
 fn an_interrupt_answers_what_was_asked() {
     let mut talk = Talk::at_work();
     let call = json!({"toolCallId": "c1", "kind": "execute", "rawInput": {"command": "ls"}});

@@ -69,7 +69,7 @@ impl Worker {
                 parent: None,
             })
             .await?;
-            match read.and_then(|input| tools::read(&call.name, &input, self.mode, &self.clients)) {
+            match read.and_then(|input| tools::read(&call.name, &input, self.mode, self.others())) {
                 Ok(act) => {
                     desk.open.insert(at, Open { call, input, act });
                 }
@@ -105,7 +105,7 @@ impl Worker {
                 };
                 self.ask(desk, at, Ask::Permission(ask)).await
             }
-            (Need::Nothing, Act::Task(task)) => {
+            (Need::Nothing, Act::Task(task) | Act::Named(task, _)) => {
                 desk.start(at, task, &self.tools);
                 Ok(())
             }
@@ -210,13 +210,13 @@ impl Worker {
     async fn allowed(&mut self, desk: &mut Desk, at: usize, updated: Option<Value>) -> Result<(), Stop> {
         let Some(open) = desk.open.get_mut(&at) else { return Ok(()) };
         if let Some(input) = updated {
-            match tools::read(&open.call.name, &input, self.mode, &self.clients) {
+            match tools::read(&open.call.name, &input, self.mode, self.others()) {
                 Ok(act) => (open.input, open.act) = (input, act),
                 Err(message) => return self.settle(desk, at, false, message).await,
             }
         }
         match open.act.clone() {
-            Act::Task(task) => {
+            Act::Task(task) | Act::Named(task, _) => {
                 desk.start(at, task, &self.tools);
                 Ok(())
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::Mode;
 use domain::event::{ClientTool, Todo, TodoStatus};
 use domain::request::{Question, QuestionOption};
-use runtime::toolbox::Task;
+use runtime::toolbox::{self, Task};
 use serde_json::{Value, json};
 
 use super::safe::only_looks;
@@ -32,6 +32,16 @@ pub(super) enum Act {
     LeavePlan,
     /// A client runs it.
     Client(ClientTool),
+    /// The daemon runs it, under its own name.
+    Named(Task, toolbox::Need),
+}
+
+/// Tools that are not built in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Others<'a> {
+    /// The daemon's.
+    pub(super) named: &'a [toolbox::Offer],
+    pub(super) clients: &'a [ClientTool],
 }
 
 /// Whether a call may go on.
@@ -43,8 +53,8 @@ pub(super) enum Need {
     Refused,
 }
 
-/// Returns the tools of a session: its own, then those of clients. A client's tool never hides one of ours.
-pub(super) fn offers(mode: Mode, clients: &[ClientTool]) -> Vec<Offer> {
+/// Returns the tools of a session: its own, the daemon's, then those of clients. A client's tool never hides one of ours.
+pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
     let mut offers = working();
     offers.extend(asking());
     if mode == Mode::Plan {
@@ -56,8 +66,15 @@ pub(super) fn offers(mode: Mode, clients: &[ClientTool]) -> Vec<Offer> {
             &["plan"],
         ));
     }
-    for tool in clients {
-        if !offers.iter().any(|offer| offer.name == tool.name) {
+    let offered = |tool: &&toolbox::Offer| mode != Mode::Plan || tool.need == toolbox::Need::Nothing;
+    offers.extend(others.named.iter().filter(offered).map(|tool| Offer {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        schema: tool.input_schema.clone(),
+    }));
+    for tool in others.clients {
+        let is_ours = others.named.iter().any(|named| named.name == tool.name);
+        if !is_ours && !offers.iter().any(|offer| offer.name == tool.name) {
             offers.push(Offer {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
@@ -170,7 +187,7 @@ fn asking() -> Vec<Offer> {
 }
 
 /// Reads a call; an error says to the model what is wrong with it.
-pub(super) fn read(name: &str, input: &Value, mode: Mode, clients: &[ClientTool]) -> Result<Act, String> {
+pub(super) fn read(name: &str, input: &Value, mode: Mode, others: Others<'_>) -> Result<Act, String> {
     let text = |key: &str| input.text(key).to_owned();
     let needed = |key: &str| match input.under(key) {
         Value::String(text) => Ok(text.clone()),
@@ -202,7 +219,11 @@ pub(super) fn read(name: &str, input: &Value, mode: Mode, clients: &[ClientTool]
         "TodoWrite" => return Ok(Act::Todos(todos(input))),
         "ExitPlanMode" if mode == Mode::Plan => return Ok(Act::LeavePlan),
         other => {
-            let found = clients.iter().find(|tool| tool.name == other);
+            if let Some(tool) = others.named.iter().find(|tool| tool.name == other) {
+                let task = Task::Call { tool: other.to_owned(), arguments: input.clone() };
+                return Ok(Act::Named(task, tool.need));
+            }
+            let found = others.clients.iter().find(|tool| tool.name == other);
             return found.cloned().map(Act::Client).ok_or_else(|| format!("there is no tool {other:?}"));
         }
     };
@@ -253,13 +274,17 @@ pub(super) fn need(act: &Act, mode: Mode) -> Need {
         Act::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => Need::Nothing,
         Act::Task(_) | Act::LeavePlan => Need::Permission,
         Act::Client(tool) if tool.asks => Need::Permission,
+        Act::Named(_, toolbox::Need::Nothing) => Need::Nothing,
+        Act::Named(..) if mode == Mode::Plan => Need::Refused,
+        Act::Named(_, toolbox::Need::EditPermission) if mode == Mode::AcceptEdits => Need::Nothing,
+        Act::Named(..) => Need::Permission,
         Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Need::Nothing,
     }
 }
 
 /// Returns one line for a person.
 pub(super) fn title(name: &str, input: &Value) -> String {
-    let about = ["command", "file_path", "pattern", "path"].map(|key| input.text(key));
+    let about = ["command", "cmd", "file_path", "pattern", "path"].map(|key| input.text(key));
     let about = about.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
     let line = if about.is_empty() { name.to_owned() } else { format!("{name}: {about}") };
     one_line(&line, TITLE_MAX_CHARS)
@@ -280,8 +305,12 @@ mod tests {
         }
     }
 
+    fn by_clients(clients: &[ClientTool]) -> Others<'_> {
+        Others { named: &[], clients }
+    }
+
     fn names(mode: Mode, clients: &[ClientTool]) -> Vec<String> {
-        offers(mode, clients).into_iter().map(|offer| offer.name).collect()
+        offers(mode, by_clients(clients)).into_iter().map(|offer| offer.name).collect()
     }
 
     #[test]
@@ -289,16 +318,49 @@ mod tests {
         let all = names(Mode::Supervised, &[client("lamp"), client("Bash")]);
         assert_eq!(all.iter().filter(|name| *name == "Bash").count(), 1);
         assert!(all.contains(&"lamp".to_owned()));
-        let lamp = read("lamp", &json!({}), Mode::Supervised, &[client("lamp")]);
+        let lamp = read("lamp", &json!({}), Mode::Supervised, by_clients(&[client("lamp")]));
         assert_eq!(lamp, Ok(Act::Client(client("lamp"))));
-        let bash = read("Bash", &json!({"command": "ls"}), Mode::Supervised, &[client("Bash")]).unwrap();
+        let bash =
+            read("Bash", &json!({"command": "ls"}), Mode::Supervised, by_clients(&[client("Bash")])).unwrap();
         assert!(matches!(bash, Act::Task(Task::Run { .. })));
+    }
+
+    #[test]
+    fn tools_of_the_daemon_are_called_by_name_and_asked_for_by_their_need() {
+        use Need::{Nothing, Permission, Refused};
+        let named = |name: &str, need: toolbox::Need| toolbox::Offer {
+            name: name.to_owned(),
+            description: "the daemon's".to_owned(),
+            input_schema: json!({"type": "object"}),
+            need,
+        };
+        let all = [
+            named("memory_search", toolbox::Need::Nothing),
+            named("safe_write", toolbox::Need::EditPermission),
+            named("safe_bash", toolbox::Need::Permission),
+        ];
+        let others = Others { named: &all, clients: &[client("safe_bash")] };
+        let names = |mode: Mode| -> Vec<String> {
+            let offers = offers(mode, others).into_iter();
+            offers.map(|offer| offer.name).filter(|name| name.contains('_')).collect()
+        };
+        assert_eq!(names(Mode::Supervised), ["memory_search", "safe_write", "safe_bash"]);
+        assert_eq!(names(Mode::Plan), ["memory_search"]);
+        let needs = |name: &str| {
+            let act = read(name, &json!({"a": 1}), Mode::Supervised, others).unwrap();
+            let task = Task::Call { tool: name.to_owned(), arguments: json!({"a": 1}) };
+            assert!(matches!(&act, Act::Named(own, _) if *own == task), "{act:?}");
+            [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
+        };
+        assert_eq!(needs("memory_search"), [Nothing; 4]);
+        assert_eq!(needs("safe_write"), [Permission, Nothing, Permission, Refused]);
+        assert_eq!(needs("safe_bash"), [Permission, Permission, Permission, Refused]);
     }
 
     #[test]
     fn modes_decide_what_is_asked() {
         let needs = |name: &str, input: Value| {
-            let act = read(name, &input, Mode::Plan, &[]).unwrap();
+            let act = read(name, &input, Mode::Plan, by_clients(&[])).unwrap();
             [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
         };
         use Need::{Nothing, Permission, Refused};
@@ -321,12 +383,13 @@ mod tests {
         assert!(names(Mode::Plan, &[]).contains(&"ExitPlanMode".to_owned()));
         assert!(!names(Mode::Plan, &[]).contains(&"Write".to_owned()));
         assert!(!names(Mode::Supervised, &[]).contains(&"ExitPlanMode".to_owned()));
-        assert!(read("ExitPlanMode", &json!({}), Mode::Supervised, &[]).is_err());
+        assert!(read("ExitPlanMode", &json!({}), Mode::Supervised, by_clients(&[])).is_err());
     }
 
     #[test]
     fn what_is_wrong_with_a_call_is_said() {
-        let wrong = |name: &str, input: Value| read(name, &input, Mode::Supervised, &[]).unwrap_err();
+        let wrong =
+            |name: &str, input: Value| read(name, &input, Mode::Supervised, by_clients(&[])).unwrap_err();
         assert_eq!(wrong("Read", json!({})), "file_path is required and must be a text");
         assert_eq!(wrong("Write", json!({"file_path": "a"})), "content is required and must be a text");
         assert_eq!(wrong("Fly", json!({})), "there is no tool \"Fly\"");

@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::paths;
 use crate::serve::{self, ServeOptions};
-use crate::toolbox::Workshop;
+use crate::toolbox::{Operations, Workshop};
 
 pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
     let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
@@ -73,7 +73,7 @@ async fn supervisor(
             openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(Workshop(opening))),
+            toolbox: Some(Arc::new(Workshop { opener: opening, operations: Operations::default() })),
         }),
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),

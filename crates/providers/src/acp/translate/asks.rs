@@ -1,12 +1,12 @@
 //! What an ACP agent asks of its client: permissions, files, commands.
 
 use domain::request::{Ask, PermissionAsk};
-use domain::{AgentEvent, Error, ErrorCode, Mode};
-use runtime::provider::Decoded;
+use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
+use runtime::provider::{BridgeServer, Decoded};
 use serde_json::{Value, json};
 
 use super::super::memory::{Asked, Asking, Memory};
-use super::super::{names, rpc};
+use super::super::{encode, names, rpc};
 use super::updates;
 use crate::limits::TITLE_MAX_CHARS;
 use crate::look::Look;
@@ -60,6 +60,18 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// Whether the agent asks about a call of the daemon's own server, in a way that no input of a model can bring about.
+fn is_bridge_consent(memory: &Memory, call: &Value) -> bool {
+    let raw = call.under("rawInput");
+    let by_name = || names::own(call).and_then(BridgeServer::plain_name).is_some();
+    let by_codex = || {
+        memory.agent.ends_with("codex-acp")
+            && raw.text("server_name") == BridgeServer::NAME
+            && raw.under("request").under("_meta").text("codex_approval_kind") == "mcp_tool_call"
+    };
+    memory.bridge.is_some() && (by_name() || by_codex())
+}
+
 fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded) {
     let call = params.under("toolCall");
     let named = names::call(call);
@@ -68,6 +80,12 @@ fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded
         .iter()
         .map(|option| (option.text("kind").to_owned(), option.text("optionId").to_owned()))
         .collect();
+    if is_bridge_consent(memory, call) {
+        // The daemon asks for itself, once the call is there: for every agent in the same way.
+        let outcome = json!({"outcome": encode::chosen(&options, Decision::AllowOnce)});
+        rpc::reply(id, outcome, &mut out.replies);
+        return;
+    }
     let started = updates::start_call(memory, call, out);
     let mut about = names::paths(call);
     about.extend(names::command(call.under("rawInput")));
