@@ -8,5 +8,6 @@ mod cli;
 #[allow(dead_code, reason = "shared with the surface, which uses all of it")]
 mod examples;
 mod load;
+mod openapi;
 mod promises;
 mod published;
