@@ -1,6 +1,6 @@
 # Everything people do with this repository by hand. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all bench faults lint clean
+.PHONY: help run build test test-all bench faults fuzz lint clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ faults: ## Break things on purpose, COUNT times (200): kills, full disks, floods
 	OBEY_FAULTS_SEEDS=4 scripts/run-tests -E 'test(/(^|::)faults::failpoints::/)'
 	cargo build --release --package obey --package e2e --bin obey --bin faults
 	target/release/faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
+
+# How long each target of `make fuzz` is fed; TARGET=paths for one of them, SEED=N repeats a run.
+SECONDS_EACH ?= 120
+
+fuzz: ## Feed odd inputs to paths, scrubber and requests, SECONDS_EACH (120) each
+	cargo run --package fuzz -- --seconds $(SECONDS_EACH) $(if $(SEED),--seed $(SEED)) $(TARGET)
 
 lint: ## Check format and lints
 	cargo fmt --check

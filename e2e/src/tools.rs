@@ -107,6 +107,18 @@ pub fn acp_schema() -> Result<Option<PathBuf>> {
     fetched("acp/npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.json", "the published ACP schema")
 }
 
+/// Clients of the Model Context Protocol that others published, and schemathesis: a folder with `npm` and `python` in it;
+/// `None` as for [`claude`].
+pub fn mcp_clients() -> Result<Option<PathBuf>> {
+    let found = fetched("mcp-clients/python/bin/schemathesis", "the published MCP clients")?;
+    Ok(found.map(|_| cache().join("mcp-clients")))
+}
+
+/// A real browser, headless; `None` as for [`claude`].
+pub fn browser() -> Result<Option<PathBuf>> {
+    fetched("browser/chromium", "a browser")
+}
+
 /// Node with gRPC: the program and the folder that holds its packages; `None` as for [`claude`].
 pub fn node() -> Result<Option<(PathBuf, PathBuf)>> {
     let node = fetched("node/bin/node", "Node")?;

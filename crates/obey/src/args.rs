@@ -2,6 +2,7 @@
 
 pub(crate) mod acp;
 pub(crate) mod bench;
+pub(crate) mod mcp;
 pub(crate) mod session;
 pub(crate) mod values;
 pub(crate) mod worktree;
@@ -112,8 +113,8 @@ pub(crate) enum Command {
     Doctor,
     /// Remove what the retention settings no longer keep (also done at every start)
     Gc,
-    /// Serve a session's tools to its agent over MCP; agents start it themselves
-    Mcp(McpArgs),
+    /// Serve the workbench over MCP to agents and editors, and tell them of it (mcp install)
+    Mcp(mcp::McpArgs),
     /// Print a completion script
     Completions(CompletionsArgs),
     /// Print the version of the command and of the daemon
@@ -275,13 +276,6 @@ pub(crate) struct EnvironmentCreateArgs {
     /// Settings for the provider, as a JSON object
     #[arg(long, value_parser = values::config, value_name = "JSON")]
     pub(crate) config: Option<std::collections::HashMap<String, String>>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct McpArgs {
-    /// The session whose tools are served
-    #[arg(long, value_name = "ID")]
-    pub(crate) session: String,
 }
 
 #[derive(Debug, Args)]

@@ -190,7 +190,7 @@ impl Default for Workbench {
             session_idle_minutes: 30,
             session_max_minutes: 240,
             project_rules: false,
-            for_agents: false,
+            for_agents: true,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 mod mapped;
+mod projects;
 mod tools;
 
 use std::net::SocketAddr;
@@ -26,7 +27,8 @@ use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
-use crate::toolbox::Workshop;
+use crate::toolbox::{Operations, Workshop};
+pub(crate) use tools::BenchTools;
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
 /// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
@@ -58,7 +60,11 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
     let opening = bench::Opener::start(bench::Plan::of(&options)?, store.clone()).await?;
-    let supervisor = supervisor(&options, store.clone(), opening.clone()).await?;
+    let operations = Operations::default();
+    let settings = Settings::new(options.settings.clone());
+    let workshop =
+        Workshop { opener: opening.clone(), settings: settings.clone(), operations: operations.clone() };
+    let supervisor = supervisor(&options, store.clone(), settings, workshop).await?;
     failpoint!("start.numbered");
     let manager = options.inherited.manager.take();
     let running = running(&options)?;
@@ -74,7 +80,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let (leaving, is_leaving) = tokio::sync::watch::channel(false);
     let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
     let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options)?);
-    let routes = bench_routes(routes, &options, opening, &supervisor);
+    let routes = bench_routes(routes, &options, opening, &supervisor, &operations);
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
     let socket = options.socket.clone();
@@ -109,9 +115,9 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
 async fn supervisor(
     options: &ServeOptions,
     store: Store,
-    opener: Arc<bench::Opener>,
+    settings: Settings,
+    toolbox: Workshop,
 ) -> Result<Supervisor, Error> {
-    let settings = Settings::new(options.settings.clone());
     Supervisor::new(Options {
         store,
         providers: providers::all(&providers::Options {
@@ -122,7 +128,7 @@ async fn supervisor(
             openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(Workshop { opener, settings: settings.clone() })),
+            toolbox: Some(Arc::new(toolbox)),
         }),
         agents_dir: options.data_dir.join("agents"),
         shim_program: own_program()?,
@@ -142,13 +148,17 @@ fn bench_routes(
     options: &ServeOptions,
     opening: Arc<bench::Opener>,
     supervisor: &Supervisor,
+    operations: &Operations,
 ) -> surfaces::Routes {
     let contextd = bench::contextd(options, opening, supervisor.clone());
     let mut toolboxes = surfaces::bridge::toolboxes(supervisor);
     if options.config.workbench.for_agents {
-        toolboxes.push(Box::new(tools::BenchTools::new(contextd.clone(), supervisor.clone())));
+        let tools = operations.get_or_init(|| BenchTools::new(contextd.clone(), supervisor.clone()));
+        toolboxes.push(Box::new(tools.clone()));
     }
-    let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes);
+    let usual = bench::usual_project(&options.config);
+    let projects = Arc::new(projects::Projects::new(contextd.clone(), usual));
+    let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes, projects);
     surfaces::contextd::routes(routes, contextd)
 }
 

@@ -108,6 +108,15 @@ pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;
 /// busy; one that never does costs its clients this much once per change of their tools.
 pub(crate) const MCP_PING_WAIT: Duration = Duration::from_secs(5);
 
+/// Projects whose sessions are remembered for clients of the user's own; one that is forgotten begins another.
+pub(crate) const PROJECTS_MAX: usize = 256;
+
+/// Largest configuration of a client that `obey mcp install` reads; those that grow to this size are logs, not settings.
+pub(crate) const CLIENT_CONFIG_MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How often `obey mcp install` begins again when the client writes its file at the same time.
+pub(crate) const INSTALL_RETRIES_MAX: u32 = 5;
+
 /// How long after its start a daemon has settled: recovery and the trial of the sandbox are over.
 pub(crate) const SETTLE_WAIT: Duration = Duration::from_secs(1);
 

@@ -5,22 +5,28 @@
 mod record;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::permissions;
 use runtime::settings::Settings;
-use runtime::toolbox::{Done, Task, Toolbox, Tools, Work};
+use runtime::toolbox::{Done, Offer, Task, Toolbox, Tools, Work};
 use surfaces::contextd::Opening;
 use workbench::{Edit, Exec, Hidden, Project, ProjectRules, Read, Search, Workbench, Write};
 
 use record::Record;
+
+use crate::daemon::BenchTools;
+
+/// The workbench's operations by name, once the daemon serves them; never, where nobody put any in.
+pub(crate) type Operations = Arc<OnceLock<BenchTools>>;
 
 /// Hands the workbench out, session by session.
 pub(crate) struct Workshop {
     pub(crate) opener: Arc<dyn Opening>,
     /// Some of its rules say what may not be read.
     pub(crate) settings: Settings,
+    pub(crate) operations: Operations,
 }
 
 impl Toolbox for Workshop {
@@ -28,6 +34,7 @@ impl Toolbox for Workshop {
         Arc::new(Desk {
             opener: Arc::clone(&self.opener),
             settings: self.settings.clone(),
+            operations: Arc::clone(&self.operations),
             session: spec.id.clone(),
             root: spec.root.clone(),
             folder: spec.working_dir.clone(),
@@ -40,6 +47,7 @@ impl Toolbox for Workshop {
 struct Desk {
     opener: Arc<dyn Opening>,
     settings: Settings,
+    operations: Operations,
     session: SessionId,
     root: PathBuf,
     folder: PathBuf,
@@ -65,11 +73,22 @@ impl Tools for Desk {
         let desk = self.clone();
         Box::pin(async move { desk.carry_out(task).await })
     }
+
+    fn offers(&self) -> Vec<Offer> {
+        self.operations.get().map(BenchTools::offers).unwrap_or_default()
+    }
 }
 
 impl Desk {
     /// Does something and writes it down. What cannot be written down is not told.
     async fn carry_out(&self, task: Task) -> Result<Done, Error> {
+        if let Task::Call { tool, arguments } = task {
+            // Operations write themselves down.
+            let operations = self.operations.get();
+            let operations = operations.ok_or_else(|| Error::invalid("tool", "nothing is offered here"))?;
+            let output = operations.call(&self.session, &tool, arguments).await?;
+            return Ok(Done { ok: true, output, exit_code: None });
+        }
         let bench = self.opener.bench().await?;
         let record = Record::begin(Arc::clone(&bench), &self.session, &task);
         // A project's own rules could switch the scrubber off, and nobody has looked at them.
@@ -113,6 +132,7 @@ impl Desk {
                 let exec = Exec { command, working_dir: self.absolute(&folder)?, timeout, env: environment };
                 self.run(bench, project, exec).await
             }
+            Task::Call { .. } => Err(Error::invalid("tool", "nothing is offered here")),
         }
     }
 
@@ -219,7 +239,8 @@ mod tests {
         let opener = Arc::new(Closed);
         let (root, folder) = (PathBuf::from("/p"), PathBuf::from("/p/sub"));
         let (settings, session) = (Settings::default(), SessionId::new("sess_a"));
-        let desk = Desk { opener, settings, session, root, folder };
+        let operations = Operations::default();
+        let desk = Desk { opener, settings, operations, session, root, folder };
         for (path, absolute) in [
             ("", "/p/sub"),
             ("a", "/p/sub/a"),

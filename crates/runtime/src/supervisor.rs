@@ -187,6 +187,29 @@ impl Supervisor {
         crate::permissions::look(self.settings(), spec, &ask).verdict
     }
 
+    /// Returns whether the session's grants, or else the rules in force, deny a call of its agent.
+    pub fn denies(&self, session: &Snapshot, tool: &str, input: &serde_json::Value) -> bool {
+        let (spec, state) = (&session.spec, &session.state);
+        let ask = domain::request::PermissionAsk {
+            call: None,
+            tool: tool.to_owned(),
+            input: input.clone(),
+            title: String::new(),
+            parent: None,
+        };
+        let findings = crate::permissions::look(self.settings(), spec, &ask);
+        let call = domain::permission::pattern::Call {
+            tool,
+            input,
+            working_dir: &spec.working_dir,
+            real_paths: Some(&findings.real_paths),
+        };
+        match state.grants.iter().rev().find(|grant| grant.covers(&call)) {
+            Some(grant) => grant.denied,
+            None => matches!(findings.verdict, domain::permission::Verdict::Deny { .. }),
+        }
+    }
+
     /// Returns a reader of a session's journal, strictly after a sequence number.
     pub async fn events_after(&self, id: &SessionId, seq: u64) -> Result<Cursor, Error> {
         if let Some(handle) = self.actor(id) {

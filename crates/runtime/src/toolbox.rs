@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Error, SessionSpec};
+use serde_json::Value;
 
 /// Work under way. Dropping it ends it, commands included.
 pub type Work<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
@@ -21,6 +22,30 @@ pub trait Toolbox: Send + Sync {
 pub trait Tools: Send + Sync {
     /// Does something. An error says, in words for the agent, why it could not be done.
     fn perform(&self, task: Task) -> Work<Done>;
+
+    /// Returns what else is offered, under names of its own.
+    fn offers(&self) -> Vec<Offer> {
+        Vec::new()
+    }
+}
+
+/// A tool that is called by its name, with [`Task::Call`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of an object.
+    pub input_schema: Value,
+    pub need: Need,
+}
+
+/// What a call of a tool needs before it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Nothing,
+    /// It changes a file of the project.
+    EditPermission,
+    Permission,
 }
 
 /// What can be done in a session's folder. Paths are relative to the working folder, or absolute inside the root.
@@ -62,6 +87,11 @@ pub enum Task {
         /// Empty: the working folder.
         folder: String,
         timeout: Option<Duration>,
+    },
+    /// Calls one of [`Tools::offers`]. Whoever asks has the permission it needs.
+    Call {
+        tool: String,
+        arguments: Value,
     },
 }
 

@@ -1,10 +1,13 @@
 //! The daemon's half of the bridge: what an agent's MCP server (`obey mcp`) asks of it. Tools come from toolboxes; each
-//! says what it offers to a session and runs what is called. An agent reaches its own session and no other.
+//! says what it offers to a session and runs what is called. An agent reaches its own session and no other. Clients of
+//! the user's own reach a project, over the same service or over MCP's own HTTP (`http`).
 
 mod asking;
 mod client_tools;
+mod http;
 mod team;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use domain::{CallId, Error, ErrorCode, EventKind, SessionId};
@@ -71,12 +74,44 @@ pub trait Toolbox: Send + Sync {
     async fn call(&self, call: Call) -> Result<Output, Error>;
 }
 
+/// The tools for clients of the user's own, which work in a project and are no agent of ours.
+#[tonic::async_trait]
+pub trait ProjectTools: Send + Sync {
+    /// Returns what is offered in every project.
+    fn tools(&self) -> Vec<Tool>;
+
+    /// Begins to work in a project, none: the usual one. Returns what is worth knowing before.
+    async fn begin(&self, project: Option<&Path>) -> Result<String, Error>;
+
+    /// Runs one of the tools. Dropped when the client no longer waits.
+    async fn call(&self, project: Option<&Path>, tool: &str, arguments: Value) -> Result<Output, Error>;
+}
+
+/// For processes that serve the agents of their sessions and nobody else.
+pub struct NoProjects;
+
+#[tonic::async_trait]
+impl ProjectTools for NoProjects {
+    fn tools(&self) -> Vec<Tool> {
+        Vec::new()
+    }
+
+    async fn begin(&self, _project: Option<&Path>) -> Result<String, Error> {
+        Err(Error::invalid("project", "only sessions are served here; ask the daemon"))
+    }
+
+    async fn call(&self, project: Option<&Path>, _tool: &str, _arguments: Value) -> Result<Output, Error> {
+        self.begin(project).await.map(|_| Output::failed(""))
+    }
+}
+
 /// The service behind `obey mcp`.
 #[derive(Clone)]
 struct Bridge {
     supervisor: Supervisor,
     /// Of two tools with one name the first counts.
     toolboxes: Arc<Vec<Box<dyn Toolbox>>>,
+    projects: Arc<dyn ProjectTools>,
 }
 
 /// Returns the toolboxes every daemon has; others are put behind them.
@@ -84,11 +119,24 @@ pub fn toolboxes(supervisor: &Supervisor) -> Vec<Box<dyn Toolbox>> {
     vec![Box::new(ClientTools::new(supervisor.clone())), Box::new(Team::new(supervisor.clone()))]
 }
 
-/// Adds the bridge to a router.
-pub fn routes(routes: Routes, supervisor: Supervisor, toolboxes: Vec<Box<dyn Toolbox>>) -> Routes {
-    let bridge = Bridge { supervisor, toolboxes: Arc::new(toolboxes) };
+/// Adds the bridge to a router: its service, and MCP at `/mcp`.
+pub fn routes(
+    routes: Routes,
+    supervisor: Supervisor,
+    toolboxes: Vec<Box<dyn Toolbox>>,
+    projects: Arc<dyn ProjectTools>,
+) -> Routes {
+    let bridge = Bridge { supervisor, toolboxes: Arc::new(toolboxes), projects };
     let most = limits::MESSAGE_MAX_BYTES;
-    routes.add_service(BridgeServiceServer::new(bridge).max_decoding_message_size(most))
+    let routes = routes.add_service(BridgeServiceServer::new(bridge.clone()).max_decoding_message_size(most));
+    Routes::from(routes.into_axum_router().merge(http::router(bridge)))
+}
+
+/// Returns the project of a request without a session, for users only.
+fn own_project<'a, T>(request: &Request<T>, project: &'a str) -> Result<&'a Path, Status> {
+    peer::require_user(request, "use projects beside their own session")
+        .map_err(|error| status::grpc(&error))?;
+    Ok(Path::new(project))
 }
 
 /// Lets users and the session's own agent through, and nobody else.
@@ -114,11 +162,22 @@ impl BridgeService for Bridge {
         &self,
         request: Request<pb::WatchToolsRequest>,
     ) -> Result<Response<Self::WatchToolsStream>, Status> {
-        let session = own_session(&request, &request.get_ref().session_id)?;
+        let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
+        let asked = request.get_ref();
+        if asked.session_id.is_empty() && !asked.project.is_empty() {
+            let list = self.project_list(own_project(&request, &asked.project)?).await;
+            tokio::spawn(async move {
+                if sender.send(Ok(list)).await.is_ok() {
+                    // What is offered in a project does not change while this daemon runs.
+                    sender.closed().await;
+                }
+            });
+            return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
+        }
+        let session = own_session(&request, &asked.session_id)?;
         // The number is read before the tools, so that a change between the two is still seen.
         let after =
             self.supervisor.events_after(&session, 0).await.map_err(|error| status::grpc(&error))?.newest();
-        let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
         let bridge = self.clone();
         tokio::spawn(async move {
             if let Err(error) = bridge.follow_tools(&session, after, &sender).await {
@@ -148,9 +207,15 @@ impl BridgeService for Bridge {
         &self,
         request: Request<pb::CallToolRequest>,
     ) -> Result<Response<pb::CallToolResponse>, Status> {
-        let session = own_session(&request, &request.get_ref().session_id)?;
-        let Output { ok, text: output } =
-            self.run(session, request.into_inner()).await.map_err(|error| status::grpc(&error))?;
+        let asked = request.get_ref();
+        let done = if asked.session_id.is_empty() && !asked.project.is_empty() {
+            let project = own_project(&request, &asked.project)?;
+            self.run_in(Some(project), &asked.tool, &asked.arguments_json).await
+        } else {
+            let session = own_session(&request, &asked.session_id)?;
+            self.run(session, request.into_inner()).await
+        };
+        let Output { ok, text: output } = done.map_err(|error| status::grpc(&error))?;
         Ok(Response::new(pb::CallToolResponse { ok, output }))
     }
 }
@@ -198,15 +263,25 @@ impl Bridge {
         let mut tools: Vec<pb::BridgeTool> = Vec::new();
         for tool in self.toolboxes.iter().flat_map(|toolbox| toolbox.tools(snapshot)) {
             if !tools.iter().any(|known| known.name == tool.name) {
-                tools.push(pb::BridgeTool {
-                    name: tool.name,
-                    description: tool.description,
-                    input_schema_json: tool.input_schema.to_string(),
-                    read_only: tool.read_only,
-                });
+                tools.push(written(tool));
             }
         }
-        pb::ToolList { revision: snapshot.state.tools_revision, tools }
+        pb::ToolList { revision: snapshot.state.tools_revision, tools, instructions: String::new() }
+    }
+
+    /// Returns what a client of the user's own is told. A project that cannot be used is named with the first call.
+    async fn project_list(&self, project: &Path) -> pb::ToolList {
+        let instructions = self.projects.begin(Some(project)).await.unwrap_or_default();
+        pb::ToolList { revision: 0, tools: self.projects_tools(), instructions }
+    }
+
+    fn projects_tools(&self) -> Vec<pb::BridgeTool> {
+        self.projects.tools().into_iter().map(written).collect()
+    }
+
+    /// Runs a tool for a client of the user's own.
+    async fn run_in(&self, project: Option<&Path>, tool: &str, text: &str) -> Result<Output, Error> {
+        told(self.projects.call(project, tool, arguments(text)?).await)
     }
 
     async fn run(&self, session: SessionId, request: pb::CallToolRequest) -> Result<Output, Error> {
@@ -228,11 +303,24 @@ impl Bridge {
         };
         let call =
             Call { session: Arc::clone(&snapshot), tool: request.tool, arguments, id: request.id, call };
-        match toolbox.call(call).await {
-            // The agent learns what is wrong with its call; the bridge itself is fine.
-            Err(error) if error.code != ErrorCode::StorageFailed => Ok(Output::failed(error.to_string())),
-            done => done,
-        }
+        told(toolbox.call(call).await)
+    }
+}
+
+/// The caller learns what is wrong with its call; the bridge itself is fine.
+fn told(done: Result<Output, Error>) -> Result<Output, Error> {
+    match done {
+        Err(error) if error.code != ErrorCode::StorageFailed => Ok(Output::failed(error.to_string())),
+        done => done,
+    }
+}
+
+fn written(tool: Tool) -> pb::BridgeTool {
+    pb::BridgeTool {
+        name: tool.name,
+        description: tool.description,
+        input_schema_json: tool.input_schema.to_string(),
+        read_only: tool.read_only,
     }
 }
 

@@ -11,6 +11,7 @@ mod fields;
 mod memories;
 pub mod operations;
 mod policies;
+pub mod reading;
 mod remediations;
 mod rest;
 mod sessions;

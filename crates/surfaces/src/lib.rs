@@ -9,6 +9,7 @@ pub mod limits;
 pub mod obey;
 pub mod peer;
 pub mod pump;
+mod query;
 pub mod roz;
 pub mod server;
 mod shorten;

@@ -61,18 +61,22 @@ pub fn grpc(error: &Error) -> Status {
 
 /// Returns the HTTP answer of an error: the status of the table, and a body with code, status and message.
 pub fn rest(error: &Error) -> axum::response::Response {
-    use axum::response::IntoResponse as _;
     if let Some(detail) = &error.detail {
         tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
     }
     let code = row(error.code.kind()).http;
+    rest_as(error, http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR))
+}
+
+/// Returns the HTTP answer of an error under another status than its own, for what HTTP has words for and we have not.
+pub fn rest_as(error: &Error, code: http::StatusCode) -> axum::response::Response {
+    use axum::response::IntoResponse as _;
     let body = serde_json::json!({
         "error": error.message,
         "code": error.code.to_string(),
-        "status": code,
+        "status": code.as_u16(),
         "retryable": error.code.retryable(),
     });
-    let code = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     (code, axum::Json(body)).into_response()
 }
 

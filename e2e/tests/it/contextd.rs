@@ -3,11 +3,13 @@
 
 mod bench;
 mod both;
+mod browser;
 mod cli;
 #[path = "../../../crates/surfaces/src/contextd/examples.rs"]
 #[allow(dead_code, reason = "shared with the surface, which uses all of it")]
 mod examples;
 mod load;
 mod makers;
+mod openapi;
 mod promises;
 mod published;

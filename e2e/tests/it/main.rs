@@ -11,6 +11,7 @@ mod codex_driver;
 mod contextd;
 mod faults;
 mod local;
+mod mcp;
 mod openai;
 mod python_client;
 mod real_acp;

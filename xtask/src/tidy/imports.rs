@@ -24,6 +24,7 @@ const OURS: &[(&str, &[&str])] = &[
     // Benchmarks look at the parts they measure; real agents and their model they have from the tests.
     ("bench", &["wire", "e2e"]),
     ("scrub-bench", &["workbench"]),
+    ("fuzz", &["domain", "workbench", "surfaces"]),
     ("xtask", &[]),
 ];
 
@@ -58,12 +59,12 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("tower", &["surfaces", "obey", "e2e", "bench"]),
     ("hyper-util", &["surfaces", "obey", "e2e", "bench"]),
     ("agent-client-protocol", &["surfaces"]),
-    // A server on one side, a client on the other: docs/decisions/0018.
-    ("rmcp", &["obey", "providers"]),
+    // A client in one place, servers in two: docs/decisions/0018 and 0024.
+    ("rmcp", &["surfaces", "obey", "providers"]),
     ("clap", &["obey"]),
     ("clap_complete", &["obey"]),
     ("tracing-subscriber", &["obey"]),
-    ("anyhow", &["obey", "e2e", "xtask", "bench"]),
+    ("anyhow", &["obey", "e2e", "xtask", "bench", "fuzz"]),
 ];
 
 /// A package of the workspace.

@@ -22,17 +22,17 @@ pub struct Call<'a> {
 
 /// Tools that are one thing under several names; a refusal of the first covers all of them.
 const FAMILIES: &[&[&str]] = &[
-    &["Bash", "shell", "local_shell", "exec_command", "execute", "unified_exec"],
-    &["Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "write"],
-    &["Read", "Glob", "Grep", "LS", "NotebookRead", "read", "search"],
+    &["Bash", "shell", "local_shell", "exec_command", "execute", "unified_exec", "safe_bash"],
+    &["Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "write", "safe_write"],
+    &["Read", "Glob", "Grep", "LS", "NotebookRead", "read", "search", "safe_read"],
 ];
 
 /// What other agents call the tools that patterns are written for; a permission for the first holds for these, too.
 /// Only what is the same thing under another name: a permission to edit is none to write with another tool.
 const NAMES: &[(&str, &[&str])] = &[
-    ("Bash", &["shell", "local_shell", "exec_command", "execute", "unified_exec"]),
+    ("Bash", &["shell", "local_shell", "exec_command", "execute", "unified_exec", "safe_bash"]),
     ("Edit", &["apply_patch", "edit"]),
-    ("Read", &["read"]),
+    ("Read", &["read", "safe_read"]),
 ];
 
 /// Tools that look at the working folder where their input names none.

@@ -1,33 +1,64 @@
-//! `obey mcp`: the MCP server that an agent starts beside itself. It offers what the daemon offers to the agent's
-//! session and passes calls on; what the tools are and who may run them is the daemon's. Standard output belongs to the
-//! protocol.
+//! `obey mcp`: the MCP server that an agent starts beside itself, or a client of the user's own. It offers what the
+//! daemon offers to the agent's session or to the project, and passes calls on; what the tools are and who may run them
+//! is the daemon's. Standard output belongs to the protocol.
 
 mod daemon;
+mod install;
 mod server;
 
 use rmcp::ServiceExt as _;
 
-use crate::args::McpArgs;
+use crate::args::mcp::{McpArgs, McpCommand};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use daemon::Daemon;
+use daemon::{Daemon, Place};
 use server::Server;
 
-/// Serves until the agent closes its end, or the session ends.
 pub(super) async fn run(console: &mut Console, args: &McpArgs) -> Result<Exit> {
+    match &args.command {
+        Some(McpCommand::Install(args)) => install::run(console, args),
+        None => serve(console, args).await,
+    }
+}
+
+/// Serves until the client closes its end, or the session ends.
+async fn serve(console: &mut Console, args: &McpArgs) -> Result<Exit> {
+    let place = place(console, args)?;
     let client = console.connect().await?;
-    let daemon = Daemon::new(client, args.session.clone());
+    let daemon = Daemon::new(client, place);
     let tools = daemon.watch().await?;
     // Noted before the agent can read them: it must hear of every change after that.
     let first = tools.borrow().revision;
     let (input, output) = rmcp::transport::io::stdio();
     let server = Server::new(daemon.clone(), tools.clone());
     let served = server.serve((input, output)).await;
-    let served = served.map_err(|error| Failure::failed(format!("the agent does not speak MCP: {error}")))?;
+    let served =
+        served.map_err(|error| Failure::failed(format!("the client does not speak MCP: {error}")))?;
     let told = tokio::spawn(server::tell_changes(served.peer().clone(), daemon, tools, first));
-    // An agent that closes its end is done.
+    // A client that closes its end is done.
     let _ = served.waiting().await;
     told.abort();
     Ok(Exit::OK)
+}
+
+/// Says whose tools are served: a session's that was named, an agent's own where one started us, else a folder's.
+fn place(console: &mut Console, args: &McpArgs) -> Result<Place> {
+    if let Some(session) = &args.session {
+        return Ok(Place::Session(session.clone()));
+    }
+    let own = ["OBEY_SESSION_ID", "OBEY_DAEMON_SOCKET"].map(|name| console.vars.get(name));
+    if let ([Some(session), Some(socket)], None) = (own, &args.project) {
+        let (session, socket) = (session.to_string_lossy().into_owned(), socket.into());
+        console.global.socket = Some(socket);
+        console.global.no_autostart = true;
+        return Ok(Place::Session(session));
+    }
+    let folder =
+        args.project.as_ref().map_or_else(|| console.folder.clone(), |path| console.folder.join(path));
+    let folder = folder
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("--project: {}: {error}", folder.display())))?;
+    let folder = folder.into_os_string().into_string();
+    folder.map(Place::Project).map_err(|_| Failure::usage("--project: the folder's name is not UTF-8"))
 }

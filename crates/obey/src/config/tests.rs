@@ -54,7 +54,7 @@ fn every_key_can_be_written() {
         session_idle_minutes = 6
         session_max_minutes = 7
         project_rules = true
-        for_agents = true
+        for_agents = false
         [memory]
         model_folder = "/opt/model"
         embeddings_url = "http://127.0.0.1:11434/v1"

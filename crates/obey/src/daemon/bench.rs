@@ -159,11 +159,16 @@ impl Opening for Opener {
     }
 }
 
+/// Returns the project of callers that name none.
+pub(crate) fn usual_project(config: &Config) -> Option<std::path::PathBuf> {
+    config.workbench.default_project.clone().or_else(|| std::env::current_dir().ok())
+}
+
 /// Returns the workbench's surface.
 pub(crate) fn contextd(options: &ServeOptions, opening: Arc<Opener>, supervisor: Supervisor) -> Contextd {
     let workbench = &options.config.workbench;
     let about = About {
-        default_project: workbench.default_project.clone().or_else(|| std::env::current_dir().ok()),
+        default_project: usual_project(&options.config),
         project_rules: if workbench.project_rules { ProjectRules::Trusted } else { ProjectRules::Ignored },
     };
     Contextd::new(opening, supervisor, about, env!("CARGO_PKG_VERSION"))

@@ -89,6 +89,7 @@ fn described(task: &Task) -> (&'static str, Map<String, Value>) {
         Task::Search { pattern, path, files } => {
             ("Toolbox.Search", json!({"pattern": pattern, "path": path, "files": files}))
         }
+        Task::Call { tool, arguments } => ("Toolbox.Call", json!({"tool": tool, "arguments": arguments})),
         // Values of variables may be secrets that no rule knows.
         Task::Run { command, environment, folder, timeout } => {
             let names: Vec<&str> = environment.iter().map(|(name, _)| name.as_str()).collect();

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use domain::event::{ClientTool, Level};
 use domain::{AgentEvent, AgentInput, Error, ErrorCode, Mode};
 use runtime::provider::{InProcessAgent, Past};
-use runtime::toolbox::Tools;
+use runtime::toolbox::{Offer, Tools};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -14,6 +14,7 @@ use super::history::History;
 use super::http::Endpoint;
 use super::reply::Kind;
 use super::settings::Settings;
+use super::tools::Others;
 use super::{content, models};
 use crate::limits::INBOX_MAX;
 use crate::mcp::{Ground, Report, Servers};
@@ -110,6 +111,8 @@ pub(super) struct Worker {
     pub(super) mode: Mode,
     pub(super) clients: Vec<ClientTool>,
     pub(super) tools: Arc<dyn Tools>,
+    /// What the daemon offers beside the built-in tools.
+    named: Vec<Offer>,
     pub(super) history: History,
     /// Tokens of the conversation as the endpoint counted them last, and how many entries it had then.
     pub(super) counted: (u64, usize),
@@ -153,6 +156,7 @@ impl Worker {
             model,
             mode,
             clients,
+            named: tools.offers(),
             tools,
             history: History::default(),
             counted: (0, 0),
@@ -165,6 +169,11 @@ impl Worker {
             servers: Servers::default(),
             resume,
         }
+    }
+
+    /// Returns the tools that are not built in.
+    pub(super) fn others(&self) -> Others<'_> {
+        Others { named: &self.named, clients: &self.clients, servers: &self.servers }
     }
 
     /// Lives until the session is gone or wants it gone.

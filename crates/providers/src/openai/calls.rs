@@ -60,7 +60,7 @@ impl Worker {
                 parent: None,
             })
             .await?;
-            match read.and_then(|input| self.understand(&call.name, &input)) {
+            match read.and_then(|input| tools::read(&call.name, &input, self.mode, self.others())) {
                 Ok(act) => {
                     desk.open.insert(at, Open { call, input, act });
                 }
@@ -75,10 +75,6 @@ impl Worker {
             self.begin(&mut desk, at).await?;
         }
         self.attend(&mut desk).await
-    }
-
-    fn understand(&self, name: &str, input: &Value) -> Result<Act, String> {
-        tools::read(name, input, self.mode, &self.clients, &self.servers)
     }
 
     /// Begins one call: at once, or by asking for what it needs.
@@ -110,7 +106,7 @@ impl Worker {
                 self.settle(desk, at, true, "the list was shown to the user".to_owned()).await
             }
             (Need::Nothing, Act::Client(_)) => self.call_client(desk, at).await,
-            (Need::Nothing, Act::Task(_) | Act::LeavePlan | Act::Server { .. }) => Ok(()),
+            (Need::Nothing, Act::Task(_) | Act::Named(..) | Act::LeavePlan | Act::Server { .. }) => Ok(()),
         }
     }
 
@@ -181,13 +177,13 @@ impl Worker {
     async fn allowed(&mut self, desk: &mut Desk, at: usize, updated: Option<Value>) -> Result<(), Stop> {
         let Some(open) = desk.open.get_mut(&at) else { return Ok(()) };
         if let Some(input) = updated {
-            match tools::read(&open.call.name, &input, self.mode, &self.clients, &self.servers) {
+            match tools::read(&open.call.name, &input, self.mode, self.others()) {
                 Ok(act) => (open.input, open.act) = (input, act),
                 Err(message) => return self.settle(desk, at, false, message).await,
             }
         }
         match open.act.clone() {
-            Act::Task(task) => {
+            Act::Task(task) | Act::Named(task, _) => {
                 desk.start(at, task, &self.tools);
                 Ok(())
             }

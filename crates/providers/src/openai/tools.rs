@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::Mode;
 use domain::event::{ClientTool, Todo, TodoStatus};
 use domain::request::{Question, QuestionOption};
-use runtime::toolbox::Task;
+use runtime::toolbox::{self, Task};
 use serde_json::{Map, Value, json};
 
 use super::safe::only_looks;
@@ -38,6 +38,17 @@ pub(super) enum Act {
         arguments: Map<String, Value>,
         only_looks: bool,
     },
+    /// The daemon runs it, under its own name.
+    Named(Task, toolbox::Need),
+}
+
+/// Tools that are not built in.
+#[derive(Clone, Copy)]
+pub(super) struct Others<'a> {
+    /// The daemon's.
+    pub(super) named: &'a [toolbox::Offer],
+    pub(super) clients: &'a [ClientTool],
+    pub(super) servers: &'a Servers,
 }
 
 /// Whether a call may go on.
@@ -51,8 +62,8 @@ pub(super) enum Need {
     Refused,
 }
 
-/// Returns the tools of a session: its own, then those of clients, then those of servers. None hides one before it.
-pub(super) fn offers(mode: Mode, clients: &[ClientTool], servers: &Servers) -> Vec<Offer> {
+/// Returns the tools of a session: its own, the daemon's, then those of clients and of servers. None hides one before it.
+pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
     let mut offers = working();
     offers.extend(asking());
     if mode == Mode::Plan {
@@ -64,8 +75,15 @@ pub(super) fn offers(mode: Mode, clients: &[ClientTool], servers: &Servers) -> V
             &["plan"],
         ));
     }
-    for tool in clients {
-        if !offers.iter().any(|offer| offer.name == tool.name) {
+    let offered = |tool: &&toolbox::Offer| mode != Mode::Plan || tool.need == toolbox::Need::Nothing;
+    offers.extend(others.named.iter().filter(offered).map(|tool| Offer {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        schema: tool.input_schema.clone(),
+    }));
+    for tool in others.clients {
+        let is_ours = others.named.iter().any(|named| named.name == tool.name);
+        if !is_ours && !offers.iter().any(|offer| offer.name == tool.name) {
             offers.push(Offer {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
@@ -73,7 +91,7 @@ pub(super) fn offers(mode: Mode, clients: &[ClientTool], servers: &Servers) -> V
             });
         }
     }
-    for tool in servers.tools() {
+    for tool in others.servers.tools() {
         if !offers.iter().any(|offer| offer.name == tool.name) {
             offers.push(Offer {
                 name: tool.name.clone(),
@@ -187,13 +205,7 @@ fn asking() -> Vec<Offer> {
 }
 
 /// Reads a call; an error says to the model what is wrong with it.
-pub(super) fn read(
-    name: &str,
-    input: &Value,
-    mode: Mode,
-    clients: &[ClientTool],
-    servers: &Servers,
-) -> Result<Act, String> {
+pub(super) fn read(name: &str, input: &Value, mode: Mode, others: Others<'_>) -> Result<Act, String> {
     let text = |key: &str| input.text(key).to_owned();
     let needed = |key: &str| match input.under(key) {
         Value::String(text) => Ok(text.clone()),
@@ -225,10 +237,14 @@ pub(super) fn read(
         "TodoWrite" => return Ok(Act::Todos(todos(input))),
         "ExitPlanMode" if mode == Mode::Plan => return Ok(Act::LeavePlan),
         other => {
-            if let Some(tool) = clients.iter().find(|tool| tool.name == other) {
+            if let Some(tool) = others.named.iter().find(|tool| tool.name == other) {
+                let task = Task::Call { tool: other.to_owned(), arguments: input.clone() };
+                return Ok(Act::Named(task, tool.need));
+            }
+            if let Some(tool) = others.clients.iter().find(|tool| tool.name == other) {
                 return Ok(Act::Client(tool.clone()));
             }
-            let tool = servers.find(other).ok_or_else(|| format!("there is no tool {other:?}"))?;
+            let tool = others.servers.find(other).ok_or_else(|| format!("there is no tool {other:?}"))?;
             let arguments = input.as_object().cloned().ok_or("the arguments must be a JSON object")?;
             return Ok(Act::Server { arguments, only_looks: tool.only_looks });
         }
@@ -283,13 +299,17 @@ pub(super) fn need(act: &Act, mode: Mode) -> Need {
         Act::Server { only_looks, .. } if mode == Mode::Plan && !only_looks => Need::Refused,
         Act::Task(_) | Act::LeavePlan | Act::Server { .. } => Need::Permission,
         Act::Client(tool) if tool.asks => Need::Permission,
+        Act::Named(_, toolbox::Need::Nothing) => Need::NoObjection,
+        Act::Named(..) if mode == Mode::Plan => Need::Refused,
+        Act::Named(_, toolbox::Need::EditPermission) if mode == Mode::AcceptEdits => Need::NoObjection,
+        Act::Named(..) => Need::Permission,
         Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Need::Nothing,
     }
 }
 
 /// Returns one line for a person.
 pub(super) fn title(name: &str, input: &Value) -> String {
-    let about = ["command", "file_path", "pattern", "path"].map(|key| input.text(key));
+    let about = ["command", "cmd", "file_path", "pattern", "path"].map(|key| input.text(key));
     let about = about.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
     let line = if about.is_empty() { name.to_owned() } else { format!("{name}: {about}") };
     one_line(&line, TITLE_MAX_CHARS)
@@ -310,8 +330,14 @@ mod tests {
         }
     }
 
+    static NO_SERVERS: std::sync::LazyLock<Servers> = std::sync::LazyLock::new(Servers::default);
+
+    fn by_clients(clients: &[ClientTool]) -> Others<'_> {
+        Others { named: &[], clients, servers: &NO_SERVERS }
+    }
+
     fn names(mode: Mode, clients: &[ClientTool]) -> Vec<String> {
-        offers(mode, clients, &Servers::default()).into_iter().map(|offer| offer.name).collect()
+        offers(mode, by_clients(clients)).into_iter().map(|offer| offer.name).collect()
     }
 
     #[test]
@@ -319,18 +345,49 @@ mod tests {
         let all = names(Mode::Supervised, &[client("lamp"), client("Bash")]);
         assert_eq!(all.iter().filter(|name| *name == "Bash").count(), 1);
         assert!(all.contains(&"lamp".to_owned()));
-        let lamp = read("lamp", &json!({}), Mode::Supervised, &[client("lamp")], &Servers::default());
+        let lamp = read("lamp", &json!({}), Mode::Supervised, by_clients(&[client("lamp")]));
         assert_eq!(lamp, Ok(Act::Client(client("lamp"))));
         let bash =
-            read("Bash", &json!({"command": "ls"}), Mode::Supervised, &[client("Bash")], &Servers::default())
-                .unwrap();
+            read("Bash", &json!({"command": "ls"}), Mode::Supervised, by_clients(&[client("Bash")])).unwrap();
         assert!(matches!(bash, Act::Task(Task::Run { .. })));
+    }
+
+    #[test]
+    fn tools_of_the_daemon_are_called_by_name_and_asked_for_by_their_need() {
+        use Need::{NoObjection, Permission, Refused};
+        let named = |name: &str, need: toolbox::Need| toolbox::Offer {
+            name: name.to_owned(),
+            description: "the daemon's".to_owned(),
+            input_schema: json!({"type": "object"}),
+            need,
+        };
+        let all = [
+            named("memory_search", toolbox::Need::Nothing),
+            named("safe_write", toolbox::Need::EditPermission),
+            named("safe_bash", toolbox::Need::Permission),
+        ];
+        let others = Others { named: &all, clients: &[client("safe_bash")], servers: &NO_SERVERS };
+        let names = |mode: Mode| -> Vec<String> {
+            let offers = offers(mode, others).into_iter();
+            offers.map(|offer| offer.name).filter(|name| name.contains('_')).collect()
+        };
+        assert_eq!(names(Mode::Supervised), ["memory_search", "safe_write", "safe_bash"]);
+        assert_eq!(names(Mode::Plan), ["memory_search"]);
+        let needs = |name: &str| {
+            let act = read(name, &json!({"a": 1}), Mode::Supervised, others).unwrap();
+            let task = Task::Call { tool: name.to_owned(), arguments: json!({"a": 1}) };
+            assert!(matches!(&act, Act::Named(own, _) if *own == task), "{act:?}");
+            [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
+        };
+        assert_eq!(needs("memory_search"), [NoObjection; 4]);
+        assert_eq!(needs("safe_write"), [Permission, NoObjection, Permission, Refused]);
+        assert_eq!(needs("safe_bash"), [Permission, Permission, Permission, Refused]);
     }
 
     #[test]
     fn modes_decide_what_is_asked() {
         let needs = |name: &str, input: Value| {
-            let act = read(name, &input, Mode::Plan, &[], &Servers::default()).unwrap();
+            let act = read(name, &input, Mode::Plan, by_clients(&[])).unwrap();
             [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
         };
         use Need::{NoObjection, Permission, Refused};
@@ -357,14 +414,13 @@ mod tests {
         assert!(names(Mode::Plan, &[]).contains(&"ExitPlanMode".to_owned()));
         assert!(!names(Mode::Plan, &[]).contains(&"Write".to_owned()));
         assert!(!names(Mode::Supervised, &[]).contains(&"ExitPlanMode".to_owned()));
-        assert!(read("ExitPlanMode", &json!({}), Mode::Supervised, &[], &Servers::default()).is_err());
+        assert!(read("ExitPlanMode", &json!({}), Mode::Supervised, by_clients(&[])).is_err());
     }
 
     #[test]
     fn what_is_wrong_with_a_call_is_said() {
-        let wrong = |name: &str, input: Value| {
-            read(name, &input, Mode::Supervised, &[], &Servers::default()).unwrap_err()
-        };
+        let wrong =
+            |name: &str, input: Value| read(name, &input, Mode::Supervised, by_clients(&[])).unwrap_err();
         assert_eq!(wrong("Read", json!({})), "file_path is required and must be a text");
         assert_eq!(wrong("Write", json!({"file_path": "a"})), "content is required and must be a text");
         assert_eq!(wrong("Fly", json!({})), "there is no tool \"Fly\"");

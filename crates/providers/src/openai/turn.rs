@@ -178,7 +178,7 @@ impl Worker {
 
     fn request_body(&self) -> String {
         let instructions = instructions(&self.working_dir, self.mode, &self.settings.append_system_prompt);
-        let tools = tools::offers(self.mode, &self.clients, &self.servers);
+        let tools = tools::offers(self.mode, self.others());
         let request = Request {
             model: &self.model,
             instructions: &instructions,

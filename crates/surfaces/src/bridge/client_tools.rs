@@ -42,10 +42,7 @@ impl Toolbox for ClientTools {
         if asks && state.mode == Mode::Plan {
             return Ok(Output::failed("plan mode: observation only"));
         }
-        let denied = matches!(
-            self.supervisor.judge(&call.session.spec, &call.tool),
-            domain::permission::Verdict::Deny { .. }
-        );
+        let denied = self.supervisor.denies(&call.session, &call.tool, &call.arguments);
         if asks || denied {
             let title = call.tool.clone();
             if let Err(reason) = asking::permission(&self.supervisor, &call, title).await {

@@ -75,6 +75,7 @@ impl Desk {
         caller: Caller,
         input: Map<String, Value>,
     ) -> Result<Value, Error> {
+        let input = fields::as_meant(input)?;
         // Whatever cannot be read must not be quoted back: it may hold a secret.
         let request: R = serde_json::from_value(Value::Object(input.clone()))
             .map_err(|error| scrubbed(self.bench.scrubber(), fields::not_a_request(&error)))?;
@@ -135,7 +136,7 @@ impl Desk {
 }
 
 /// Returns a request as JSON, without what it leaves out.
-fn map_of<R: Handled>(request: &R) -> Result<Map<String, Value>, Error> {
+pub(super) fn map_of<R: Handled>(request: &R) -> Result<Map<String, Value>, Error> {
     match serde_json::to_value(request).map_err(|error| unreadable(&error))? {
         Value::Object(map) => Ok(map),
         _ => Err(Error::new(ErrorCode::InvalidArgument, "the request is no message")),

@@ -202,7 +202,8 @@ pub(super) const REMEDIATION_RECORD: &[Field] = &[
 pub(super) fn check(fields: &[Field], request: &Map<String, Value>) -> Result<(), Error> {
     if let Some(name) = request.keys().find(|name| fields.iter().all(|field| field.name != name.as_str())) {
         let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
-        return Err(Error::invalid(name, format_args!("is no field here; there are {}", known.join(", "))));
+        let name = shortened(name);
+        return Err(Error::invalid(&name, format_args!("is no field here; there are {}", known.join(", "))));
     }
     for field in fields {
         let value = request.get(field.name).unwrap_or(&Value::Null);
@@ -259,14 +260,44 @@ fn check_text(field: &Field, text: &str) -> Result<(), Error> {
     }
     if !text.is_empty() && !field.one_of.is_empty() && !field.one_of.contains(&text) {
         let words = field.one_of.join(", ");
+        let text = shortened(text);
         return Err(Error::invalid(field.name, format_args!("{text:?} is none of {words}")));
     }
     Ok(())
 }
 
+/// Returns a request as JSON means it: `5.0` is the whole number 5, whoever wrote it. Nothing is no value of any field.
+pub(super) fn as_meant(mut request: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+    for (name, value) in &mut request {
+        if value.is_null() {
+            return Err(Error::invalid(&shortened(name), "is null; leave it out"));
+        }
+        if let Value::Number(number) = value
+            && !number.is_i64()
+            && let Some(float) = number.as_f64()
+            && float.fract() == 0.0
+            && float.abs() <= INT
+        {
+            *value = Value::from(float as i64);
+        }
+    }
+    Ok(request)
+}
+
+/// Longest piece of a request that an error quotes.
+const QUOTED_MAX_CHARS: usize = 200;
+
+/// Cuts what a caller wrote: an error must not grow with what is wrong.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Says what JSON cannot be a request, without quoting it back.
 pub(super) fn not_a_request(error: &serde_json::Error) -> Error {
-    let text = error.to_string();
+    let text = shortened(&error.to_string());
     Error::new(ErrorCode::InvalidArgument, format!("the request is not the JSON this call takes: {text}"))
 }
 
@@ -294,6 +325,24 @@ mod tests {
         ] {
             let message = checked(BASH, json).unwrap_err();
             assert!(message.starts_with(word), "{message}");
+        }
+        let whole = serde_json::json!({"cmd": "ls", "timeout": 5.0, "n": 1.5, "far": 1e300, "neg": -2.0});
+        let meant = serde_json::json!({"cmd": "ls", "timeout": 5, "n": 1.5, "far": 1e300, "neg": -2});
+        assert_eq!(as_meant(whole.as_object().unwrap().clone()).unwrap(), *meant.as_object().unwrap());
+        let nothing = serde_json::json!({"temperature": null});
+        assert!(
+            as_meant(nothing.as_object().unwrap().clone())
+                .unwrap_err()
+                .message
+                .contains("temperature: is null")
+        );
+        let long = "x".repeat(100_000);
+        for json in [
+            serde_json::json!({"query": "x", "session_id": "sess_a", "scope": long}),
+            serde_json::json!({"query": "x", "session_id": "sess_a", long.as_str(): 1}),
+        ] {
+            let message = checked(MEMORY_SEARCH, json).unwrap_err();
+            assert!(message.len() < 1_000, "{} bytes", message.len());
         }
         let scope = serde_json::json!({"query": "x", "session_id": "sess_a", "scope": "galaxy"});
         assert!(checked(MEMORY_SEARCH, scope).unwrap_err().contains("none of project, team, org, all"));

@@ -20,7 +20,7 @@ use wire::contextd::v1::skill_service_server::SkillService;
 
 use super::call::Call;
 use super::fields::{self, Field};
-use super::{Contextd, Desk};
+use super::{Contextd, Desk, reading};
 use crate::peer::{self, Caller};
 use crate::status;
 
@@ -116,6 +116,28 @@ macro_rules! operations {
                 answer.map(Response::new).map_err(|error| status::grpc(&error))
             })*
         })*
+
+        impl Operation {
+            /// Checks a request that came as JSON.
+            pub(super) fn check_json(&'static self, input: Map<String, Value>) -> Result<(), Error> {
+                match self.key {
+                    $($(concat!(stringify!($service), ".", stringify!($method)) => {
+                        reading::check_json::<pb::$input>(self, input)
+                    })*)*
+                    key => Err(Error::invalid("operation", format_args!("there is no {key}"))),
+                }
+            }
+
+            /// Checks a request that came as protobuf.
+            pub(super) fn check_protobuf(&'static self, bytes: &[u8]) -> Result<(), Error> {
+                match self.key {
+                    $($(concat!(stringify!($service), ".", stringify!($method)) => {
+                        reading::check_protobuf::<pb::$input>(self, bytes)
+                    })*)*
+                    key => Err(Error::invalid("operation", format_args!("there is no {key}"))),
+                }
+            }
+        }
 
         impl Contextd {
             /// Carries out an operation with JSON in and JSON out.

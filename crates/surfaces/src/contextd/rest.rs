@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::operations::{OPERATIONS, Operation, Verb};
 use super::{Contextd, document};
-use crate::{limits, peer, status};
+use crate::{limits, peer, query, status};
 
 /// The page that shows the OpenAPI document; needs nothing from elsewhere.
 const DOCS: &str = include_str!("docs.html");
@@ -69,7 +69,7 @@ async fn take(
     if matches!(operation.verb, Verb::Post | Verb::Put) {
         input = object(&read(body).await?)?;
     }
-    for (name, value) in query(parts.uri.query().unwrap_or_default()) {
+    for (name, value) in query::pairs(parts.uri.query().unwrap_or_default()) {
         input.entry(name).or_insert(Value::String(value));
     }
     if let Some(id) = id {
@@ -91,7 +91,7 @@ async fn read(body: Body) -> Result<Bytes, Error> {
     })
 }
 
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
+pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
@@ -103,39 +103,6 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
             format!("the body is not a JSON object; look at line {line}, column {column}"),
         )
     })
-}
-
-/// Reads `a=b&c=d`; `+` is a space and `%41` an A.
-fn query(text: &str) -> Vec<(String, String)> {
-    let pairs = text.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (plain(name), plain(value)))
-        .collect()
-}
-
-fn plain(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        match (first, after) {
-            (b'+', _) => bytes.push(b' '),
-            (b'%', [high, low, later @ ..]) => match (hex(*high), hex(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high << 4 | low);
-                    rest = later;
-                }
-                _ => bytes.push(b'%'),
-            },
-            _ => bytes.push(*first),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 fn json(code: StatusCode, value: &Value) -> Response {
@@ -172,14 +139,6 @@ async fn schema_json() -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn queries_are_read_as_browsers_write_them() {
-        let expected = [("session_id", "sess_a b"), ("x", "é%"), ("y", "")];
-        let expected: Vec<(String, String)> =
-            expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        assert_eq!(query("session_id=sess_a+b&x=%C3%A9%&y"), expected);
-    }
 
     #[test]
     fn a_body_that_is_no_object_is_not_quoted() {

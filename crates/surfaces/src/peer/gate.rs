@@ -3,12 +3,10 @@
 
 use std::net::SocketAddr;
 
-use axum::Json;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use domain::{Error, ErrorCode};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use serde_json::json;
 use tonic::Status;
 
 use super::Token;
@@ -135,7 +133,6 @@ impl Refusal {
             *response.status_mut() = code;
             return response;
         }
-        let body = json!({ "error": error.to_string(), "code": error.code.to_string() });
-        (code, Json(body)).into_response()
+        status::rest_as(&error, code)
     }
 }

@@ -1,7 +1,7 @@
 //! The one router of every listener: gRPC, reflection, health, and answers for paths nobody serves.
 
 use axum::Json;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use domain::{Error, ErrorCode};
 use http::{HeaderMap, StatusCode, Uri, header};
@@ -10,6 +10,8 @@ use tonic::Status;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+
+use crate::status;
 
 /// Returns the router around the given services, and the hand that says whether they serve.
 pub(super) async fn build(routes: Routes) -> Result<(axum::Router, Health), Error> {
@@ -82,12 +84,12 @@ async fn unknown(uri: Uri, headers: HeaderMap) -> Response {
     if is_grpc(&headers) {
         return Status::unimplemented(message).into_http::<axum::body::Body>();
     }
-    (StatusCode::NOT_FOUND, Json(json!({ "error": message }))).into_response()
+    status::rest_as(&Error::new(ErrorCode::InvalidArgument, message), StatusCode::NOT_FOUND)
 }
 
 async fn wrong_method(uri: Uri) -> Response {
     let message = format!("{} is not served for this method", uri.path());
-    (StatusCode::METHOD_NOT_ALLOWED, Json(json!({ "error": message }))).into_response()
+    status::rest_as(&Error::new(ErrorCode::InvalidArgument, message), StatusCode::METHOD_NOT_ALLOWED)
 }
 
 /// Whether a request speaks gRPC or gRPC-Web, by its content type.

@@ -88,7 +88,11 @@ impl Stripper {
     }
 }
 
-/// Reads the code at the start of `text`: `ESC [ … letter` or `ESC ( letter`.
+/// Letters that make a code without any number, as programs write them. Others are the first letter of a text behind a
+/// code that was cut off, and perhaps of a secret.
+const ALONE: &[u8] = b"mKJHABCDsu";
+
+/// Reads the code at the start of `text`: `ESC [ numbers letter` or `ESC ( letter`.
 fn code(text: &[u8]) -> Code {
     match text.get(1) {
         None => return Code::Unfinished,
@@ -99,8 +103,8 @@ fn code(text: &[u8]) -> Code {
     }
     for (at, byte) in text.iter().enumerate().take(CODE_MAX).skip(2) {
         match byte {
-            0x20..=0x3f => {}
-            0x40..=0x7e => return Code::Whole(at + 1),
+            0x30..=0x3f => {}
+            0x40..=0x7e if at > 2 || ALONE.contains(byte) => return Code::Whole(at + 1),
             _ => return Code::NotOne,
         }
     }
@@ -136,6 +140,9 @@ mod tests {
             b"a\x1b",
             b"\x1b[1",
             b"\x1b[\x01m",
+            b"\x1b[ k",
+            b"\x1b[ghp_",
+            b"\x1b[3 q",
             b"\x1b[1111111111111111111111111m",
         ] {
             assert_eq!(strip(&[text]).0, text);

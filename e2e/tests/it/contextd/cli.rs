@@ -139,29 +139,3 @@ async fn real_claude_starts_as_an_agent_of_the_catalogue_and_from_a_checkpoint()
     daemon.terminate().await?;
     daemon.assert_no_descendants().await
 }
-
-#[tokio::test]
-async fn real_claude_gets_the_workbench_as_tools() -> Result<()> {
-    let Some(world) = World::with_claude()? else { return Ok(()) };
-    world.set_env("OBEY_WORKBENCH_FOR_AGENTS", "true");
-    let mut daemon = e2e::daemon::Daemon::start(&world).await?;
-    let cli = Cli::new(&world);
-    cli.ok(&["campaign", "add", ".", "--name", "proj"]).await?;
-    let steps =
-        r#"[{"tool": "mcp__obey__safe_bash", "input": {"cmd": "echo from the sandbox"}}, {"text": "done"}]"#;
-    let prompt = format!("use your tools SCRIPT: {steps}");
-    let create =
-        ["session", "create", "-c", "proj", "-p", "claude", "--mode", "autonomous", "--message", &prompt];
-    let session = cli.json(&create).await?;
-    let id = text(&session, "id")?;
-    cli.ok(&["session", "wait", id]).await?;
-    let rows = cli.ok(&["audit", "tail", "--session", id, "--json"]).await?.stdout;
-    let row = rows.lines().find(|line| line.contains("SafeExec.Bash"));
-    let row: Value =
-        serde_json::from_str(row.with_context(|| format!("no call: {rows}\n{}", daemon.log()))?)?;
-    ensure!(row["caller"] == format!("agent {id}") && row["outcome"] == "ok", "{row}");
-    ensure!(row["input"]["cmd"] == "echo from the sandbox", "{row}");
-    cli.ok(&["session", "stop", id]).await?;
-    daemon.terminate().await?;
-    daemon.assert_no_descendants().await
-}

@@ -120,3 +120,53 @@ async fn the_python_examples_work_as_printed() -> Result<()> {
     ensure!(said.starts_with("Executed: ls -la (exit 0, ") && said.contains("README"), "{said}");
     bench.end().await
 }
+
+/// Asks a daemon what it serves, knowing nothing of it.
+const PYTHON_REFLECTION: &str = r#"import grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+channel = grpc.insecure_channel('localhost:50051')
+served = ProtoReflectionDescriptorDatabase(channel)
+names = sorted(name for name in served.get_services() if name.startswith("contextd.v1."))
+for name in names:
+    file = served.FindFileContainingSymbol(name)
+    service = next(service for service in file.service if name.endswith("." + service.name))
+    print(service.name, len(service.method))
+"#;
+
+#[tokio::test]
+async fn python_reflection_tells_the_nine_services_and_every_method() -> Result<()> {
+    let Some((python, _)) = tools::python()? else { return Ok(()) };
+    let bench = Bench::start().await?;
+    let said = run(&bench, &python, "-c", PYTHON_REFLECTION).await?;
+    let methods: usize = said.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum();
+    ensure!(said.lines().count() == 9 && methods == 28, "{said}");
+    bench.end().await
+}
+
+#[tokio::test]
+async fn every_example_of_tool_md_works_as_printed() -> Result<()> {
+    let Some((python, _)) = tools::python()? else { return Ok(()) };
+    let bench = Bench::start().await?;
+    let text = bench.send("GET", "/tools/TOOL.md", None).await?.body;
+    let mut tried = 0;
+    for block in text.split("```").skip(1).step_by(2) {
+        let (language, script) = block.split_once('\n').context("a block without a language")?;
+        match language {
+            "bash" => {
+                let said = run(&bench, std::path::Path::new("bash"), "-c", script).await?;
+                let answer: serde_json::Value = serde_json::from_str(&said)?;
+                ensure!(answer["session_id"].as_str().is_some_and(|id| id.starts_with("sess_")), "{answer}");
+            }
+            "python" => {
+                // It opens a channel and stops there; that it leads somewhere is shown by waiting for it.
+                let script = format!("{script}\ngrpc.channel_ready_future(channel).result(timeout=20)\n");
+                run(&bench, &python, "-c", &script).await?;
+            }
+            other => anyhow::bail!("nobody tries examples in {other:?}"),
+        }
+        tried += 1;
+    }
+    ensure!(tried == 2, "{tried} examples in TOOL.md");
+    bench.end().await
+}

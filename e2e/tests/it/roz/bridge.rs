@@ -57,10 +57,12 @@ impl Mcp {
         Ok(opened)
     }
 
+    /// The tools of clients and of the team; the workbench's stand behind them.
     async fn tools(&mut self, id: u64) -> Result<Vec<String>> {
         let listed = self.ask(id, "tools/list", json!({})).await?;
         let tools = listed["result"]["tools"].as_array().context("no tools")?;
-        Ok(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect())
+        let names = tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned));
+        Ok(names.take_while(|name| name != "safe_bash").collect())
     }
 }
 

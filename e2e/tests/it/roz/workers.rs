@@ -97,6 +97,7 @@ async fn spawn(
         arguments_json: arguments.to_string(),
         id: format!("call-{number}"),
         agent_call_id: format!("call-{number}"),
+        ..Default::default()
     };
     let mut bridge = BridgeServiceClient::new(stage.clients.channel.clone());
     Ok(bridge.call_tool(request).await?.into_inner())

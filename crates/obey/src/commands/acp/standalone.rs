@@ -9,7 +9,7 @@ use runtime::settings::Settings;
 use runtime::store::Store;
 use runtime::supervisor::Options;
 use surfaces::acp::RuntimeConfig;
-use surfaces::bridge::{ClientTools, Toolbox};
+use surfaces::bridge::{ClientTools, NoProjects, Toolbox};
 use surfaces::peer::Access;
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::paths;
 use crate::serve::{self, ServeOptions};
-use crate::toolbox::Workshop;
+use crate::toolbox::{Operations, Workshop};
 
 pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
     let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
@@ -81,7 +81,11 @@ async fn supervisor(
             openclaw: options.config.openclaw.options(),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(Workshop { opener, settings: settings.clone() })),
+            toolbox: Some(Arc::new(Workshop {
+                opener,
+                settings: settings.clone(),
+                operations: Operations::default(),
+            })),
         }),
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),
@@ -118,7 +122,8 @@ impl Tools {
             }
         };
         let boxes: Vec<Box<dyn Toolbox>> = vec![Box::new(ClientTools::new(supervisor.clone()))];
-        let routes = surfaces::bridge::routes(surfaces::Routes::default(), supervisor.clone(), boxes);
+        let (routes, nobody) = (surfaces::Routes::default(), Arc::new(NoProjects));
+        let routes = surfaces::bridge::routes(routes, supervisor.clone(), boxes, nobody);
         let (end, ended) = oneshot::channel();
         Some(Self { end, serving: tokio::spawn(serve_tools(bound, routes, ended)) })
     }

@@ -15,16 +15,35 @@ use crate::limits;
 /// The tools as they are now.
 pub(super) type Tools = watch::Receiver<Arc<pb::ToolList>>;
 
-/// The daemon, for one session.
+/// Whose tools are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Those of an agent's session.
+    Session(String),
+    /// Those of a folder, for a client that the user started.
+    Project(String),
+}
+
+impl Place {
+    /// Returns the session and the project, of which one is empty.
+    fn parts(&self) -> (String, String) {
+        match self {
+            Self::Session(session) => (session.clone(), String::new()),
+            Self::Project(folder) => (String::new(), folder.clone()),
+        }
+    }
+}
+
+/// The daemon, for one session or project.
 #[derive(Clone)]
 pub(super) struct Daemon {
     client: Client,
-    session: String,
+    place: Place,
 }
 
 impl Daemon {
-    pub(super) fn new(client: Client, session: String) -> Self {
-        Self { client, session }
+    pub(super) fn new(client: Client, place: Place) -> Self {
+        Self { client, place }
     }
 
     /// Returns the tools of the session, kept up to date in the background. Fails where the session cannot be used.
@@ -55,14 +74,16 @@ impl Daemon {
     }
 
     async fn stream(&self) -> std::result::Result<tonic::Streaming<pb::ToolList>, Status> {
-        let request = pb::WatchToolsRequest { session_id: self.session.clone() };
+        let (session_id, project) = self.place.parts();
+        let request = pb::WatchToolsRequest { session_id, project };
         Ok(self.client.bridge().watch_tools(request).await?.into_inner())
     }
 
     /// Says that the agent has read its tools, or was told that there are others. Only whoever waits for it cares, so
     /// nobody is told of a failure.
     pub(super) async fn note_read(&self, revision: u64, told: bool) {
-        let request = pb::NoteToolsReadRequest { session_id: self.session.clone(), revision, told };
+        let Place::Session(session) = &self.place else { return };
+        let request = pb::NoteToolsReadRequest { session_id: session.clone(), revision, told };
         let _ = self.client.bridge().note_tools_read(request).await;
     }
 
@@ -71,7 +92,7 @@ impl Daemon {
         &self,
         mut request: pb::CallToolRequest,
     ) -> std::result::Result<pb::CallToolResponse, Status> {
-        request.session_id.clone_from(&self.session);
+        (request.session_id, request.project) = self.place.parts();
         let mut left = limits::MCP_RETRIES_MAX;
         loop {
             match self.client.bridge().call_tool(request.clone()).await {

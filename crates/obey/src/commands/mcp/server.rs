@@ -35,8 +35,12 @@ impl Server {
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
-        ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("obey", env!("CARGO_PKG_VERSION")))
+        let config = ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("obey", env!("CARGO_PKG_VERSION")));
+        match self.tools.borrow().instructions.as_str() {
+            "" => config,
+            text => config.with_instructions(text),
+        }
     }
 
     async fn list_tools(
@@ -64,11 +68,11 @@ impl ServerHandler for Server {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let arguments = request.arguments.map(Value::Object).unwrap_or_default();
         let call = pb::CallToolRequest {
-            session_id: String::new(),
             tool: request.name.into_owned(),
             arguments_json: if arguments.is_null() { String::new() } else { arguments.to_string() },
             id: format!("{}.{number}", std::process::id()),
             agent_call_id: agent_call_id.to_owned(),
+            ..pb::CallToolRequest::default()
         };
         let answer = tokio::select! {
             answer = self.daemon.call(call) => answer,

@@ -1,0 +1,139 @@
+//! `obey mcp install`: one entry in the configuration of an agent or editor, and nothing else of it changed. Clients and
+//! their files are in `clients`, the formats in `json` and `toml`; this file reads, writes and reports.
+
+mod clients;
+mod file;
+mod json;
+mod toml;
+
+use domain::ErrorCode;
+use serde_json::json;
+
+use crate::args::mcp::{McpInstallArgs, McpScope};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::limits;
+use clients::{Client, Entry, Format};
+use file::ConfigFile;
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Made,
+    Changed,
+    Removed,
+    /// It was so already.
+    None,
+}
+
+pub(super) fn run(console: &mut Console, args: &McpInstallArgs) -> Result<Exit> {
+    let client = Client::of(args.client);
+    let path = client.file(args.scope, &console.vars, console.paths.home.as_deref(), &console.folder)?;
+    let entry = Entry { command: command(console, args.scope)?, args: words(console)? };
+    if args.print {
+        return print(console, &client, &path, &entry);
+    }
+    let mut left = limits::INSTALL_RETRIES_MAX;
+    let change = loop {
+        let file = ConfigFile::read(&path)?;
+        let wanted = edited(&client, &file, (!args.uninstall).then_some(&entry))?;
+        let Some(text) = wanted else { break Change::None };
+        // The client may write its own file at any moment; what it wrote meanwhile must not be lost.
+        if file.replace(&text, args.scope == McpScope::User)? {
+            break match (args.uninstall, file.exists()) {
+                (true, _) => Change::Removed,
+                (false, true) => Change::Changed,
+                (false, false) => Change::Made,
+            };
+        }
+        left -= 1;
+        if left == 0 {
+            let message = format!("{} is being written all the time; nothing was changed", path.display());
+            return Err(Failure::failed(message).with_hint("end the client and try again"));
+        }
+    };
+    report(console, &client, &path, change, args.uninstall)
+}
+
+/// Returns the file as it should be, or nothing where it is so already.
+fn edited(client: &Client, file: &ConfigFile, entry: Option<&Entry>) -> Result<Option<String>> {
+    let broken = |problem: String| {
+        let message = format!("{}: {problem}; nothing was changed", file.path().display());
+        Failure::coded(ErrorCode::ConfigInvalid, message).with_hint("mend the file, or move it away")
+    };
+    let text = file.text();
+    let wanted = match (client.format, entry) {
+        (Format::Toml, Some(entry)) => toml::set(text, entry),
+        (Format::Toml, None) => toml::remove(text),
+        (Format::Json { container, .. }, Some(entry)) => json::set(text, container, &client.json(entry)),
+        (Format::Json { container, .. }, None) => json::remove(text, container),
+    };
+    let wanted = wanted.map_err(broken)?;
+    Ok(Some(wanted).filter(|wanted| wanted != text))
+}
+
+/// Returns the program's name as the client is to call it. Settings of a user belong to this machine; those of a project
+/// go to other people, who have the program elsewhere.
+fn command(console: &Console, scope: McpScope) -> Result<String> {
+    if scope == McpScope::Project {
+        return Ok("obey".to_owned());
+    }
+    let program = console.program.clone().into_os_string().into_string();
+    program.map_err(|_| Failure::failed("the path of this program is not UTF-8"))
+}
+
+/// Returns the arguments; a socket that was chosen here is chosen there.
+fn words(console: &Console) -> Result<Vec<String>> {
+    let mut words = vec!["mcp".to_owned()];
+    if let Some(socket) = &console.global.socket {
+        let socket = crate::serve::absolute(socket)?.into_os_string().into_string();
+        let socket = socket.map_err(|_| Failure::usage("--socket: the path is not UTF-8"))?;
+        words.extend(["--socket".to_owned(), socket]);
+    }
+    Ok(words)
+}
+
+fn print(console: &mut Console, client: &Client, path: &std::path::Path, entry: &Entry) -> Result<Exit> {
+    let text = match client.format {
+        Format::Toml => toml::set("", entry),
+        Format::Json { container, .. } => json::set("", container, &client.json(entry)),
+    };
+    let text = text.map_err(Failure::failed)?;
+    if console.out.json {
+        console.out.json(&json!({"client": client.name, "path": path, "text": text}))?;
+        return Ok(Exit::OK);
+    }
+    console.out.note(crate::output::Style::Dim, &format!("{}:", path.display()))?;
+    console.out.bytes(text.as_bytes())?;
+    Ok(Exit::OK)
+}
+
+fn report(
+    console: &mut Console,
+    client: &Client,
+    path: &std::path::Path,
+    change: Change,
+    uninstall: bool,
+) -> Result<Exit> {
+    if console.out.json {
+        let changed = change != Change::None;
+        console.out.json(
+            &json!({"client": client.name, "path": path, "installed": !uninstall, "changed": changed}),
+        )?;
+        return Ok(Exit::OK);
+    }
+    let (name, path) = (client.title, path.display());
+    let line = match change {
+        Change::Made => format!("{name} will find obey: made {path}"),
+        Change::Changed => format!("{name} will find obey: added to {path}"),
+        Change::Removed => format!("Taken out of {path}"),
+        Change::None if uninstall => format!("obey is not in {path}"),
+        Change::None => format!("obey is in {path} already"),
+    };
+    console.out.line(&line)?;
+    if !uninstall {
+        console.out.note(crate::output::Style::Dim, client.next)?;
+    }
+    Ok(Exit::OK)
+}

@@ -1,0 +1,168 @@
+//! MCP over HTTP on every listener, at `/mcp`: each request stands for itself and nothing is kept between two, so that a
+//! daemon can be exchanged below its clients. Who is behind a connection decides what is reached: an agent its own
+//! session, with every question that belongs to it; a user the project that `?project=` names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use domain::{Error, SessionId};
+use http::request::Parts;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Map, Value};
+use wire::obey::v1 as pb;
+
+use super::{Bridge, Output};
+use crate::peer::{self, Caller};
+use crate::{limits, query};
+
+/// Returns the route.
+pub(super) fn router(bridge: Bridge) -> Router {
+    // Hosts and origins are checked by every listener already, by the addresses it really has.
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(limits::REST_BODY_MAX_BYTES)
+        .disable_allowed_hosts();
+    let server = Server { bridge };
+    let service = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    );
+    Router::new().route_service("/mcp", service)
+}
+
+/// Whom a request is for.
+enum Whose {
+    Agents(SessionId),
+    Users(Option<PathBuf>),
+}
+
+#[derive(Clone)]
+struct Server {
+    bridge: Bridge,
+}
+
+impl Server {
+    async fn tools(&self, whose: &Whose) -> Result<Vec<pb::BridgeTool>, Error> {
+        Ok(match whose {
+            Whose::Agents(session) => {
+                let snapshot = self.bridge.supervisor.snapshot(session).await?;
+                self.bridge.list(&snapshot).tools
+            }
+            Whose::Users(_) => self.bridge.projects_tools(),
+        })
+    }
+
+    /// Says what is worth knowing. A project that cannot be used is named with the first call; a client may only want to
+    /// look.
+    async fn instructions(&self, whose: &Whose) -> Option<String> {
+        match whose {
+            Whose::Agents(_) => None,
+            Whose::Users(project) => self.bridge.projects.begin(project.as_deref()).await.ok(),
+        }
+    }
+
+    async fn call(&self, whose: Whose, request: CallToolRequestParams) -> Result<Output, Error> {
+        let arguments_json = request.arguments.map(|map| Value::Object(map).to_string()).unwrap_or_default();
+        match whose {
+            Whose::Users(project) => {
+                self.bridge.run_in(project.as_deref(), &request.name, &arguments_json).await
+            }
+            Whose::Agents(session) => {
+                let call = pb::CallToolRequest {
+                    tool: request.name.into_owned(),
+                    arguments_json,
+                    // Every request is a call of its own; nothing is asked twice.
+                    id: format!("http.{}", runtime::new_session_id()),
+                    ..pb::CallToolRequest::default()
+                };
+                self.bridge.run(session, call).await
+            }
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("obey", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let whose = whose(&context)?;
+        context.peer.set_peer_info(request.clone());
+        let mut answer = self.negotiate_initialize(&request)?;
+        answer.instructions = self.instructions(&whose).await;
+        Ok(answer)
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let whose = whose(&context)?;
+        let versions = self.supported_protocol_versions().into_owned();
+        let mut answer = DiscoverResult::from_server_info(versions, self.get_info());
+        answer.instructions = self.instructions(&whose).await;
+        Ok(answer)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools(&whose(&context)?).await.map_err(|error| refused(&error))?;
+        Ok(ListToolsResult::with_all_items(tools.into_iter().map(tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let done = self.call(whose(&context)?, request).await.map_err(|error| refused(&error))?;
+        let text = vec![ContentBlock::text(done.text)];
+        Ok(if done.ok { CallToolResult::success(text) } else { CallToolResult::error(text) }.into())
+    }
+}
+
+fn whose(context: &RequestContext<RoleServer>) -> Result<Whose, ErrorData> {
+    let parts = context.extensions.get::<Parts>();
+    let parts = parts.ok_or_else(|| ErrorData::internal_error("the request came by no connection", None))?;
+    match peer::caller(&parts.extensions) {
+        Caller::Agent(session) => Ok(Whose::Agents(session)),
+        Caller::User => {
+            let mut named = query::pairs(parts.uri.query().unwrap_or_default()).into_iter();
+            let project = named.find(|(name, _)| name == "project").map(|(_, folder)| PathBuf::from(folder));
+            Ok(Whose::Users(project))
+        }
+        Caller::Unknown => {
+            let error = peer::require_user_of(&parts.extensions, "use projects beside their own session");
+            Err(error.map_or_else(|error| refused(&error), |()| ErrorData::internal_error("try again", None)))
+        }
+    }
+}
+
+fn refused(error: &Error) -> ErrorData {
+    ErrorData::invalid_request(error.to_string(), None)
+}
+
+fn tool(offered: pb::BridgeTool) -> Tool {
+    let schema = serde_json::from_str::<Map<String, Value>>(&offered.input_schema_json).unwrap_or_default();
+    let mut annotations = ToolAnnotations::default();
+    annotations.read_only_hint = Some(offered.read_only);
+    Tool::new(offered.name, offered.description, Arc::new(schema)).with_annotations(annotations)
+}

@@ -1,0 +1,148 @@
+//! Every agent has the workbench at hand, without a word of configuration: programs over MCP, agents inside the daemon
+//! directly. Rules and modes bind it like every other tool, and no agent leaves its own session with it.
+
+use anyhow::{Context, Result, ensure};
+use e2e::clients::collect;
+use serde_json::{Value, json};
+
+use crate::betcode::settings::write as write_settings;
+use crate::stage::{Agent, Stage, script, stage};
+
+macro_rules! workbench_scenarios {
+    ($($name:ident),* $(,)?) => {
+        crate::stage::scenarios_of!(real_claude, Claude, $($name),*);
+        crate::stage::scenarios_of!(real_codex, Codex, $($name),*);
+        crate::stage::scenarios_of!(real_acp, Acp, $($name),*);
+        crate::stage::scenarios_of!(openai, Openai, $($name),*);
+        crate::stage::scenarios_of!(openai_chat, OpenaiChat, $($name),*);
+    };
+}
+
+workbench_scenarios!(
+    the_workbench_is_at_hand_and_asks_once,
+    rules_that_deny_bind_the_workbench,
+    nothing_is_changed_in_plan_mode,
+    another_session_is_out_of_reach,
+);
+
+/// A step that calls a tool of the workbench, as the agent's model knows it.
+fn call(agent: Agent, tool: &str, input: Value) -> Value {
+    match agent {
+        Agent::Openai | Agent::OpenaiChat => json!({"tool": tool, "input": input}),
+        _ => json!({"tool": format!("mcp__obey__{tool}"), "input": input}),
+    }
+}
+
+/// How a call of a tool ended.
+async fn finished(stage: &Stage, session: &str, tool: &str) -> Result<(bool, String)> {
+    let started = stage.wait_for(session, "tool_started", |event| event["tool"] == tool).await?;
+    let is_same = |event: &Value| event["call"] == started["call"];
+    let end = stage.wait_for(session, "tool_finished", is_same).await?;
+    Ok((end["ok"] == true, end["output"].as_str().unwrap_or_default().to_owned()))
+}
+
+/// What the audit has of a session.
+async fn rows(stage: &Stage, session: &str) -> Result<Vec<Value>> {
+    stage.cli().ok(&["audit", "tail", "--session", session, "--json"]).await?.json_lines()
+}
+
+async fn the_workbench_is_at_hand_and_asks_once(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let session = stage.create().await?;
+    let steps = json!([
+        call(agent, "memory_store", json!({"title": "the kettle", "content": "descale it in May"})),
+        call(agent, "safe_bash", json!({"cmd": "echo from the sandbox"})),
+        {"text": "done"},
+    ]);
+    let stream = stage.send(&session, &script(agent, "use", &steps)).await?;
+    let request = stage.wait_for_request(&session).await?;
+    assert_eq!(request.tool_name, "safe_bash", "{request:#?}");
+    stage.cli().ok(&["session", "approve", &session, &request.id]).await?;
+    collect(stream).await?;
+    let (ok, output) = finished(&stage, &session, "memory_store").await?;
+    ensure!(ok && output.contains("mem_"), "{output}");
+    let (ok, output) = finished(&stage, &session, "safe_bash").await?;
+    ensure!(ok && output.contains("from the sandbox") && output.contains("[sandbox: "), "{output}");
+    // Once, whoever else would have liked to ask.
+    let asked = stage.requests(&session, true).await?;
+    ensure!(asked.len() == 1, "{asked:#?}");
+    let rows = rows(&stage, &session).await?;
+    let operations: Vec<&Value> = rows.iter().map(|row| &row["operation"]).collect();
+    ensure!(operations == ["Memory.Store", "SafeExec.Bash"], "{rows:#?}");
+    ensure!(rows.iter().all(|row| row["caller"] == format!("agent {session}")), "{rows:#?}");
+    stage.close().await
+}
+
+async fn rules_that_deny_bind_the_workbench(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    write_settings(
+        &stage,
+        &json!({"permissions": {"deny": ["Read(hidden.txt)", "Bash(rm *)", "memory_search"]}}),
+    )?;
+    std::fs::write(stage.world.project().join("hidden.txt"), "the cellar key")?;
+    std::fs::write(stage.world.project().join("open.txt"), "the front door")?;
+    let mut request = stage.new_session();
+    request.provider_config.insert("permission_mode".into(), "autonomous".into());
+    let session = stage.create_as(request).await?.id;
+    let cases = [
+        ("safe_read", json!({"path": "hidden.txt"}), false),
+        ("memory_search", json!({"query": "kettle"}), false),
+        ("safe_bash", json!({"cmd": "rm open.txt"}), false),
+        ("safe_read", json!({"path": "open.txt"}), true),
+    ];
+    for (at, (tool, input, allowed)) in cases.into_iter().enumerate() {
+        let steps = json!([call(agent, tool, input.clone()), {"text": "done"}]);
+        let after = stage.journal(&session).await?.len();
+        stage.turn(&session, &script(agent, &format!("case{at}"), &steps)).await?;
+        let journal = stage.journal(&session).await?;
+        let ended = journal[after..].iter().find(|event| event.r#type == "tool_finished");
+        let ended = crate::stage::fields(ended.with_context(|| format!("no call: {}", stage.daemon.log()))?);
+        ensure!((ended["ok"] == true) == allowed, "{tool} {input}: {ended}");
+        ensure!(!ended.to_string().contains("cellar"), "{ended}");
+    }
+    ensure!(stage.world.project().join("open.txt").exists(), "a command that is denied ran");
+    let rows = rows(&stage, &session).await?;
+    ensure!(rows.len() == 1 && rows[0]["operation"] == "SafeExec.Read", "{rows:#?}");
+    stage.close().await
+}
+
+async fn nothing_is_changed_in_plan_mode(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut request = stage.new_session();
+    request.provider_config.insert("permission_mode".into(), "plan".into());
+    let session = stage.create_as(request).await?.id;
+    let steps = json!([
+        call(agent, "safe_write", json!({"path": "made.txt", "content": "x"})),
+        call(agent, "memory_search", json!({"query": "kettle"})),
+        {"text": "done"},
+    ]);
+    stage.turn(&session, &script(agent, "plan", &steps)).await?;
+    ensure!(!stage.world.project().join("made.txt").exists(), "a file was made");
+    let rows = rows(&stage, &session).await?;
+    ensure!(rows.iter().all(|row| row["operation"] != "SafeExec.Write"), "{rows:#?}");
+    stage.close().await
+}
+
+async fn another_session_is_out_of_reach(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut request = stage.new_session();
+    request.provider_config.insert("permission_mode".into(), "autonomous".into());
+    let session = stage.create_as(request).await?.id;
+    let elsewhere = stage.world.path("elsewhere");
+    std::fs::create_dir(&elsewhere)?;
+    let input = json!({"cmd": "pwd", "session_id": "sess_other", "working_dir": elsewhere});
+    let steps = json!([
+        call(agent, "checkpoint_save", json!({"summary": "mine", "session_id": "sess_other"})),
+        call(agent, "safe_bash", input),
+        {"text": "done"},
+    ]);
+    stage.turn(&session, &script(agent, "reach", &steps)).await?;
+    for row in rows(&stage, &session).await? {
+        ensure!(row["session_id"] == session.as_str(), "{row}");
+    }
+    let others = rows(&stage, "sess_other").await?;
+    ensure!(others.is_empty(), "{others:#?}");
+    let (ok, output) = finished(&stage, &session, "safe_bash").await?;
+    ensure!(!ok, "a command ran outside of the session's folder: {output}");
+    stage.close().await
+}

@@ -1,0 +1,37 @@
+//! Runs the targets for a time: `fuzz [--seconds N] [--seed N] [TARGET]`.
+
+#![allow(clippy::print_stdout, reason = "it is a program for people")]
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use fuzz::{Bound, run, targets};
+
+fn main() -> Result<()> {
+    // Another one each time, and printed, so that a run can be repeated.
+    let (mut seconds, mut seed, mut only) = (120, u64::from(std::process::id()), String::new());
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--seconds" => seconds = words.next().context("--seconds needs a number")?.parse()?,
+            "--seed" => seed = words.next().context("--seed needs a number")?.parse()?,
+            flag if flag.starts_with('-') => bail!("there is no {flag}"),
+            name => name.clone_into(&mut only),
+        }
+    }
+    // Panics are reported with the input that caused them.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut all = targets::all()?;
+    if !only.is_empty() {
+        all.retain(|target| target.name() == only);
+    }
+    if all.is_empty() {
+        bail!("there is no target {only}");
+    }
+    for target in &mut all {
+        println!("{}: {seconds} s from seed {seed} …", target.name());
+        let tried = run(target.as_mut(), seed, Bound::Time(Duration::from_secs(seconds)))?;
+        println!("{}: {} inputs, {} kept, nothing broke", target.name(), tried.inputs, tried.kept);
+    }
+    Ok(())
+}
