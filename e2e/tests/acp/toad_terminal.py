@@ -55,9 +55,22 @@ def until(what, done):
 
 
 def say(text):
+    """Types a prompt, and presses Enter until it is gone: before the agent is ready the editor takes none."""
+    before = lines("in").count('"session/prompt"')
     os.write(terminal, text.encode())
     until("the words in the prompt", lambda: text[:10] in screen())
-    os.write(terminal, b"\r")
+    pressed = 0
+
+    def is_sent():
+        nonlocal pressed
+        if lines("in").count('"session/prompt"') > before:
+            return True
+        if time.monotonic() - pressed > 3:
+            os.write(terminal, b"\r")
+            pressed = time.monotonic()
+        return False
+
+    until("the prompt on its way", is_sent)
 
 
 def answers():
