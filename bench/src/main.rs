@@ -7,6 +7,7 @@
 
 mod clock;
 mod daemon;
+mod direct;
 mod editor;
 mod emitter;
 mod floor;

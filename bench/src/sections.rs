@@ -2,10 +2,12 @@
 
 mod acp;
 mod adapters;
+mod api;
 mod converse;
 mod idle;
 mod latency;
 mod long_line;
+mod provider;
 mod reattach;
 mod start;
 mod throughput;
@@ -32,6 +34,12 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("reattach", |table| Box::pin(reattach::run(table))),
     ("acp", |table| Box::pin(acp::run(table))),
     ("acp-adapters", |table| Box::pin(adapters::run(table))),
+    ("provider-claude", |table| Box::pin(provider::claude(table))),
+    ("provider-codex", |table| Box::pin(provider::codex(table))),
+    ("provider-acp", |table| Box::pin(provider::acp(table))),
+    ("provider-api", |table| Box::pin(provider::api(table))),
+    ("api-idle", |table| Box::pin(api::idle(table))),
+    ("api-many", |table| Box::pin(api::many(table))),
     ("converse-idle", |table| Box::pin(converse::idle(table))),
     ("converse-replay", |table| Box::pin(converse::replay(table))),
     ("converse-fanout", |table| Box::pin(converse::fan_out(table))),

@@ -21,7 +21,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("surfaces", &["wire", "domain", "runtime", "workbench"]),
     ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
     ("e2e", &["wire"]),
-    // Benchmarks look at the parts they measure; real agents and their model they have from the tests.
+    // Benchmarks look at the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
     ("bench", &["wire", "e2e"]),
     ("scrub-bench", &["workbench"]),
     ("fuzz", &["domain", "workbench", "surfaces"]),
@@ -45,7 +45,7 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("libc", &["shim", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"]),
     ("nix", &["runtime"]),
     // Models and endpoints that make vectors of memories: docs/decisions/0023.
-    ("reqwest", &["providers", "workbench"]),
+    ("reqwest", &["providers", "workbench", "bench"]),
     ("regex", &["workbench"]),
     ("prost", &["wire", "surfaces", "obey", "e2e", "bench"]),
     ("prost-types", &["wire", "surfaces", "obey", "e2e", "bench"]),

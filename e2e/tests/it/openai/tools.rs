@@ -8,7 +8,7 @@ use wire::obey::local::v1::ActivityType;
 use wire::obey::v1 as own;
 
 use super::session;
-use crate::stage::{Agent, Stage, contents, of_type, script, stage};
+use crate::stage::{Agent, Stage, contents, of_type, scenarios_of, script, stage};
 
 fn call(tool: &str, input: Value) -> Value {
     json!({"tool": tool, "input": input})
@@ -24,6 +24,24 @@ async fn results(stage: &Stage, id: &str, key: &str, calls: Vec<Value>) -> Resul
     let of = |id: &str| results.iter().find(|result| result.tool_call_id == id);
     let found = calls.iter().filter_map(|call| of(&call.tool_call_id));
     Ok(found.map(|result| (result.tool_success, result.content.clone())).collect())
+}
+
+scenarios_of!(openai, Openai, calls_of_one_reply_run_side_by_side);
+scenarios_of!(openai_chat, OpenaiChat, calls_of_one_reply_run_side_by_side);
+
+/// Each waits for the other.
+async fn calls_of_one_reply_run_side_by_side(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let id = free(&stage).await?;
+    let meet = |own: &str, other: &str| {
+        let command = format!("touch {own}; until test -e {other}; do sleep 0.01; done; echo met");
+        call("Bash", json!({"command": command, "timeout": 30_000}))
+    };
+    let met = results(&stage, &id, "meet", vec![meet("a", "b"), meet("b", "a")]).await?;
+    assert_eq!(met, [(true, "met\n".to_owned()), (true, "met\n".to_owned())]);
+    let history = agent.history(&stage.world.model().requests_for("meet")[1].body);
+    assert_eq!(history.matches("met\\n").count(), 2, "both results reach the model: {history}");
+    stage.close().await
 }
 
 async fn free(stage: &Stage) -> Result<String> {

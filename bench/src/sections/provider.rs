@@ -1,0 +1,243 @@
+//! Real agents behind the daemon beside the same agents driven directly, in the same run, on the same model: from the
+//! start of a session to the first piece of its answer, and what the daemon adds to the age of each piece.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, Result};
+use e2e::clients::Clients;
+use e2e::daemon::Daemon;
+use e2e::model_server::stamp;
+use e2e::world::World;
+use wire::obey::local::v1 as local;
+use wire::obey::v1 as pb;
+
+use crate::direct::{Heard, Kind, Program, ask_endpoint};
+use crate::stats::{median, micros, percentile, sorted};
+use crate::table::{Goal, Table};
+
+/// Starts of each side; an agent takes up to two seconds.
+const STARTS: usize = 9;
+const TURNS: usize = 5;
+const PIECES: u64 = 400;
+/// A model says some hundred words a second at most.
+const GAP_MS: u64 = 3;
+/// How long a model thinks before it says anything. Without it, a bare client has its answer in a millisecond, and a
+/// ratio says nothing.
+const THINKING_MS: u64 = 300;
+const START_MOST: f64 = 1.05;
+const ADDED_MOST_MS: f64 = 2.0;
+
+/// A daemon in a world with a model, and a project.
+pub(crate) struct Stage {
+    pub(crate) clients: Clients,
+    pub(crate) daemon: Daemon,
+    pub(crate) campaign: String,
+    /// Last, so that it outlives the daemon.
+    pub(crate) world: World,
+}
+
+impl Stage {
+    pub(crate) async fn open(world: World) -> Result<Self> {
+        std::fs::create_dir_all(world.path("config/obey"))?;
+        std::fs::write(world.path("config/obey/config.toml"), "[sessions]\nmax_active = 1000\n")?;
+        let daemon = Daemon::start(&world).await?;
+        let clients = daemon.clients().await?;
+        let path = world.project().display().to_string();
+        let request = pb::AddCampaignRequest { path, ..pb::AddCampaignRequest::default() };
+        let campaign = clients.campaigns.clone().add_campaign(request).await?.into_inner().id;
+        Ok(Self { clients, daemon, campaign, world })
+    }
+
+    pub(crate) async fn create(&self, agent: &Agent, first: &str) -> Result<String> {
+        let request = local::CreateSessionRequest {
+            campaign_id: self.campaign.clone(),
+            provider: agent.provider.into(),
+            model: agent.model.to_owned(),
+            initial_message: first.to_owned(),
+            provider_config: agent
+                .config
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into()))
+                .collect::<HashMap<_, _>>(),
+            ..local::CreateSessionRequest::default()
+        };
+        let created = self.clients.local.clone().create_session(request).await?.into_inner();
+        Ok(created.session.context("no session")?.id)
+    }
+
+    pub(crate) async fn stop(&self, session: &str) -> Result<()> {
+        let request = local::StopSessionRequest { session_id: session.to_owned(), graceful: false };
+        self.clients.local.clone().stop_session(request).await?;
+        Ok(())
+    }
+
+    /// Reads a session's journal after a number to the end of a turn.
+    pub(crate) async fn read(&self, session: &str, after_seq: u64) -> Result<(Heard, u64)> {
+        let request = pb::ReadEventsRequest {
+            session_id: session.to_owned(),
+            after_seq,
+            follow: true,
+            ..pb::ReadEventsRequest::default()
+        };
+        let mut events = self.clients.events.clone().read_events(request).await?.into_inner();
+        let mut heard = Heard::default();
+        loop {
+            let event = events.message().await?.context("the journal ended")?;
+            match event.r#type.as_str() {
+                "text_delta" => {
+                    let fields: serde_json::Value = serde_json::from_str(&event.json)?;
+                    heard.take(fields["text"].as_str().unwrap_or_default())?;
+                }
+                "turn_ended" => return Ok((heard, event.seq)),
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) async fn prompt(&self, session: &str, text: &str) -> Result<()> {
+        let request =
+            pb::PromptRequest { session_id: session.to_owned(), text: text.to_owned(), steer: false };
+        self.clients.turns.clone().prompt(request).await?;
+        Ok(())
+    }
+}
+
+/// How sessions of an agent are made.
+pub(crate) struct Agent {
+    pub(crate) name: &'static str,
+    pub(crate) provider: local::SessionProvider,
+    pub(crate) model: &'static str,
+    pub(crate) config: &'static [(&'static str, &'static str)],
+}
+
+pub(crate) const API: Agent =
+    Agent { name: "OpenAI API", provider: local::SessionProvider::OpenaiApi, model: "gpt-5.5", config: &[] };
+
+pub(crate) async fn claude(table: &mut Table) -> Result<()> {
+    let provider = local::SessionProvider::ClaudeCode;
+    let agent = Agent { name: "Claude Code", provider, model: "sonnet", config: &[] };
+    program(table, Kind::Claude, &agent, World::with_claude()?).await
+}
+
+pub(crate) async fn codex(table: &mut Table) -> Result<()> {
+    let provider = local::SessionProvider::Codex;
+    let agent = Agent { name: "Codex", provider, model: "gpt-5.5", config: &[] };
+    program(table, Kind::Codex, &agent, World::with_codex()?).await
+}
+
+pub(crate) async fn acp(table: &mut Table) -> Result<()> {
+    let provider = local::SessionProvider::Acp;
+    let agent = Agent { name: "codex-acp", provider, model: "", config: &[("agent", "codex-acp")] };
+    program(table, Kind::Acp, &agent, World::with_codex_acp()?).await
+}
+
+async fn program(table: &mut Table, kind: Kind, agent: &Agent, world: Option<World>) -> Result<()> {
+    let Some(world) = world else { return Ok(()) };
+    let stage = Stage::open(world).await?;
+    let (mut ours, mut floors) = (Vec::new(), Vec::new());
+    for round in 0..=STARTS {
+        let began = stamp::now_ns();
+        let mut direct = Program::start(kind, &stage.world)?;
+        let low = direct.turn(&script("direct", 1, 0))?.check(1)?.first_ns - began;
+        drop(direct);
+        let high = start(&stage, agent).await?;
+        // The first round warms both sides up and does not count.
+        if round > 0 {
+            floors.push(low as f64 / 1e6);
+            ours.push(high as f64 / 1e6);
+        }
+    }
+    started(table, agent, &ours, &floors);
+    let mut direct = Program::start(kind, &stage.world)?;
+    let session = stage.create(agent, "").await?;
+    let (mut ours, mut floors, mut last) = (Vec::new(), Vec::new(), 0);
+    for round in 0..=TURNS {
+        let low = direct.turn(&script("direct", PIECES, 0))?.check(PIECES)?.ages;
+        let (high, seq) = turn(&stage, &session, last).await?;
+        last = seq;
+        if round > 0 {
+            floors.push(percentile(&sorted(low), 0.99));
+            ours.push(percentile(&sorted(high.ages), 0.99));
+        }
+    }
+    aged(table, agent, &ours, &floors);
+    stage.stop(&session).await
+}
+
+pub(crate) async fn api(table: &mut Table) -> Result<()> {
+    let stage = Stage::open(World::with_openai()?).await?;
+    // Once is enough; a second time says so.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (client, url) = (reqwest::Client::new(), stage.world.model().openai_base_url());
+    let (mut ours, mut floors) = (Vec::new(), Vec::new());
+    for round in 0..=STARTS {
+        let began = stamp::now_ns();
+        let prompt = script("direct", 1, THINKING_MS);
+        let low = ask_endpoint(&client, &url, &prompt).await?.check(1)?.first_ns - began;
+        let high = start(&stage, &API).await?;
+        if round > 0 {
+            floors.push(low as f64 / 1e6);
+            ours.push(high as f64 / 1e6);
+        }
+    }
+    started(table, &API, &ours, &floors);
+    let session = stage.create(&API, "").await?;
+    let (mut ours, mut floors, mut last) = (Vec::new(), Vec::new(), 0);
+    for round in 0..=TURNS {
+        let low = ask_endpoint(&client, &url, &script("direct", PIECES, 0)).await?.check(PIECES)?.ages;
+        let (high, seq) = turn(&stage, &session, last).await?;
+        last = seq;
+        if round > 0 {
+            floors.push(percentile(&sorted(low), 0.99));
+            ours.push(percentile(&sorted(high.ages), 0.99));
+        }
+    }
+    aged(table, &API, &ours, &floors);
+    stage.stop(&session).await
+}
+
+/// A prompt whose answer is so many pieces, after some thought.
+pub(crate) fn script(key: &str, pieces: u64, thinking_ms: u64) -> String {
+    let thought = serde_json::json!({"thinking": "hm", "chunks": 1, "gap_ms": thinking_ms});
+    let stamped = serde_json::json!({"stamped": pieces, "gap_ms": GAP_MS});
+    let blocks = if thinking_ms == 0 { vec![stamped] } else { vec![thought, stamped] };
+    format!("{key} SCRIPT: {}", serde_json::json!([blocks]))
+}
+
+/// Creates a session with a first message; returns how long it took until the first piece of the answer was here.
+async fn start(stage: &Stage, agent: &Agent) -> Result<u64> {
+    let thinking = if agent.provider == local::SessionProvider::OpenaiApi { THINKING_MS } else { 0 };
+    let began = stamp::now_ns();
+    let session = stage.create(agent, &script("ours", 1, thinking)).await?;
+    let (heard, _) = stage.read(&session, 0).await?;
+    let took = heard.check(1)?.first_ns - began;
+    stage.stop(&session).await?;
+    Ok(took)
+}
+
+async fn turn(stage: &Stage, session: &str, after: u64) -> Result<(Heard, u64)> {
+    // Followed before it begins: nobody wants the time a reader takes to come.
+    let reading = stage.read(session, after);
+    let prompting = async {
+        stage.prompt(session, &script("ours", PIECES, 0)).await?;
+        anyhow::Ok(())
+    };
+    let (read, ()) = tokio::try_join!(reading, prompting)?;
+    Ok((read.0.check(PIECES)?, read.1))
+}
+
+fn started(table: &mut Table, agent: &Agent, ours: &[f64], floors: &[f64]) {
+    let ratios: Vec<f64> = ours.iter().zip(floors).map(|(ours, floor)| ours / floor).collect();
+    let words = |took: &[f64]| format!("{:.0} ms", median(took));
+    let what = format!("{}: start to the first piece of an answer", agent.name);
+    table.ratio(&what, words(ours), words(floors), &ratios, Some(START_MOST));
+}
+
+fn aged(table: &mut Table, agent: &Agent, ours: &[f64], floors: &[f64]) {
+    let added: Vec<f64> = ours.iter().zip(floors).map(|(ours, floor)| (ours - floor) / 1e3).collect();
+    let added = median(&added);
+    let words = format!("{} ({added:.2} ms more)", micros(median(ours)));
+    let goal = Goal::AtMost(ADDED_MOST_MS, format!("{ADDED_MOST_MS} ms more"));
+    let what = format!("{}: age of a piece, p99", agent.name);
+    table.row(&what, words, micros(median(floors)), added, goal);
+}
