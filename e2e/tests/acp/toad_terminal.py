@@ -1,4 +1,4 @@
-"""A person at a terminal with Toad in it: types a prompt, reads the answer on the screen, types one that needs a
+"""A person at a terminal with Toad in it: pastes a prompt, reads the answer on the screen, pastes one that needs a
 permission, allows it with the key for that, and leaves. Arguments: Python, run_toad.py, the agent, the folder, the records of
 the agent's lines, and the prompts as JSON. Prints what the screen showed as one JSON object."""
 
@@ -55,9 +55,10 @@ def until(what, done):
 
 
 def say(text):
-    """Types a prompt, and presses Enter until it is gone: before the agent is ready the editor takes none."""
+    """Pastes a prompt, and presses Enter until it is gone: before the agent is ready the editor takes none."""
     before = lines("in").count('"session/prompt"')
-    os.write(terminal, text.encode())
+    # As one piece, as terminals do: letters one by one are slow, and Enter may come between them.
+    os.write(terminal, b"\x1b[200~" + text.encode() + b"\x1b[201~")
     until("the words in the prompt", lambda: text[:10] in screen())
     pressed = 0
 
