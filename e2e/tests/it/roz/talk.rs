@@ -233,7 +233,7 @@ pub(crate) async fn finished(stage: &Stage, session: &str, tool: &str) -> Result
 
 /// Whether this agent's model searches for tools instead of being sent all of them.
 pub(crate) fn searches_tools(agent: Agent) -> bool {
-    matches!(agent, Agent::Codex | Agent::Acp)
+    agent == Agent::Codex
 }
 
 /// Whether this agent reads its tools again when they change; `codex-acp` keeps those it began with.
