@@ -58,13 +58,13 @@ impl Maker {
     }
 }
 
-fn of_words(text: &Weighted) -> Vector {
+fn of_words(text: &[(String, f32)]) -> Vector {
     let parts: Vec<(&str, f32)> = text.iter().map(|(part, weight)| (part.as_str(), *weight)).collect();
     Vector::of(&parts)
 }
 
 /// Models weigh by themselves.
-fn joined(text: &Weighted) -> String {
+fn joined(text: &[(String, f32)]) -> String {
     let parts: Vec<&str> =
         text.iter().map(|(part, _)| part.as_str()).filter(|part| !part.is_empty()).collect();
     parts.join("\n")

@@ -51,9 +51,9 @@ pub const PROBE_WAIT: Duration = Duration::from_secs(10);
 /// How long the stage may take to build a sandbox. It needs milliseconds; a machine that swaps needs more.
 pub const STAGE_WAIT: Duration = Duration::from_secs(10);
 
-/// Sandboxes that wait for a command while commands keep coming: enough for the calls an agent makes at once, and few
-/// enough that nobody misses the memory.
-pub const SANDBOXES_READY: usize = 4;
+/// Sandboxes that wait for a command while commands keep coming: one takes some ten milliseconds to be made, most of it
+/// waiting for the kernel, in which a fast client runs several commands; and few enough that nobody misses the memory.
+pub const SANDBOXES_READY: usize = 8;
 
 /// How long sandboxes are kept ready after the last command. An agent thinks for some seconds between two of them.
 pub const SANDBOX_IDLE: Duration = Duration::from_secs(30);

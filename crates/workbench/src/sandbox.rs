@@ -213,8 +213,14 @@ impl Sandbox {
         let recipe = recipe_of(&self.config, &command, tier, self.findings.cgroups);
         let usual = command.limits == Limits::default() && command.network == Network::default();
         // What is made ahead is made for the usual command.
-        let stage = if usual { self.stages.take(recipe).await? } else { self.stages.make(recipe).await? };
-        launch::start(stage, order, tier, leftovers, command.timeout).await
+        if !usual {
+            let stage = self.stages.make(recipe).await?;
+            return launch::start(stage, order, tier, leftovers, command.timeout).await;
+        }
+        let stage = self.stages.take(recipe.clone()).await?;
+        let started = launch::start(stage, order, tier, leftovers, command.timeout).await;
+        self.stages.make_ahead(recipe);
+        started
     }
 
     /// Returns why commands are refused here.

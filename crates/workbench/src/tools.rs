@@ -137,11 +137,16 @@ impl Workbench {
         let _permit = permit.map_err(|_| Error::new(ErrorCode::SandboxFailed, "the workbench is closing"))?;
         let capture = || capture(&self.refs, session, scrubber.stream());
         let (stdout, stderr) = (capture()?, capture()?);
-        let running = self.sandbox.run(command).await?;
+        let mut running = self.sandbox.run(command).await?;
+        let first = match running.next().await {
+            // It said nothing: there is nothing to scrub, and nobody need be woken for it.
+            Some(Output::Ended(end)) => return Ok((end, silent(stdout)?, silent(stderr)?)),
+            first => first,
+        };
         let (chunks, waiting) = mpsc::channel(limits::CHUNKS_WAITING_MAX);
         // Scrubbing is work, and the disk may be slow: neither belongs on a thread that serves others.
         let captured = tokio::task::spawn_blocking(move || take_all(waiting, stdout, stderr));
-        let end = hand_on(running, chunks).await;
+        let end = hand_on(running, first, chunks).await;
         let captured = captured.await.map_err(|error| storage(&error.to_string()))?;
         let (stdout, stderr) = captured.map_err(|error| storage(&error.to_string()))?;
         let end =
@@ -244,8 +249,9 @@ fn capture(refs: &Arc<Refs>, session: &SessionId, stream: crate::scrub::Stream) 
 }
 
 /// Hands a command's output on until its end. When the taker is gone, the command is killed by being dropped.
-async fn hand_on(mut running: Running, chunks: mpsc::Sender<Chunk>) -> Option<End> {
-    while let Some(output) = running.next().await {
+async fn hand_on(mut running: Running, first: Option<Output>, chunks: mpsc::Sender<Chunk>) -> Option<End> {
+    let mut next = first;
+    while let Some(output) = next {
         let chunk = match output {
             Output::Stdout(bytes) => Chunk::Stdout(bytes),
             Output::Stderr(bytes) => Chunk::Stderr(bytes),
@@ -254,8 +260,14 @@ async fn hand_on(mut running: Running, chunks: mpsc::Sender<Chunk>) -> Option<En
         if chunks.send(chunk).await.is_err() {
             return None;
         }
+        next = running.next().await;
     }
     None
+}
+
+/// Ends the capture of an output that brought nothing.
+fn silent(capture: Capture) -> Result<Captured, Error> {
+    capture.finish(Kind::Text).map_err(|error| storage(&error.to_string()))
 }
 
 fn take_all(

@@ -6,7 +6,7 @@ mod encoder;
 mod pieces;
 mod tensors;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use domain::{Error, ErrorCode};
 use serde::Deserialize;
@@ -164,7 +164,7 @@ fn text(path: &Path) -> Result<String, Error> {
 }
 
 /// Reads a JSON file; none if there is no such file.
-fn json<T: DeserializeOwned>(path: &PathBuf) -> Result<Option<T>, Error> {
+fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     if !path.exists() {
         return Ok(None);
     }

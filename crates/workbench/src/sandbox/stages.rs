@@ -181,7 +181,10 @@ impl Stages {
     pub(super) fn new(words: Vec<OsString>, folders: &[&[PathBuf]]) -> Self {
         let system = SYSTEM.iter().map(PathBuf::from);
         let etc = SYSTEM_ETC.iter().map(|name| Path::new("/etc").join(name));
-        let watched = system.chain(etc).chain(folders.iter().flat_map(|list| list.iter().cloned())).collect();
+        // What is in a folder is seen as it is; only files are taken as they were.
+        let single = |path: &PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+        let own = folders.iter().flat_map(|list| list.iter().cloned());
+        let watched = system.chain(etc).filter(single).chain(own).collect();
         Self {
             words,
             watched,
@@ -199,16 +202,27 @@ impl Stages {
         Stage::new(parts).map_err(|error| failed(&error))
     }
 
-    /// Returns a sandbox that was made before, or makes one; and sees to it that the next command finds one.
+    /// The same, with what it is made of as that was before it was begun.
+    async fn make_marked(self: &Arc<Self>, recipe: Recipe) -> Result<(Stage, Marks), Error> {
+        let stages = Arc::clone(self);
+        let made = tokio::task::spawn_blocking(move || (stages.marks(), stages.parts(&recipe))).await;
+        let (marks, parts) = made.map_err(|error| failed(&error))?;
+        let stage = Stage::new(parts.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
+        Ok((stage, marks))
+    }
+
+    /// Returns a sandbox that was made before, or makes one.
     pub(super) async fn take(self: &Arc<Self>, recipe: Recipe) -> Result<Stage, Error> {
-        let found = self.find();
-        let making = Arc::clone(self);
-        let ahead = recipe.clone();
-        tokio::spawn(async move { making.refill(ahead).await });
-        match found {
+        match self.find() {
             Some(stage) => Ok(stage),
             None => self.make(recipe).await,
         }
+    }
+
+    /// Sees to it that the next command finds a sandbox; to be called when the one before has begun.
+    pub(super) fn make_ahead(self: &Arc<Self>, recipe: Recipe) {
+        let stages = Arc::clone(self);
+        tokio::spawn(stages.refill(recipe));
     }
 
     fn find(&self) -> Option<Stage> {
@@ -239,10 +253,8 @@ impl Stages {
     /// Makes sandboxes until enough are ready; each only while somebody uses them.
     async fn refill(self: Arc<Self>, recipe: Recipe) {
         while let Some(generation) = self.begin() {
-            let marks = self.marks();
-            let made = self.make(recipe.clone()).await;
-            match made {
-                Ok(stage) => {
+            match self.make_marked(recipe.clone()).await {
+                Ok((stage, marks)) => {
                     if let Some(stale) = self.keep(generation, Ready { stage, marks }) {
                         stale.stage.dismiss().await;
                     }
@@ -323,7 +335,7 @@ impl Stages {
 
     /// Which files and folders a sandbox made now would be made of.
     fn marks(&self) -> Marks {
-        self.watched.iter().map(mark).collect()
+        self.watched.iter().map(|path| mark(path)).collect()
     }
 
     fn parts(&self, recipe: &Recipe) -> io::Result<Parts> {
@@ -364,7 +376,7 @@ impl Drop for Stages {
     }
 }
 
-fn mark(path: &PathBuf) -> Option<Mark> {
+fn mark(path: &Path) -> Option<Mark> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     let changed = (!meta.is_dir()).then(|| (meta.ctime(), meta.ctime_nsec()));
     Some(Mark { device: meta.dev(), number: meta.ino(), changed })
