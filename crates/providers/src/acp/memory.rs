@@ -37,6 +37,15 @@ pub(super) struct Memory {
     pub(super) is_ready: bool,
     pub(super) models: Choice,
     pub(super) modes: Choice,
+    /// Modes, models and options we asked for and have no answer to yet. Some agents begin a prompt beside such a
+    /// request, in the mode they had before.
+    pub(super) unsettled: u32,
+    /// The agent is ready once they are answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ready: Option<Ready>,
+    /// A prompt that waits for that.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(super) held: Value,
     pub(super) turn: Option<Turn>,
     /// Messages that came during a turn and wait for its end.
     pub(super) queued: VecDeque<String>,
@@ -46,8 +55,17 @@ pub(super) struct Memory {
     pub(super) asks: BTreeMap<String, Asking>,
     /// What the agent wants done and has no answer to yet, by its name.
     pub(super) errands: BTreeMap<String, Wanted>,
+    /// Commands of the agent were run by us and may run still.
+    pub(super) has_commands: bool,
     /// Money the conversation has cost, as the agent said last, in millionths of a dollar.
     pub(super) cost: u64,
+}
+
+/// What is told when the agent is ready.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Ready {
+    pub(super) model: String,
 }
 
 /// What an agent says it can do.
@@ -96,6 +114,9 @@ pub(super) struct Call {
     pub(super) tool: String,
     /// What it has shown so far.
     pub(super) output: String,
+    /// The terminal of ours that it shows.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) terminal: String,
     /// Why it was denied.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) denied: String,
@@ -136,6 +157,9 @@ impl Memory {
     /// Asks the agent something.
     pub(super) fn ask(&mut self, purpose: Purpose, params: Value, wire: &mut Vec<u8>) {
         self.sent += 1;
+        if matches!(purpose, Purpose::SetMode | Purpose::SetModel | Purpose::SetOption) {
+            self.unsettled += 1;
+        }
         rpc::ask(purpose, self.sent, params, wire);
     }
 
@@ -151,6 +175,7 @@ impl Memory {
         if self.errands.len() >= limits::ERRANDS_MAX {
             return None;
         }
+        self.has_commands |= what["do"] == "run";
         self.sent += 1;
         let name = format!("errand-{}", self.sent);
         self.errands.insert(name.clone(), Wanted { id: id.clone(), what });
@@ -160,6 +185,7 @@ impl Memory {
     /// Forgets what ended with the turn.
     pub(super) fn end_turn(&mut self) {
         self.turn = None;
+        self.held = Value::Null;
         self.calls.clear();
         self.asks.clear();
     }
