@@ -20,7 +20,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("workbench", &["domain", "runtime"]),
     ("surfaces", &["wire", "domain", "runtime", "workbench"]),
     ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
-    ("e2e", &["wire"]),
+    // The scenarios of `providers::suite`, and nothing else of it.
+    ("e2e", &["wire", "providers"]),
     // Benchmarks look at the parts they measure.
     ("bench", &["wire"]),
     ("scrub-bench", &["workbench"]),
