@@ -18,6 +18,8 @@ use crate::deadline::within;
 
 mod anthropic;
 mod exchange;
+mod gemini;
+mod names;
 mod openai_chat;
 mod openai_embeddings;
 mod openai_responses;
@@ -112,7 +114,7 @@ impl ModelServer {
 
     /// Every request so far, in order of arrival.
     pub fn requests(&self) -> Vec<Request> {
-        self.ledger.read(|inner| inner.requests.clone())
+        self.ledger.read(|inner| inner.requests().to_vec())
     }
 
     /// The requests that belong to the prompt with this key, in order of arrival.
@@ -120,10 +122,16 @@ impl ModelServer {
         self.requests().into_iter().filter(|request| request.key == key).collect()
     }
 
+    /// Forgets every request so far, so that the next scenario may use the same keys.
+    pub fn forget(&self) {
+        self.ledger.forget();
+    }
+
     /// Waits until at least `count` requests of conversations have arrived, side requests not counted.
     pub async fn wait_for_requests(&self, count: usize) -> Result<Vec<Request>> {
         self.wait(&format!("{count} requests"), |inner| {
-            let turns: Vec<&Request> = inner.requests.iter().filter(|r| r.purpose == Purpose::Turn).collect();
+            let turns: Vec<&Request> =
+                inner.requests().iter().filter(|r| r.purpose == Purpose::Turn).collect();
             (turns.len() >= count).then(|| turns.into_iter().cloned().collect())
         })
         .await
@@ -132,7 +140,7 @@ impl ModelServer {
     /// Waits for a request that fulfils the condition; looks at past ones first, and again after each change, so it
     /// can wait for an outcome too.
     pub async fn wait_for_request(&self, mut wanted: impl FnMut(&Request) -> bool) -> Result<Request> {
-        self.wait("a request", |inner| inner.requests.iter().find(|request| wanted(request)).cloned()).await
+        self.wait("a request", |inner| inner.requests().iter().find(|request| wanted(request)).cloned()).await
     }
 
     /// Waits until some stream has paused at `{"wait": name}`.
@@ -190,6 +198,7 @@ fn router(shared: Shared) -> Router {
         .merge(openai_responses::routes())
         .merge(openai_chat::routes())
         .merge(openai_embeddings::routes())
+        .merge(gemini::routes())
         .with_state(shared)
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
 }

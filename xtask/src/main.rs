@@ -24,7 +24,8 @@ fn main() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         ["capabilities", folder] => {
-            write!(out, "{}", xtask::capabilities::table(&PathBuf::from(folder))?)?;
+            let made = xtask::capabilities::update(&tidy::workspace_root(), &PathBuf::from(folder))?;
+            write!(out, "{made}")?;
             Ok(ExitCode::SUCCESS)
         }
         _ => bail!("usage: cargo xtask tidy [ROOT] | facts FILE | capabilities DIR"),

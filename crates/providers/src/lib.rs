@@ -7,6 +7,7 @@ pub mod codex;
 pub mod openai;
 pub mod openclaw;
 pub mod scripted;
+pub mod suite;
 
 mod base64;
 mod config;

@@ -1,11 +1,14 @@
 //! OpenClaw through its gateway: one WebSocket per session, no process of ours. The gateway keeps the conversation and
 //! runs its agent; we send, stop, answer its approvals and come back when the connection is lost. Why not `openclaw
-//! acp`: docs/decisions/0012.
+//! acp`: docs/decisions/0013.
 
 mod agent;
 mod frames;
 mod gateway;
 mod settings;
+
+#[cfg(test)]
+mod recorded;
 
 use std::path::PathBuf;
 
@@ -109,6 +112,7 @@ impl Provider for Openclaw {
             token,
             model: spec.model.clone(),
             working_dir: spec.working_dir.to_string_lossy().into_owned(),
+            had_turns: request.resume && request.state.turns > 0,
         });
         let program = program.filter(|_| is_usual || self.options.url.as_ref() == Some(&url));
         let gateway = Gateway::new(url, program, gateway_environment, Started::clone(&self.started));

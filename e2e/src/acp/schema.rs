@@ -60,6 +60,27 @@ impl Schema {
         self.check(result.context("no result")?, &self.root["$defs"][&name], &name)
     }
 
+    /// Checks a request or notification of a client by its method.
+    pub fn check_client_message(&self, message: &Value) -> Result<()> {
+        let method = message["method"].as_str().context("method is no text")?;
+        let side = if message.get("id").is_some() { "Request" } else { "Notification" };
+        let Some(name) = self.of_method(method, side, "agent") else {
+            bail!("{method} is no {side} a client may send");
+        };
+        self.check(&message["params"], &self.root["$defs"][&name], &name)
+    }
+
+    /// Checks a client's answer to a request of this method.
+    pub fn check_client_answer(&self, method: &str, answer: &Value) -> Result<()> {
+        if let Some(error) = answer.get("error") {
+            return self.check(error, &self.root["$defs"]["Error"], "Error");
+        }
+        let Some(name) = self.of_method(method, "Response", "client") else {
+            bail!("{method} is nothing a client answers");
+        };
+        self.check(answer.get("result").context("no result")?, &self.root["$defs"][&name], &name)
+    }
+
     fn of_method(&self, method: &str, ending: &str, side: &str) -> Option<String> {
         let defs = self.root["$defs"].as_object()?;
         let fits = |(name, def): &(&String, &Value)| {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::exchange::{record, stream};
+use super::names::as_offered;
 use super::openai_responses::conversation::{SUMMARY, asks_for_summary};
 use super::openai_responses::{Begun, begin, side_choice, wrong};
 use super::record::Purpose;
@@ -30,7 +31,8 @@ async fn completions(
     bytes: Bytes,
 ) -> Response {
     let request = record(&method, &uri, &headers, &bytes);
-    let is_side = request.body["response_format"]["type"] == "json_schema";
+    let is_side =
+        request.body["response_format"]["type"] == "json_schema" || names_a_conversation(&request.body);
     let (purpose, choice) = match &request.body["messages"] {
         Value::Array(_) if is_side => (Purpose::Other, side_choice(Reply::text("{}"))),
         Value::Array(messages) if wants_summary(messages) => {
@@ -44,6 +46,12 @@ async fn completions(
         Ok(begun) => respond(shared, begun),
         Err(response) => *response,
     }
+}
+
+/// Whether an agent asks for a title of its conversation, as opencode does beside the first turn.
+fn names_a_conversation(body: &Value) -> bool {
+    let first = body["messages"].as_array().and_then(|messages| messages.first());
+    first.is_some_and(|first| texts(first).iter().any(|text| text.contains("You are a title generator")))
 }
 
 fn wants_summary(messages: &[Value]) -> bool {
@@ -74,6 +82,7 @@ fn entries(messages: &[Value]) -> Vec<Entry> {
             // Right behind a script, without a reply between, only a script replaces it.
             Some("user")
                 if scripted && replies_since == 0 && !has_script(&message) && !entries.is_empty() => {}
+            Some("user") if texts(message).is_empty() => {}
             Some("user") => {
                 replies_since = 0;
                 entries.extend(texts(message).into_iter().map(|text| Entry::Prompt(text.trim().to_owned())));
@@ -85,15 +94,41 @@ fn entries(messages: &[Value]) -> Vec<Entry> {
 }
 
 fn texts(message: &Value) -> Vec<&str> {
-    match &message["content"] {
+    let said: Vec<&str> = match &message["content"] {
         Value::String(text) => vec![text],
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => Vec::new(),
+    };
+    let own = said.into_iter().map(without_reminder);
+    own.filter(|text| !text.is_empty()).collect()
+}
+
+/// A text without what agents add to it: goose and OpenClaw the time, the folder, their notes.
+fn without_reminder(text: &str) -> &str {
+    if text.starts_with("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>") {
+        return "";
     }
+    // [Sun 2026-11-15 02:33 UTC] what the person said
+    if let Some((time, said)) = text.strip_prefix('[').and_then(|rest| rest.split_once("] "))
+        && time.len() < 40
+        && time.ends_with("UTC")
+    {
+        return said;
+    }
+    let Some((before, rest)) = text.split_once("<info-msg>") else { return text };
+    let after = rest.split_once("</info-msg>").map_or("", |(_, after)| after).trim();
+    if after.is_empty() { before.trim() } else { after }
+}
+
+/// The tools of a request, with what each takes.
+fn offered(body: &Value) -> Vec<(&str, &Value)> {
+    let tools = body["tools"].as_array().into_iter().flatten().map(|tool| &tool["function"]);
+    tools.filter_map(|tool| Some((tool["name"].as_str()?, &tool["parameters"]))).collect()
 }
 
 fn respond(shared: Shared, begun: Begun) -> Response {
     let Begun { request, attempt, body, reply } = begun;
+    let reply = as_offered(reply, &offered(&body));
     let head = encode::Head::new(shared.ids.next("chatcmpl"), &body, &reply);
     if body["stream"] == json!(true) {
         let encoder = encode::Chunks::new(head);

@@ -84,7 +84,9 @@ pub(crate) struct Ledger {
 
 #[derive(Default)]
 pub(crate) struct Inner {
-    pub(crate) requests: Vec<Request>,
+    requests: Vec<Request>,
+    /// How many of them no longer count.
+    forgotten: usize,
     /// Names that tests released. Never forgotten: a release that comes before the wait counts too.
     released: HashSet<String>,
     /// Names on which some stream has paused, ever.
@@ -94,10 +96,22 @@ pub(crate) struct Inner {
     log: Option<File>,
 }
 
+impl Inner {
+    /// The requests that count, in order of arrival.
+    pub(crate) fn requests(&self) -> &[Request] {
+        self.requests.get(self.forgotten..).unwrap_or_default()
+    }
+}
+
 impl Ledger {
     pub(crate) fn new(log: Option<File>) -> Ledger {
         let inner = Inner { log, ..Inner::default() };
         Ledger { inner: Arc::new(Mutex::new(inner)), changes: watch::Sender::new(0) }
+    }
+
+    /// Has no request so far count any more.
+    pub(crate) fn forget(&self) {
+        self.change(|inner| inner.forgotten = inner.requests.len());
     }
 
     /// Looks at the record.

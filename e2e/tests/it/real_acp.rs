@@ -175,3 +175,68 @@ async fn an_agents_mode_follows_the_sessions() -> Result<()> {
     assert!(stage.world.project().join("made").exists());
     stage.close().await
 }
+
+/// Every line the daemon writes to an agent is one the protocol's publisher has in its schema.
+mod lines {
+    use std::collections::BTreeMap;
+
+    use e2e::acp::Schema;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::stage::{large_scenarios_of, scenarios_of};
+
+    scenarios_of!(native, Acp, every_line_of_ours_fits_the_published_schema);
+    large_scenarios_of!(opencode, Opencode, every_line_of_ours_fits_the_published_schema);
+    large_scenarios_of!(goose, Goose, every_line_of_ours_fits_the_published_schema);
+    large_scenarios_of!(gemini, Gemini, every_line_of_ours_fits_the_published_schema);
+    large_scenarios_of!(claude_acp, ClaudeAcp, every_line_of_ours_fits_the_published_schema);
+    large_scenarios_of!(codex_acp, CodexAcp, every_line_of_ours_fits_the_published_schema);
+
+    async fn every_line_of_ours_fits_the_published_schema(agent: Agent) -> Result<()> {
+        let Some(schema) = e2e::tools::acp_schema()? else { return Ok(()) };
+        let schema = Schema::read(&schema)?;
+        let stage = Stage::open_with(agent, |world| {
+            let (sent, said) = (world.path("sent"), world.path("said"));
+            let line = format!("tee '{}' | \"$REAL\" \"$@\" | tee '{}'", sent.display(), said.display());
+            agent.program().map_or(Ok(()), |program| world.wrap(program, &line))
+        });
+        let Some(stage) = stage.await? else { return Ok(()) };
+        let mut request = stage.new_session();
+        request.provider_config.insert("permission_mode".into(), "autonomous".into());
+        let id = stage.create_as(request).await?.id;
+        let steps = json!([agent.asking("touch made"), {"text": "made it"}]);
+        stage.turn(&id, &script(agent, "one", &steps)).await?;
+        let stuck = stage.send(&id, &script(agent, "stuck", &json!([agent.endless()]))).await?;
+        stage.wait_for_text(&id, "half a").await?;
+        stage.cancel(&id).await?;
+        e2e::clients::collect(stuck).await?;
+        let read = |name: &str| -> Result<Vec<Value>> {
+            let text = std::fs::read_to_string(stage.world.path(name))?;
+            Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        };
+        let said = read("said")?;
+        let asked: BTreeMap<String, &str> = said
+            .iter()
+            .filter_map(|line| Some((line.get("id")?.to_string(), line["method"].as_str()?)))
+            .collect();
+        let sent = read("sent")?;
+        let methods: Vec<&str> = sent.iter().filter_map(|line| line["method"].as_str()).collect();
+        for wanted in ["initialize", "session/new", "session/prompt", "session/cancel"] {
+            assert!(methods.contains(&wanted), "{methods:?}");
+        }
+        for line in &sent {
+            let checked = match line["method"].as_str() {
+                // A draft's method, which agents of that time have.
+                Some("session/set_model") => Ok(()),
+                Some(_) => schema.check_client_message(line),
+                None => {
+                    let method = asked.get(&line["id"].to_string()).copied().unwrap_or_default();
+                    schema.check_client_answer(method, line)
+                }
+            };
+            checked.with_context(|| line.to_string())?;
+        }
+        stage.close().await
+    }
+}

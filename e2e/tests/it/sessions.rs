@@ -4,6 +4,14 @@
 mod command_line;
 mod lifecycle;
 mod limits;
+mod programs;
 mod requests;
+mod servers;
 mod turns;
 mod validation;
+
+/// Every scenario that is played with every agent.
+pub(crate) fn all() -> Vec<crate::stage::Scenario> {
+    [command_line::ALL, lifecycle::ALL, limits::ALL, programs::ALL, requests::ALL, servers::ALL, turns::ALL]
+        .concat()
+}

@@ -8,146 +8,49 @@ use e2e::cli::Cli;
 use e2e::clients::{Clients, collect, wait_event};
 use e2e::daemon::Daemon;
 use e2e::world::World;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tonic::{Status, Streaming};
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as own;
 
+mod agent;
+
+pub(crate) use agent::Agent;
+
 /// The campaign every stage has.
 pub(crate) const CAMPAIGN: &str = "demo";
-
-/// Who plays the agent. Scenarios are the same for all; what differs is said here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Agent {
-    Scripted,
-    Claude,
-    Codex,
-    /// The agent inside the daemon, over the Responses API.
-    Openai,
-    /// The same over Chat Completions.
-    OpenaiChat,
-    /// `codex-acp`, as any agent that speaks the Agent Client Protocol.
-    Acp,
-}
-
-impl Agent {
-    pub(crate) fn provider(self) -> pb::SessionProvider {
-        match self {
-            Agent::Scripted => pb::SessionProvider::Scripted,
-            Agent::Claude => pb::SessionProvider::ClaudeCode,
-            Agent::Codex => pb::SessionProvider::Codex,
-            Agent::Openai | Agent::OpenaiChat => pb::SessionProvider::OpenaiApi,
-            Agent::Acp => pb::SessionProvider::Acp,
-        }
-    }
-
-    /// As `--provider` takes it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Agent::Scripted => "scripted",
-            Agent::Claude => "claude-code",
-            Agent::Codex => "codex",
-            Agent::Openai | Agent::OpenaiChat => "openai-api",
-            Agent::Acp => "acp",
-        }
-    }
-
-    pub(crate) fn model(self) -> &'static str {
-        match self {
-            Agent::Scripted | Agent::Acp => "",
-            Agent::Claude => "sonnet",
-            Agent::Codex | Agent::Openai | Agent::OpenaiChat => "gpt-5.5",
-        }
-    }
-
-    /// Whether a model stands behind it.
-    pub(crate) fn is_real(self) -> bool {
-        self != Agent::Scripted
-    }
-
-    /// Whether it is a process, which can be killed.
-    pub(crate) fn is_process(self) -> bool {
-        !matches!(self, Agent::Openai | Agent::OpenaiChat)
-    }
-
-    /// What a session of it must be configured with.
-    pub(crate) fn config(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Agent::OpenaiChat => &[("wire_api", "chat")],
-            Agent::Acp => &[("agent", "codex-acp")],
-            _ => &[],
-        }
-    }
-
-    /// Whether it tells tokens of input and output apart; some agents only say how full their window is.
-    pub(crate) fn counts_tokens(self) -> bool {
-        self != Agent::Acp
-    }
-
-    /// Whether it can ask its user something.
-    pub(crate) fn asks_questions(self) -> bool {
-        self != Agent::Acp
-    }
-
-    /// Whether its model hears of a denial within the same turn.
-    pub(crate) fn goes_on_when_denied(self) -> bool {
-        self != Agent::Acp
-    }
-
-    /// What it calls the tool that runs commands; scripts call it `Bash`.
-    pub(crate) fn shell(self) -> &'static str {
-        match self {
-            Agent::Scripted | Agent::Claude | Agent::Openai | Agent::OpenaiChat | Agent::Acp => "Bash",
-            Agent::Codex => "shell",
-        }
-    }
-
-    /// A step that runs a command it must ask about.
-    pub(crate) fn asking(self, command: &str) -> Value {
-        let mut step = json!({"tool": "Bash", "input": {"command": command}, "ask": true, "result": "done"});
-        if matches!(self, Agent::Codex | Agent::Acp) {
-            // It reads without asking and asks about what leaves its sandbox.
-            step["input"]["sandbox_permissions"] = "require_escalated".into();
-            step["input"]["justification"] = "to try".into();
-        }
-        step
-    }
-
-    /// The conversation as its model was sent it.
-    pub(crate) fn history(self, body: &Value) -> String {
-        let field =
-            if matches!(self, Agent::Codex | Agent::Openai | Agent::Acp) { "input" } else { "messages" };
-        body[field].to_string()
-    }
-
-    fn world(self) -> Result<Option<World>> {
-        match self {
-            Agent::Scripted => World::new().map(Some),
-            Agent::Claude => World::with_claude(),
-            Agent::Codex => World::with_codex(),
-            Agent::Openai | Agent::OpenaiChat => World::with_openai().map(Some),
-            Agent::Acp => World::with_codex_acp(),
-        }
-    }
-}
 
 /// A module with one test per scenario, all with one agent.
 macro_rules! scenarios_of {
     ($module:ident, $agent:ident, $($name:ident),*) => {
         mod $module {
             $(#[tokio::test] async fn $name() -> anyhow::Result<()> {
-                let agent = crate::stage::Agent::$agent;
-                let outcome = super::$name(agent).await;
-                crate::suite::note(agent, stringify!($name), &outcome);
-                outcome
+                super::$name(crate::stage::Agent::$agent).await
             })*
         }
     };
 }
 pub(crate) use scenarios_of;
 
+/// The same with an agent that only `make test-all` fetches.
+macro_rules! large_scenarios_of {
+    ($module:ident, $agent:ident, $($name:ident),*) => {
+        mod $module {
+            $(#[tokio::test] #[ignore = "large: make test-all"] async fn $name() -> anyhow::Result<()> {
+                super::$name(crate::stage::Agent::$agent).await
+            })*
+        }
+    };
+}
+pub(crate) use large_scenarios_of;
+
+/// A scenario by its name.
+pub(crate) type Scenario =
+    (&'static str, fn(Agent) -> std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>>);
+
 /// One test per scenario and agent: `scripted::<name>`, `real_claude::<name>`, `real_codex::<name>` and, with the agent
-/// inside the daemon, `openai::<name>` and `openai_chat::<name>`, and `real_acp::<name>`.
+/// inside the daemon, `openai::<name>` and `openai_chat::<name>`, and `real_acp::<name>`. Those of `make test-all`:
+/// `real_opencode`, `real_goose`, `real_gemini`, `real_claude_acp`, `real_codex_acp`.
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
         crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
@@ -156,6 +59,14 @@ macro_rules! scenarios {
         crate::stage::scenarios_of!(openai, Openai, $($name),*);
         crate::stage::scenarios_of!(openai_chat, OpenaiChat, $($name),*);
         crate::stage::scenarios_of!(real_acp, Acp, $($name),*);
+        crate::stage::large_scenarios_of!(real_opencode, Opencode, $($name),*);
+        crate::stage::large_scenarios_of!(real_goose, Goose, $($name),*);
+        crate::stage::large_scenarios_of!(real_gemini, Gemini, $($name),*);
+        crate::stage::large_scenarios_of!(real_claude_acp, ClaudeAcp, $($name),*);
+        crate::stage::large_scenarios_of!(real_codex_acp, CodexAcp, $($name),*);
+
+        /// The scenarios of this module, for agents that are too slow to be started for each.
+        pub(super) const ALL: &[crate::stage::Scenario] = &[$((stringify!($name), |agent| Box::pin($name(agent)))),*];
     };
 }
 pub(crate) use scenarios;

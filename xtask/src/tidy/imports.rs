@@ -20,7 +20,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("workbench", &["domain", "runtime"]),
     ("surfaces", &["wire", "domain", "runtime", "workbench"]),
     ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
-    ("e2e", &["wire"]),
+    // The scenarios of `providers::suite`, and nothing else of it.
+    ("e2e", &["wire", "providers"]),
     // Benchmarks look at the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
     ("bench", &["wire", "e2e"]),
     ("scrub-bench", &["workbench"]),

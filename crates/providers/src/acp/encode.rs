@@ -73,7 +73,11 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
         AgentInput::Prompt { text, attachments } => {
             let content = content(memory, text, attachments)?;
             memory.turn = Some(Turn::default());
-            prompt(memory, content, wire);
+            if memory.unsettled > 0 {
+                memory.held = content;
+            } else {
+                prompt(memory, content, wire);
+            }
         }
         // The protocol has no word for it: it is said as soon as the turn would end.
         AgentInput::Steer { text } => memory.queued.push_back(text.clone()),
@@ -112,6 +116,18 @@ pub(super) fn prompt(memory: &mut Memory, content: Value, wire: &mut Vec<u8>) {
     }
 }
 
+/// Says what was held back until the agent had settled; a turn that was interrupted meanwhile ends in the agent's way.
+pub(super) fn let_go(memory: &mut Memory, wire: &mut Vec<u8>) {
+    let content = std::mem::take(&mut memory.held);
+    if content.is_null() {
+        return;
+    }
+    prompt(memory, content, wire);
+    if memory.turn.as_ref().is_some_and(|turn| turn.interrupted) {
+        rpc::notify("session/cancel", json!({"sessionId": memory.session}), wire);
+    }
+}
+
 /// Ends the turn; what waits for an answer is answered with that.
 fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
     memory.queued.clear();
@@ -119,6 +135,10 @@ fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
         turn.interrupted = true;
     }
     rpc::notify("session/cancel", json!({"sessionId": memory.session}), wire);
+    if std::mem::take(&mut memory.has_commands) {
+        // Goose leaves what it began in our terminals running. Where too much is under way, the agent ends it.
+        let _ = memory.remember_errand(&Value::Null, json!({"do": "end"}));
+    }
     for asking in std::mem::take(&mut memory.asks).into_values() {
         match asking.what {
             Asked::Options { .. } => {

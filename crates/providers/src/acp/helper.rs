@@ -67,6 +67,12 @@ impl Helper for Errands {
                 let begun = self.begin(&what);
                 Box::pin(async move { begun.map(|name| json!({"terminalId": name})) })
             }
+            // The turn was interrupted; who waits for a command hears that it was killed.
+            "end" => {
+                let terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
+                terminals.open.values().for_each(|terminal| terminal.task.abort());
+                Box::pin(async { Ok(Value::Null) })
+            }
             verb => {
                 let (verb, name) = (verb.to_owned(), text("terminal"));
                 let terminals = Arc::clone(&self.terminals);
@@ -204,6 +210,15 @@ mod tests {
         );
         ask(&errands, json!({"do": "release", "terminal": name})).await.unwrap();
         assert!(ask(&errands, json!({"do": "output", "terminal": name})).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_interrupt_ends_every_command() {
+        let errands = Errands::new(Arc::new(Slow));
+        let begun = ask(&errands, json!({"do": "run", "command": "forever"})).await.unwrap();
+        let wait = errands.run(json!({"do": "wait_for_exit", "terminal": begun["terminalId"]}));
+        ask(&errands, json!({"do": "end"})).await.unwrap();
+        assert_eq!(wait.await.unwrap(), json!({"exitCode": null, "signal": "SIGKILL"}));
     }
 
     #[tokio::test]

@@ -37,6 +37,15 @@ pub(super) struct Memory {
     pub(super) is_ready: bool,
     pub(super) models: Choice,
     pub(super) modes: Choice,
+    /// Modes, models and options we asked for and have no answer to yet. Some agents begin a prompt beside such a
+    /// request, in the mode they had before.
+    pub(super) unsettled: u32,
+    /// The agent is ready once they are answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ready: Option<Ready>,
+    /// A prompt that waits for that.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(super) held: Value,
     pub(super) turn: Option<Turn>,
     /// Messages that came during a turn and wait for its end.
     pub(super) queued: VecDeque<String>,
@@ -49,6 +58,8 @@ pub(super) struct Memory {
     /// The daemon's own server, whose tools go by their plain names and ask by themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bridge: Option<Bridge>,
+    /// Commands of the agent were run by us and may run still.
+    pub(super) has_commands: bool,
     /// Money the conversation has cost, as the agent said last, in millionths of a dollar.
     pub(super) cost: u64,
 }
@@ -58,6 +69,13 @@ pub(super) struct Memory {
 pub(super) struct Bridge {
     pub(super) command: String,
     pub(super) args: Vec<String>,
+}
+
+/// What is told when the agent is ready.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Ready {
+    pub(super) model: String,
 }
 
 /// What an agent says it can do.
@@ -109,6 +127,9 @@ pub(super) struct Call {
     /// One of the daemon's own tools.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) bridged: bool,
+    /// The terminal of ours that it shows.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) terminal: String,
     /// Why it was denied.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) denied: String,
@@ -149,6 +170,9 @@ impl Memory {
     /// Asks the agent something.
     pub(super) fn ask(&mut self, purpose: Purpose, params: Value, wire: &mut Vec<u8>) {
         self.sent += 1;
+        if matches!(purpose, Purpose::SetMode | Purpose::SetModel | Purpose::SetOption) {
+            self.unsettled += 1;
+        }
         rpc::ask(purpose, self.sent, params, wire);
     }
 
@@ -164,6 +188,7 @@ impl Memory {
         if self.errands.len() >= limits::ERRANDS_MAX {
             return None;
         }
+        self.has_commands |= what["do"] == "run";
         self.sent += 1;
         let name = format!("errand-{}", self.sent);
         self.errands.insert(name.clone(), Wanted { id: id.clone(), what });
@@ -173,6 +198,7 @@ impl Memory {
     /// Forgets what ended with the turn.
     pub(super) fn end_turn(&mut self) {
         self.turn = None;
+        self.held = Value::Null;
         self.calls.clear();
         self.asks.clear();
     }

@@ -22,7 +22,7 @@ pub(super) fn call(call: &Value, has_bridge: bool) -> Named {
         return named;
     }
     let raw = call.under("rawInput");
-    let command = command(raw);
+    let command = command(raw).or_else(|| shown_command(call));
     let tool = tool(call, command.is_some());
     let title = one_line(call.text("title"), TITLE_MAX_CHARS);
     let input = match &command {
@@ -115,6 +115,12 @@ pub(super) fn command(raw: &Value) -> Option<String> {
     }
 }
 
+/// Returns the command of a call that has no input, as Gemini's: its title.
+pub(super) fn shown_command(call: &Value) -> Option<String> {
+    let is_bare = call.text("kind") == "execute" && call.under("rawInput").is_null();
+    is_bare.then(|| call.text("title").to_owned()).filter(|title| !title.is_empty())
+}
+
 /// Returns the files a call is about.
 pub(super) fn paths(call: &Value) -> Vec<String> {
     let raw = call.under("rawInput");
@@ -169,6 +175,12 @@ pub(super) fn output(update: &Value) -> String {
     }
 }
 
+/// Returns the terminal a call shows.
+pub(super) fn terminal(update: &Value) -> Option<&str> {
+    let part = update.list("content").iter().find(|part| part.text("type") == "terminal")?;
+    Some(part.text("terminalId")).filter(|name| !name.is_empty())
+}
+
 /// Takes a text out of the code fence some agents put around output.
 fn unfenced(text: &str) -> String {
     let inside = text.trim_end().strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
@@ -195,6 +207,8 @@ mod tests {
         assert_eq!(named(goose), ("Bash".to_owned(), json!("ls"), Value::Null));
         let edit = json!({"kind": "edit", "title": "Edit a", "content": [{"type": "diff", "path": "/p/a", "newText": "x"}]});
         assert_eq!(named(edit), ("Edit".to_owned(), Value::Null, json!("/p/a")));
+        let gemini = json!({"kind": "execute", "title": "touch x"});
+        assert_eq!(named(gemini), ("Bash".to_owned(), json!("touch x"), Value::Null));
         let other = json!({"title": "weather: today", "rawInput": "x"});
         assert_eq!(named(other), ("weather".to_owned(), Value::Null, Value::Null));
         assert_eq!(call(&json!({}), true).tool, "Tool");

@@ -111,8 +111,59 @@ fn the_handshake_leads_to_a_conversation() {
         model: String::new(),
         version: "goose 1.34.0".to_owned(),
     };
-    assert_eq!(events, [ready]);
-    assert_eq!(talk.sent("session/set_mode")["params"]["modeId"], "plan");
+    // Some agents begin a prompt beside a change of mode, in the mode they had before.
+    assert_eq!(events, []);
+    talk.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() });
+    assert!(talk.written.iter().all(|line| line["method"] != "session/prompt"), "{:?}", talk.written);
+    let at = talk.written.iter().position(|line| line["params"]["modeId"] == "plan");
+    assert!(at.is_some(), "{:?}", talk.written);
+    assert_eq!(talk.answer("session/set_mode", json!({})), [ready]);
+    assert_eq!(talk.sent("session/prompt")["params"]["prompt"][0]["text"], "go");
+}
+
+#[test]
+fn a_prompt_that_is_interrupted_before_it_is_said_is_said_and_cancelled() {
+    let mut talk = Talk::at_work();
+    let id = talk.sent("session/prompt")["id"].clone();
+    talk.line(json!({"id": id, "result": {"stopReason": "end_turn"}}));
+    talk.codec.memory.unsettled = 1;
+    talk.tell(AgentInput::Prompt { text: "never mind".to_owned(), attachments: Vec::new() });
+    talk.tell(AgentInput::Interrupt);
+    talk.sent("session/cancel");
+    talk.line(json!({"id": "obey:session/set_mode:99", "result": {}}));
+    let id = talk.sent("session/prompt")["id"].clone();
+    talk.sent("session/cancel");
+    let events = talk.line(json!({"id": id, "result": {"stopReason": "cancelled"}}));
+    assert!(
+        matches!(events.as_slice(), [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn a_call_that_shows_a_terminal_of_ours_has_what_was_printed_there() {
+    let mut talk = Talk::at_work();
+    let command = json!({"command": "echo hi"});
+    talk.update(
+        json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "shell", "rawInput": command}),
+    );
+    let terminal = json!([{"type": "terminal", "terminalId": "term_1"}]);
+    talk.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "content": terminal}));
+    talk.request(json!("r"), "terminal/output", json!({"sessionId": "s1", "terminalId": "term_1"}));
+    let errand = talk.codec.take_errands().remove(0);
+    talk.codec.returned(
+        &errand.id,
+        Ok(json!({"output": "hi\n", "truncated": false})),
+        &mut Decoded::default(),
+    );
+    talk.request(json!("s"), "terminal/release", json!({"sessionId": "s1", "terminalId": "term_1"}));
+    let errand = talk.codec.take_errands().remove(0);
+    talk.codec.returned(&errand.id, Ok(json!({})), &mut Decoded::default());
+    let events =
+        talk.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed"}));
+    let finished =
+        AgentEvent::ToolFinished { call: domain::CallId::new("c1"), ok: true, output: "hi\n".to_owned() };
+    assert_eq!(events, [finished]);
 }
 
 #[test]

@@ -196,8 +196,8 @@ impl Worker {
                 self.talk.steer(&text, &name, out);
             }
             Some(AgentInput::Interrupt) => self.talk.interrupt(out),
-            Some(AgentInput::Decide { native, decision, .. }) => {
-                self.talk.decide(&native, decision.allows(), out);
+            Some(AgentInput::Decide { native, decision, message, .. }) => {
+                self.talk.decide(&native, decision.allows(), &message, out);
             }
             // Modes are ours: the gateway asks, and is answered. Tools of clients do not reach it.
             Some(_) => {}

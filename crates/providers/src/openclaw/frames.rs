@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::event::Level;
 use domain::request::{Ask, PermissionAsk};
 use domain::turn::EndReason;
-use domain::{AgentEvent, CallId, ErrorCode, Usage};
+use domain::{AgentEvent, CallId, ErrorCode};
 use serde_json::{Value, json};
 
-use crate::limits::{MESSAGE_MAX_CHARS, OPEN_CALLS_MAX, TITLE_MAX_CHARS};
+use crate::limits::{MESSAGE_MAX_CHARS, OPEN_CALLS_MAX};
 use crate::look::Look;
 use crate::near::near;
-use crate::text::{cut, one_line};
+use crate::text::cut;
+use words::{reason, title, tool_name, usage};
 
 /// The protocol this code was tested with.
 const PROTOCOL: u64 = 4;
@@ -26,6 +27,7 @@ pub(super) struct Talk {
     token: String,
     model: String,
     working_dir: String,
+    had_turns: bool,
     sent: u64,
     version: String,
     /// The gateway has been told who we are, and knows the conversation.
@@ -38,6 +40,8 @@ pub(super) struct Talk {
     calls: BTreeSet<CallId>,
     /// Approvals that wait, with their calls.
     asks: BTreeMap<String, Option<CallId>>,
+    /// Why calls were denied.
+    denials: BTreeMap<CallId, String>,
 }
 
 #[derive(Debug, Default)]
@@ -64,12 +68,14 @@ pub(super) struct Wanted {
     /// Empty: the gateway's own.
     pub(super) model: String,
     pub(super) working_dir: String,
+    /// The session had turns before, so a conversation that the gateway does not have is a loss.
+    pub(super) had_turns: bool,
 }
 
 impl Talk {
     pub(super) fn new(wanted: Wanted) -> Self {
-        let Wanted { key, agent_id, token, model, working_dir } = wanted;
-        Self { key, agent_id, token, model, working_dir, ..Self::default() }
+        let Wanted { key, agent_id, token, model, working_dir, had_turns } = wanted;
+        Self { key, agent_id, token, model, working_dir, had_turns, ..Self::default() }
     }
 
     fn ask(&mut self, method: &str, params: Value, out: &mut Out) {
@@ -107,8 +113,12 @@ impl Talk {
         self.ask("chat.abort", params, out);
     }
 
-    pub(super) fn decide(&mut self, native: &str, allowed: bool, out: &mut Out) {
-        if self.asks.remove(native).is_some() {
+    /// Answers an approval. The gateway has no place for the reason of a denial: it is shown with the call.
+    pub(super) fn decide(&mut self, native: &str, allowed: bool, message: &str, out: &mut Out) {
+        if let Some(call) = self.asks.remove(native) {
+            if let (false, false, Some(call)) = (allowed, message.is_empty(), call) {
+                self.denials.insert(call, message.to_owned());
+            }
             let decision = if allowed { "allow-once" } else { "deny" };
             self.ask("exec.approval.resolve", json!({"id": native, "decision": decision}), out);
         }
@@ -149,6 +159,7 @@ impl Talk {
             });
         }
         self.asks.clear();
+        self.denials.clear();
         let reason = if run.interrupted { EndReason::Cancelled } else { reason };
         out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });
     }
@@ -172,6 +183,7 @@ impl Talk {
             "connect.challenge" => self.connect(out),
             "chat" if own => self.chat(payload, out),
             "agent" if own => self.agent(payload, out),
+            "session.message" if own => self.counted(payload.under("message"), out),
             "exec.approval.requested" => self.asked(payload, out),
             "exec.approval.resolved" => {
                 let native = payload.text("id").to_owned();
@@ -227,6 +239,11 @@ impl Talk {
             "sessions.messages.subscribe" => self.ready(out),
             "chat.send" if !ok => self.fail(reason(error), out),
             "agent.wait" => self.waited(payload, out),
+            // The gateway keeps the conversation; the journal has what was said in it.
+            "chat.history" if ok && payload.list("messages").is_empty() => {
+                let message = "the gateway no longer has this conversation; a new one is begun";
+                notice(out, Level::Warning, message);
+            }
             "exec.approval.resolve" if !ok => {
                 notice(
                     out,
@@ -297,6 +314,9 @@ impl Talk {
             return;
         }
         self.was_ready = true;
+        if self.had_turns {
+            self.ask("chat.history", json!({"sessionKey": self.key, "limit": 1}), out);
+        }
         out.events.push(AgentEvent::Ready {
             native_session: self.key.clone(),
             model: self.model.clone(),
@@ -368,11 +388,21 @@ impl Talk {
                 }
             }
             "tool" => self.tool(data, out),
-            "usage" => usage(data, out),
             "run_status" if data.text("phase") == "retrying" => {
                 notice(out, Level::Warning, data.text("message"))
             }
             _ => {}
+        }
+    }
+
+    /// Counts what a message of the run used; it comes before the run's end.
+    fn counted(&mut self, message: &Value, out: &mut Out) {
+        let usage = usage(message);
+        if message.text("role") == "assistant"
+            && self.is_own(message.under("__openclaw"))
+            && !usage.is_empty()
+        {
+            out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
         }
     }
 
@@ -391,7 +421,10 @@ impl Talk {
             "result" if self.calls.remove(&id) => {
                 let result = data.under("result");
                 let parts = result.list("content").iter().map(|part| part.text("text"));
-                let output: String = parts.collect::<Vec<_>>().join("\n");
+                let mut output: String = parts.collect::<Vec<_>>().join("\n");
+                if let Some(why) = self.denials.remove(&id) {
+                    output = format!("denied: {why}\n{output}");
+                }
                 let exit = result.under("details").under("exitCode");
                 let failed =
                     result.under("details").text("status") == "failed" || exit.as_i64().unwrap_or(0) != 0;
@@ -427,45 +460,6 @@ impl Talk {
     }
 }
 
-fn tool_name(name: &str) -> String {
-    match name {
-        "exec" | "bash" | "process" => "Bash",
-        "read" => "Read",
-        "write" => "Write",
-        "edit" | "apply_patch" => "Edit",
-        "" => "Tool",
-        other => other,
-    }
-    .to_owned()
-}
-
-fn title(name: &str, input: &Value) -> String {
-    let about = ["command", "path", "query", "url"].map(|key| input.text(key));
-    let about = about.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-    one_line(&format!("{}: {about}", tool_name(name)), TITLE_MAX_CHARS)
-}
-
-fn usage(data: &Value, out: &mut Out) {
-    let cached = data.count("cacheReadTokens").or_else(|| data.count("cacheRead")).unwrap_or(0);
-    let usage = Usage {
-        input_tokens: data.count("inputTokens").unwrap_or(0),
-        output_tokens: data.count("outputTokens").unwrap_or(0),
-        cache_read_tokens: cached,
-        ..Usage::default()
-    };
-    if !usage.is_empty() {
-        out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
-    }
-}
-
-fn reason(error: &Value) -> String {
-    match (error.text("message"), error.text("code")) {
-        ("", "") => "it gave no reason".to_owned(),
-        ("", code) => code.to_owned(),
-        (message, _) => cut(message, MESSAGE_MAX_CHARS),
-    }
-}
-
 fn broken(out: &mut Out, code: ErrorCode, message: String) {
     out.events.push(AgentEvent::Broken { code: Some(code), message });
 }
@@ -473,6 +467,8 @@ fn broken(out: &mut Out, code: ErrorCode, message: String) {
 fn notice(out: &mut Out, level: Level, message: &str) {
     out.events.push(AgentEvent::Notice { level, message: cut(message, MESSAGE_MAX_CHARS) });
 }
+
+mod words;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{launch, some_program, spec, starting};
 
-fn provider() -> Acp {
+pub(crate) fn provider() -> Acp {
     Acp::new(Named::default(), None)
 }
 
@@ -32,6 +32,8 @@ struct Replay {
     /// Prompts that the recording's client no longer waited for.
     abandoned: usize,
     is_ready: bool,
+    /// The conversation as our own recordings have it, until a prompt is abandoned.
+    entries: Vec<Value>,
 }
 
 impl Replay {
@@ -51,6 +53,7 @@ impl Replay {
             turns: (0, 0),
             abandoned: 0,
             is_ready: false,
+            entries: Vec::new(),
         };
         let mut wire = Vec::new();
         replay.codec.open(&mut wire);
@@ -64,10 +67,33 @@ impl Replay {
         }
     }
 
+    fn note(&mut self, entry: Value) {
+        if self.abandoned == 0 {
+            self.entries.push(entry);
+        }
+    }
+
     fn tell(&mut self, input: &AgentInput) {
+        self.note(json!({"told": input}));
         let mut wire = Vec::new();
         self.codec.encode(input, &mut wire).unwrap();
         self.wrote(&wire);
+        self.settle();
+    }
+
+    /// Answers our wishes about modes and models, which the recording's client did not have.
+    fn settle(&mut self) {
+        let wish =
+            |line: &Value| line["method"].as_str().is_some_and(|method| method.starts_with("session/set_"));
+        while let Some(at) = self.written.iter().position(wish) {
+            let id = self.written.remove(at)["id"].clone();
+            let mut out = Decoded::default();
+            let answer = json!({"id": id, "result": {}});
+            self.note(json!({"line": answer}));
+            self.codec.decode(answer.to_string().as_bytes(), &mut out);
+            self.wrote(&out.replies);
+            out.events.into_iter().for_each(|event| self.event(event));
+        }
     }
 
     /// Takes what the client of the recording said, and says the like.
@@ -124,6 +150,7 @@ impl Replay {
             message["id"] = own.clone();
         }
         let line = message.to_string();
+        self.note(json!({"line": message}));
         // As if the daemon had come back just now.
         let mut twin = provider().codec(&self.spec, &self.codec.save()).unwrap();
         let (mut out, mut again) = (Decoded::default(), Decoded::default());
@@ -135,6 +162,7 @@ impl Replay {
         for event in out.events {
             self.event(event);
         }
+        self.settle();
         for errand in self.codec.take_errands() {
             let mut out = Decoded::default();
             self.codec.returned(&errand.id, Ok(json!({"terminalId": "t"})), &mut out);
@@ -165,6 +193,17 @@ impl Replay {
 }
 
 fn replay(file: &Path) {
+    play(file);
+}
+
+/// The recordings in the repository, as our own are: what was told and what was said.
+pub(crate) fn conversations() -> Vec<(String, SessionSpec, Vec<Value>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/acp");
+    let played = recordings(&folder).into_iter().map(|file| play(&file));
+    played.map(|replay| (replay.whence, replay.spec, replay.entries)).collect()
+}
+
+fn play(file: &Path) -> Replay {
     let whence = file.file_name().unwrap().to_string_lossy().into_owned();
     let mut replay = Replay::new(whence.clone());
     for line in std::fs::read_to_string(file).unwrap().lines() {
@@ -181,6 +220,7 @@ fn replay(file: &Path) {
     let left = replay.turns.0 - replay.turns.1 - replay.abandoned;
     assert!(left <= usize::from(whence.contains("goose")), "{whence}: {:?}", replay.turns);
     assert!(replay.turns.1 > 0, "{whence}");
+    replay
 }
 
 fn recordings(folder: &Path) -> Vec<PathBuf> {

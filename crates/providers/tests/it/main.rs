@@ -18,4 +18,5 @@ mod openai_live;
 mod recording;
 mod scripted_process;
 mod session;
+mod suite;
 mod support;

@@ -2,27 +2,68 @@
 //! tell the same, and end where a session should after all that the agent said.
 
 use domain::event::EventKind;
-use domain::{AgentInput, Command, Effect, Input, Machine, Status, StopHow, Timestamp, WhenBusy};
+use domain::{
+    AgentInput, Command, Effect, Input, Machine, SessionSpec, Status, StopHow, Timestamp, WhenBusy,
+};
+use runtime::provider::{Codec, Decoded};
+use serde_json::{Value, json};
 
 use crate::claude_golden::CLAUDE;
 use crate::codex_golden::CODEX;
 use crate::recording::{Agent, Recording};
 use crate::support::decode;
 
-struct Session {
-    name: String,
-    machine: Machine,
+pub(crate) struct Session {
+    pub(crate) name: String,
+    pub(crate) machine: Machine,
+    /// What was recorded.
+    pub(crate) journal: Vec<EventKind>,
     now: i64,
     ended: usize,
 }
 
 impl Session {
-    fn apply(&mut self, input: Input) -> Vec<Effect> {
+    pub(crate) fn new(name: String, spec: SessionSpec) -> Self {
+        Self { name, machine: Machine::new(spec), journal: Vec::new(), now: 0, ended: 0 }
+    }
+
+    pub(crate) fn apply(&mut self, input: Input) -> Vec<Effect> {
         self.now += 1;
         let effects = self.machine.apply(Timestamp(self.now), input).unwrap();
         let ends = |effect: &&Effect| matches!(effect, Effect::Record(EventKind::TurnEnded { .. }));
         self.ended += effects.iter().filter(ends).count();
+        for effect in &effects {
+            if let Effect::Record(event) = effect {
+                self.journal.push(event.clone());
+            }
+        }
         effects
+    }
+
+    /// Lives through a run of the agent, which was just started.
+    pub(crate) fn play(&mut self, mut codec: Box<dyn Codec>, entries: &[Value]) {
+        self.apply(Input::Launched { pid: 1 });
+        let mut wire = Vec::new();
+        codec.open(&mut wire);
+        for entry in entries {
+            if let Some(told) = entry.get("told") {
+                let told: AgentInput = serde_json::from_value(told.clone()).unwrap();
+                let command = self.command(&told);
+                let effects = self.apply(Input::Command(command));
+                let leaves = told == AgentInput::Leave;
+                assert!(leaves || effects.contains(&Effect::Tell(told.clone())), "{}: {told:?}", self.name);
+                codec.encode(&told, &mut wire).unwrap();
+            } else {
+                let line = entry["line"].as_str().map_or_else(|| entry["line"].to_string(), str::to_owned);
+                for event in decode(&mut *codec, line.as_bytes()).0 {
+                    self.apply(Input::Agent(event));
+                }
+            }
+            for errand in codec.take_errands() {
+                let mut out = Decoded::default();
+                codec.returned(&errand.id, Ok(json!({"terminalId": "t", "output": "done"})), &mut out);
+            }
+        }
     }
 
     /// Returns the command that has the session tell this.
@@ -56,26 +97,10 @@ impl Session {
 }
 
 fn live_through(recording: Recording) -> Session {
-    let Recording { name, spec, mut codec, entries } = recording;
-    let mut session = Session { name, machine: Machine::new(spec), now: 0, ended: 0 };
+    let Recording { name, spec, codec, entries } = recording;
+    let mut session = Session::new(name, spec);
     session.apply(Input::Command(Command::Start));
-    session.apply(Input::Launched { pid: 1 });
-    let mut wire = Vec::new();
-    codec.open(&mut wire);
-    for entry in entries {
-        if let Some(told) = entry.get("told") {
-            let told: AgentInput = serde_json::from_value(told.clone()).unwrap();
-            let command = session.command(&told);
-            let effects = session.apply(Input::Command(command));
-            let leaves = told == AgentInput::Leave;
-            assert!(leaves || effects.contains(&Effect::Tell(told.clone())), "{}: {told:?}", session.name);
-            codec.encode(&told, &mut wire).unwrap();
-        } else {
-            for event in decode(&mut *codec, entry["line"].to_string().as_bytes()).0 {
-                session.apply(Input::Agent(event));
-            }
-        }
-    }
+    session.play(codec, &entries);
     session
 }
 

@@ -12,6 +12,7 @@ use wire::obey::local::v1::{
 };
 
 use crate::stage::{Agent, Stage, contents, scenarios, script, stage};
+use crate::suite::{judge, unsupported};
 
 scenarios!(
     an_interrupt_ends_the_turn_and_the_next_one_works,
@@ -29,9 +30,7 @@ async fn stuck(
     stage: &Stage,
     id: &str,
 ) -> Result<tonic::Streaming<wire::obey::local::v1::SessionActivityEvent>> {
-    let turn = stage
-        .send(id, &script(stage.agent, "stuck", &json!([[{"text": "half a "}, {"hang": true}]])))
-        .await?;
+    let turn = stage.send(id, &script(stage.agent, "stuck", &json!([stage.agent.endless()]))).await?;
     stage.wait_for_text(id, "half a").await?;
     Ok(turn)
 }
@@ -44,13 +43,13 @@ async fn an_interrupt_ends_the_turn_and_the_next_one_works(agent: Agent) -> Resu
     let events = collect(turn).await?;
     let ended = stage.wait_for(&id, "turn_ended", |_| true).await?;
     assert_eq!(ended["reason"], "cancelled", "{events:#?}");
-    // This ACP agent leaves the connection to its model open.
-    if agent.is_real() && agent != Agent::Acp {
+    if agent.hangs_up() {
         stage.world.model().wait_for_request(|request| request.outcome == Outcome::ClientGone).await?;
     }
     assert_eq!(stage.info(&id).await?.status(), SessionStatus::Running);
     let next = stage.turn(&id, &script(agent, "next", &json!([{"text": "still here"}]))).await?;
     assert_eq!(contents(&next, ActivityType::Completion), "still here");
+    judge(&stage, &id, "interrupt_streaming").await?;
     stage.close().await
 }
 
@@ -123,6 +122,7 @@ async fn a_restart_keeps_the_id_and_counts(agent: Agent) -> Result<()> {
     let id = stage.create().await?;
     stage.turn(&id, &script(agent, "one", &json!([{"text": "remember me"}]))).await?;
     stage.stop(&id, true).await?;
+    agent.age(&stage.world)?;
     let restarted = stage.restart(&id).await?;
     assert_eq!((restarted.id.as_str(), restarted.restart_count), (id.as_str(), 1));
     assert_eq!(restarted.status(), SessionStatus::Running);
@@ -136,14 +136,14 @@ async fn a_restart_keeps_the_id_and_counts(agent: Agent) -> Result<()> {
     // A running session is stopped first.
     let restarted = stage.restart(&id).await?;
     assert_eq!((restarted.restart_count, restarted.status()), (2, SessionStatus::Running));
+    judge(&stage, &id, "resume").await?;
     stage.close().await
 }
 
 async fn a_crash_fails_the_turn_and_the_session(agent: Agent) -> Result<()> {
     if !agent.is_process() {
-        // It dies with the daemon alone; see `openai`.
-        crate::suite::unsupported();
-        return Ok(());
+        // It dies with the daemon alone; see `openai`. A gateway that dies is in `real_openclaw`.
+        return unsupported(agent, "crash");
     }
     let stage = stage!(agent);
     let id = stage.create().await?;
@@ -170,6 +170,7 @@ async fn a_crash_fails_the_turn_and_the_session(agent: Agent) -> Result<()> {
     assert_eq!((restarted.restart_count, restarted.status()), (1, SessionStatus::Running));
     let events = stage.turn(&id, &script(agent, "after", &json!([{"text": "alive"}]))).await?;
     assert_eq!(contents(&events, ActivityType::Completion), "alive");
+    judge(&stage, &id, "crash").await?;
     stage.close().await
 }
 

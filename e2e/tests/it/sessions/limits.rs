@@ -7,6 +7,7 @@ use tonic::{Code, Response};
 use wire::obey::local::v1::SessionStatus;
 
 use crate::stage::{Agent, scenarios, script, stage};
+use crate::suite::judge;
 
 scenarios!(a_used_up_budget_refuses_the_next_prompt, a_timeout_fails_the_session);
 
@@ -57,5 +58,6 @@ async fn a_timeout_fails_the_session(agent: Agent) -> Result<()> {
     assert_eq!(stage.info(&id).await?.status(), SessionStatus::Failed);
     let late = stage.send(&id, "hello").await;
     refused(late.map(Response::new), Code::DeadlineExceeded, "OBEY-2014")?;
+    judge(&stage, &id, "hang").await?;
     stage.close().await
 }

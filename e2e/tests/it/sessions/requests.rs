@@ -10,6 +10,7 @@ use wire::obey::v1::{
 };
 
 use crate::stage::{Agent, Stage, contents, of_type, scenarios, script, stage};
+use crate::suite::{judge, unsupported};
 
 scenarios!(
     an_approval_from_another_client_lets_the_turn_go_on,
@@ -24,7 +25,7 @@ scenarios!(
 
 /// A turn that asks once and then says something.
 fn asking(agent: Agent, key: &str, then: &str) -> String {
-    script(agent, key, &json!([agent.asking("touch made && echo done"), {"text": then}]))
+    script(agent, key, &json!([agent.asking("touch made"), {"text": then}]))
 }
 
 async fn decide(
@@ -53,7 +54,7 @@ async fn an_approval_from_another_client_lets_the_turn_go_on(agent: Agent) -> Re
     assert_eq!((request.kind(), request.tool_name.as_str()), (RequestKind::Permission, agent.shell()));
     assert_eq!(request.session_id, id);
     let input: Value = serde_json::from_str(&request.input_json)?;
-    assert_eq!(input["command"], "touch made && echo done");
+    assert_eq!(input["command"], "touch made");
     assert_eq!(stage.info(&id).await?.status(), SessionStatus::Working);
     let answer = decide(&stage, &request, Decision::AllowOnce, "").await?;
     assert!(answer.settled_by_this_answer, "{answer:?}");
@@ -64,6 +65,7 @@ async fn an_approval_from_another_client_lets_the_turn_go_on(agent: Agent) -> Re
     assert_eq!(stage.world.project().join("made").exists(), agent.is_real());
     assert!(stage.requests(&id, false).await?.is_empty());
     assert_eq!(stage.requests(&id, true).await?.len(), 1);
+    judge(&stage, &id, "tool_allowed").await?;
     stage.close().await
 }
 
@@ -84,6 +86,7 @@ async fn a_denial_with_a_message_reaches_the_agent(agent: Agent) -> Result<()> {
         assert!(requests.iter().any(|request| request.body.to_string().contains("not on a Sunday")));
     }
     assert!(!stage.world.project().join("made").exists());
+    judge(&stage, &id, "tool_denied").await?;
     stage.close().await
 }
 
@@ -103,8 +106,7 @@ async fn deny_and_stop_ends_the_turn(agent: Agent) -> Result<()> {
 
 async fn a_question_is_answered(agent: Agent) -> Result<()> {
     if !agent.asks_questions() {
-        crate::suite::unsupported();
-        return Ok(());
+        return unsupported(agent, "question");
     }
     let stage = stage!(agent);
     let id = stage.create().await?;
@@ -133,6 +135,7 @@ async fn a_question_is_answered(agent: Agent) -> Result<()> {
         let second = &stage.world.model().requests_for("quiz")[1];
         assert!(second.body.to_string().contains("Blue"), "the model never heard the answer");
     }
+    judge(&stage, &id, "question").await?;
     stage.close().await
 }
 

@@ -5,10 +5,10 @@ use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
-use super::super::memory::{Asked, Asking, Memory};
+use super::super::memory::{Asked, Asking, Call, Memory};
 use super::super::{encode, names, rpc};
 use super::updates;
-use crate::limits::TITLE_MAX_CHARS;
+use crate::limits::{TITLE_MAX_CHARS, TOOL_OUTPUT_MAX_BYTES};
 use crate::look::Look;
 use crate::text::one_line;
 
@@ -77,7 +77,7 @@ fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded
         return;
     }
     let mut about = names::paths(call);
-    about.extend(names::command(call.under("rawInput")));
+    about.extend(names::command(call.under("rawInput")).or_else(|| names::shown_command(call)));
     let native = id.to_string();
     memory.remember_ask(
         &native,
@@ -134,12 +134,33 @@ pub(in crate::acp) fn returned(
 ) {
     let Some(wanted) = memory.errands.remove(name) else { return };
     match result {
-        Ok(value) => rpc::reply(&wanted.id, value, &mut out.replies),
+        Ok(value) => {
+            show_terminal(memory, &wanted.what, &value);
+            if wanted.id.is_null() {
+                // It was our own.
+                return;
+            }
+            rpc::reply(&wanted.id, value, &mut out.replies);
+        }
         Err(error) => {
             let gone = error.code == ErrorCode::InvalidArgument && error.message.contains("does not exist");
             let code = if gone { rpc::NOT_FOUND } else { rpc::INTERNAL_ERROR };
             rpc::refuse(&wanted.id, code, &error.message, &mut out.replies);
         }
+    }
+}
+
+/// Keeps what a terminal of ours printed for the call that shows it: its agent says the terminal's name and no more.
+fn show_terminal(memory: &mut Memory, what: &Value, said: &Value) {
+    let (name, printed) = (what.text("terminal"), said.text("output"));
+    if what.text("do") != "output" {
+        return;
+    }
+    let shows = |call: &&mut Call| !name.is_empty() && call.terminal == name;
+    if let Some(call) = memory.calls.values_mut().find(shows)
+        && printed.len() <= TOOL_OUTPUT_MAX_BYTES
+    {
+        printed.clone_into(&mut call.output);
     }
 }
 

@@ -5,7 +5,7 @@ use domain::{AgentEvent, ErrorCode};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::super::memory::Memory;
+use super::super::memory::{Memory, Ready};
 use super::super::rpc::{AUTH_REQUIRED, Purpose, Refusal};
 use super::super::settings::Settings;
 use super::super::{PROTOCOL, choices, encode};
@@ -34,14 +34,34 @@ pub(super) fn answer(
             broken(out, Some(ErrorCode::ProviderNotReady), unbegun(settings, &refusal));
         }
         (Purpose::Prompt, result) => turn::answered(memory, number, result, out),
-        (Purpose::SetMode, Err(refusal)) => {
-            notice(out, Level::Error, &format!("the agent did not change its mode: {}", refusal.message));
+        (Purpose::SetMode | Purpose::SetModel | Purpose::SetOption, result) => {
+            if let Err(refusal) = result {
+                let what = if purpose == Purpose::SetMode { "mode" } else { "settings" };
+                notice(
+                    out,
+                    Level::Error,
+                    &format!("the agent did not change its {what}: {}", refusal.message),
+                );
+            }
+            memory.unsettled = memory.unsettled.saturating_sub(1);
+            settle(memory, out);
         }
-        (Purpose::SetModel | Purpose::SetOption, Err(refusal)) => {
-            notice(out, Level::Error, &format!("the agent did not change its settings: {}", refusal.message));
-        }
-        (Purpose::SetMode | Purpose::SetModel | Purpose::SetOption, Ok(_)) => {}
     }
+}
+
+/// Goes on with what waits for the agent's mode and model, once it has them.
+fn settle(memory: &mut Memory, out: &mut Decoded) {
+    if memory.unsettled > 0 {
+        return;
+    }
+    if let Some(Ready { model }) = memory.ready.take() {
+        out.events.push(AgentEvent::Ready {
+            native_session: memory.session.clone(),
+            model,
+            version: memory.version.clone(),
+        });
+    }
+    encode::let_go(memory, &mut out.replies);
 }
 
 fn broken(out: &mut Decoded, code: Option<ErrorCode>, message: String) {
@@ -131,9 +151,6 @@ fn begun(memory: &mut Memory, result: &Value, out: &mut Decoded) {
         "" => memory.asked_model.clone(),
         current => current.to_owned(),
     };
-    out.events.push(AgentEvent::Ready {
-        native_session: memory.session.clone(),
-        model,
-        version: memory.version.clone(),
-    });
+    memory.ready = Some(Ready { model });
+    settle(memory, out);
 }

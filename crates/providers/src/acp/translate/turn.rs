@@ -26,7 +26,7 @@ pub(super) fn answered(memory: &mut Memory, number: u64, result: Result<Value, R
         Err(refusal) => (EndReason::Failed, cut(&refusal.message, MESSAGE_MAX_CHARS)),
     };
     close_calls(memory, out);
-    if go_on(memory, reason, out) {
+    if go_on(memory, out) {
         return;
     }
     let (interrupted, text) = match &memory.turn {
@@ -50,13 +50,13 @@ fn reason(stop: &str) -> EndReason {
 
 /// Says what waits to be said, in the same turn: a message that came during it, or what a person said to a denial that
 /// ended it. Returns whether there was something.
-fn go_on(memory: &mut Memory, reason: EndReason, out: &mut Decoded) -> bool {
+fn go_on(memory: &mut Memory, out: &mut Decoded) -> bool {
     let Some(turn) = memory.turn.as_mut().filter(|turn| !turn.interrupted) else { return false };
     let denial = std::mem::take(&mut turn.denial);
-    let ended_by_denial = reason == EndReason::Cancelled && !denial.is_empty();
     let said = match memory.queued.pop_front() {
         Some(said) => said,
-        None if ended_by_denial => format!("I denied that: {denial}"),
+        // Its model said nothing behind the denial, so it has not heard why.
+        None if !denial.is_empty() => format!("I denied that: {denial}"),
         None => return false,
     };
     encode::prompt(memory, json!([encode::text_part(&said)]), &mut out.replies);
@@ -86,6 +86,13 @@ fn count(memory: &mut Memory, result: &Value, out: &mut Decoded) {
             cache_read_tokens: cached,
             cache_write_tokens: said.count("cachedWriteTokens").unwrap_or(0),
             cost_micro_usd: 0,
+        }
+    } else if let quota @ Value::Object(_) = result.under("_meta").under("quota").under("token_count") {
+        // Gemini's own place for it.
+        Usage {
+            input_tokens: quota.count("input_tokens").unwrap_or(0),
+            output_tokens: quota.count("output_tokens").unwrap_or(0),
+            ..Usage::default()
         }
     } else {
         // Some agents only say how full the window was after each reply: all of that was sent or received.

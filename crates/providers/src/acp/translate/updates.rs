@@ -55,16 +55,19 @@ fn text(memory: &mut Memory, content: &Value, out: &mut Decoded) {
     if text.is_empty() {
         return;
     }
-    if let Some(turn) = &mut memory.turn
-        && turn.text.len() + text.len() <= SCRIPTED_TEXT_MAX_BYTES
-    {
-        turn.text.push_str(&text);
+    if let Some(turn) = &mut memory.turn {
+        turn.denial.clear();
+        if turn.text.len() + text.len() <= SCRIPTED_TEXT_MAX_BYTES {
+            turn.text.push_str(&text);
+        }
     }
     out.events.push(AgentEvent::Text { text, parent: None });
 }
 
 fn thinking(memory: &mut Memory, text: &str, out: &mut Decoded) {
     let begun = memory.turn.as_ref().is_some_and(|turn| turn.has_thought);
+    // Gemini puts each thought's subject before it, even where there is none.
+    let text = text.strip_prefix("****\n").unwrap_or(text);
     // Some agents begin with the gap between two thoughts.
     let text = if begun { text } else { text.trim_start() };
     if text.is_empty() {
@@ -100,6 +103,9 @@ fn call(memory: &mut Memory, update: &Value, out: &mut Decoded) {
     if !delta.is_empty() && open.output.len() + delta.len() <= TOOL_OUTPUT_MAX_BYTES {
         open.output.push_str(delta);
         out.events.push(AgentEvent::ToolProgress { call: id.clone(), output: delta.to_owned() });
+    }
+    if let Some(terminal) = names::terminal(update) {
+        terminal.clone_into(&mut open.terminal);
     }
     let shown = names::output(update);
     if !shown.is_empty() {

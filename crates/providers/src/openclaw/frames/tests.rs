@@ -90,7 +90,10 @@ fn a_run_streams_its_text_its_calls_and_its_end() {
         json!({"phase": "result", "name": "exec", "toolCallId": "c1", "isError": false, "result": result});
     let (events, _) = take(&mut talk, stream("r1", "tool", result));
     assert!(matches!(&events[0], AgentEvent::ToolFinished { ok: true, output, .. } if output == "a.txt"));
-    let (events, _) = take(&mut talk, stream("r1", "usage", json!({"inputTokens": 100, "outputTokens": 20})));
+    let message =
+        json!({"role": "assistant", "usage": {"input": 100, "output": 20}, "__openclaw": {"runId": "r1"}});
+    let heard = json!({"sessionKey": "agent:main:k", "message": message});
+    let (events, _) = take(&mut talk, json!({"type": "event", "event": "session.message", "payload": heard}));
     assert!(matches!(&events[0], AgentEvent::Usage { usage, .. } if usage.input_tokens == 100));
     take(&mut talk, stream("r1", "assistant", said("done")));
     // What was not streamed comes with the end.
@@ -115,7 +118,7 @@ fn an_approval_is_asked_and_answered() {
         matches!(&events[0], AgentEvent::Asked { native, ask: Ask::Permission(ask) } if native == "a1" && ask.tool == "Bash")
     );
     let mut out = Out::default();
-    talk.decide("a1", false, &mut out);
+    talk.decide("a1", false, "not on a Sunday", &mut out);
     assert!(out.frames[0].contains("\"decision\":\"deny\""));
     // Somebody else at the gateway may be quicker.
     take(&mut talk, asked);
@@ -217,4 +220,19 @@ fn nonsense_is_kept_or_passed_over() {
     ] {
         assert!(take(&mut talk, frame).0.is_empty());
     }
+}
+
+#[test]
+fn a_conversation_that_the_gateway_forgot_is_said_to_be_lost() {
+    let mut talk = Talk { had_turns: true, ..talk() };
+    let (_, frames) = greet(&mut talk);
+    let (_, frames) = answer(&mut talk, &frames[0], json!({"key": "agent:main:k"}));
+    let (_, frames) = answer(&mut talk, &frames[0], json!({}));
+    assert_eq!((&frames[0]["method"], &frames[0]["params"]["limit"]), (&json!("chat.history"), &json!(1)));
+    assert!(answer(&mut talk, &frames[0], json!({"messages": [{"role": "user"}]})).0.is_empty());
+    let (events, _) = answer(&mut talk, &frames[0], json!({"messages": []}));
+    assert!(
+        matches!(&events[..], [AgentEvent::Notice { level: Level::Warning, message, .. }] if message.contains("no longer has")),
+        "{events:?}"
+    );
 }

@@ -1,0 +1,244 @@
+//! Recorded conversations with a real gateway, lived through by a session: what `crate::suite` wants is in its journal.
+//! The frames of ours have other names than those of the recording's client; answers are renamed on the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use domain::event::EventKind;
+use domain::{
+    Command, Decision, Effect, Input, Launch, Machine, Mode, ProviderKind, SessionId, SessionSpec, WhenBusy,
+};
+use domain::{State, Status, StopHow, Timer, Timestamp};
+use runtime::provider::{LaunchRequest, Provider as _};
+use serde_json::Value;
+
+use super::frames::{Out, Talk, Wanted};
+use super::{Openclaw, Options};
+use crate::suite;
+
+fn spec(model: &str) -> SessionSpec {
+    SessionSpec {
+        id: SessionId::new("sess_01JC0000000000000000000001"),
+        campaign_id: None,
+        provider: ProviderKind::Openclaw,
+        model: model.to_owned(),
+        name: "test".to_owned(),
+        festival_id: String::new(),
+        task_id: String::new(),
+        parent: None,
+        root: "/repo".into(),
+        working_dir: "/repo".into(),
+        provider_config: BTreeMap::new(),
+        environment: BTreeMap::new(),
+        max_tokens: 0,
+        timeout: None,
+        mode: Mode::Supervised,
+        launch: Launch::Now,
+        upkeep: domain::Upkeep::default(),
+        created_at: Timestamp(0),
+    }
+}
+
+/// A session at a gateway that says what a recorded one said.
+struct Replay {
+    talk: Talk,
+    machine: Machine,
+    now: i64,
+    journal: Vec<EventKind>,
+    /// Our requests that have no answer yet: method and name.
+    asked: Vec<(String, String)>,
+    /// What the recording's client asked, by its name.
+    theirs: BTreeMap<String, String>,
+    /// What is done to every frame of the gateway.
+    alter: fn(String) -> Vec<String>,
+}
+
+impl Replay {
+    fn new(model: &str, alter: fn(String) -> Vec<String>) -> Self {
+        let machine = Machine::new(spec(model));
+        let mut replay = Self {
+            talk: Talk::new(Wanted::default()),
+            machine,
+            now: 0,
+            journal: Vec::new(),
+            asked: Vec::new(),
+            theirs: BTreeMap::new(),
+            alter,
+        };
+        replay.apply(Input::Command(Command::Start));
+        replay
+    }
+
+    fn apply(&mut self, input: Input) {
+        self.now += 1;
+        for effect in self.machine.apply(Timestamp(self.now), input).unwrap() {
+            if let Effect::Record(event) = effect {
+                self.journal.push(event);
+            }
+        }
+    }
+
+    fn took(&mut self, out: Out) {
+        for frame in out.frames {
+            let frame: Value = serde_json::from_str(&frame).unwrap();
+            let text = |key: &str| frame[key].as_str().unwrap().to_owned();
+            self.asked.push((text("method"), text("id")));
+        }
+        for event in out.events {
+            self.apply(Input::Agent(event));
+        }
+    }
+
+    /// A run of the agent: all that a recording has.
+    fn play(&mut self, name: &str, model: &str) {
+        self.apply(Input::Launched { pid: 0 });
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/transcripts/openclaw/{name}.jsonl"));
+        for line in std::fs::read_to_string(file).unwrap().lines() {
+            let entry: Value = serde_json::from_str(line).unwrap();
+            let frame = &entry["msg"];
+            if entry["dir"] == ">" {
+                self.said_then(frame, model);
+            } else {
+                self.frame(frame.clone());
+            }
+        }
+    }
+
+    /// What the recording's client asked for is asked for by a person here.
+    fn said_then(&mut self, frame: &Value, model: &str) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (method, params) = (text(&frame["method"]), &frame["params"]);
+        self.theirs.insert(text(&frame["id"]), method.clone());
+        let mut out = Out::default();
+        match method.as_str() {
+            "sessions.create" => self.talk.key = text(&params["key"]),
+            "connect" => {
+                let wanted = Wanted { model: model.to_owned(), ..Wanted::default() };
+                self.talk = Talk::new(wanted);
+                self.asked.clear();
+                let challenge = r#"{"type":"event","event":"connect.challenge","payload":{}}"#;
+                self.talk.take(challenge, &mut out);
+            }
+            "chat.send" => {
+                let prompt = text(&params["message"]);
+                let by = "test".to_owned();
+                let command = Command::Prompt {
+                    text: prompt.clone(),
+                    attachments: Vec::new(),
+                    when_busy: WhenBusy::Refuse,
+                    by,
+                };
+                self.apply(Input::Command(command));
+                self.talk.prompt(&prompt, Vec::new(), text(&params["idempotencyKey"]), &mut out);
+            }
+            "chat.abort" => {
+                self.apply(Input::Command(Command::CancelTurn));
+                self.talk.interrupt(&mut out);
+            }
+            "exec.approval.resolve" => {
+                let native = text(&params["id"]);
+                let allowed = params["decision"] != "deny";
+                let waiting = self.machine.state().requests.values().find(|waiting| waiting.native == native);
+                let decision = if allowed { Decision::AllowOnce } else { Decision::Deny };
+                let command = Command::Decide {
+                    request: waiting.unwrap().id,
+                    decision,
+                    message: String::new(),
+                    updated_input: None,
+                    by: "test".to_owned(),
+                };
+                self.apply(Input::Command(command));
+                self.talk.decide(&native, allowed, "", &mut out);
+            }
+            _ => {}
+        }
+        self.took(out);
+    }
+
+    fn frame(&mut self, mut frame: Value) {
+        if frame["type"] == "res" {
+            let Some(method) = self.theirs.get(frame["id"].as_str().unwrap_or_default()) else { return };
+            let Some(at) = self.asked.iter().position(|(asked, _)| asked == method) else { return };
+            frame["id"] = self.asked.remove(at).1.into();
+        }
+        for frame in (self.alter)(frame.to_string()) {
+            let mut out = Out::default();
+            self.talk.take(&frame, &mut out);
+            self.took(out);
+        }
+    }
+}
+
+fn as_it_was(frame: String) -> Vec<String> {
+    vec![frame]
+}
+
+fn with_garbage(frame: String) -> Vec<String> {
+    vec![frame, "{\"garbage\": ".to_owned()]
+}
+
+fn of_another_version(frame: String) -> Vec<String> {
+    vec![frame.replace("2026.9.6", "2031.1.1")]
+}
+
+fn journal(name: &str, alter: fn(String) -> Vec<String>) -> Vec<EventKind> {
+    let mut replay = Replay::new("", alter);
+    replay.play(name, "");
+    replay.journal
+}
+
+/// A session that is stopped and started again.
+fn resumed() -> Vec<EventKind> {
+    let mut replay = Replay::new("", as_it_was);
+    replay.play("approvals", "");
+    replay.apply(Input::Command(Command::Stop { how: StopHow::Now }));
+    replay.apply(Input::AgentExited(domain::Exit { code: Some(0), signal: None, message: String::new() }));
+    assert_eq!(replay.machine.state().status, Status::Stopped);
+    replay.apply(Input::Command(Command::Restart { provider_config: BTreeMap::new() }));
+    replay.play("approvals", "");
+    replay.journal
+}
+
+/// A session whose time is over.
+fn hung() -> Vec<EventKind> {
+    let mut replay = Replay::new("", as_it_was);
+    replay.play("approvals", "");
+    replay.apply(Input::Timer(Timer::Deadline));
+    replay.apply(Input::AgentExited(domain::Exit { code: None, signal: None, message: String::new() }));
+    replay.journal
+}
+
+fn without_program() -> String {
+    let spec = spec("");
+    let state = State::new(&spec);
+    let environment = vec![("PATH".into(), "/nowhere".into())];
+    let request =
+        LaunchRequest { spec: &spec, state: &state, resume: false, environment, bridge: None, past: None };
+    Openclaw::new(Options::default())
+        .launch(&request)
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default()
+}
+
+#[test]
+fn recordings_show_every_scenario_a_gateway_has() {
+    let journals = [
+        journal("conversation", as_it_was),
+        journal("approvals", as_it_was),
+        journal("approvals", with_garbage),
+        journal("approvals", of_another_version),
+        resumed(),
+        hung(),
+    ];
+    let mut shown: BTreeSet<&str> = suite::ALL.iter().map(|scenario| scenario.name).collect();
+    shown.retain(|name| journals.iter().any(|journal| suite::judge(name, journal).is_ok()));
+    if suite::judge_refusal("missing_binary", &without_program()).is_ok() {
+        shown.insert("missing_binary");
+    }
+    let missing: Vec<&str> =
+        suite::ALL.iter().map(|scenario| scenario.name).filter(|name| !shown.contains(name)).collect();
+    // It shows no thinking and asks no questions; its process is not ours; a model is refused in `frames`.
+    assert_eq!(missing, ["thinking", "question", "interrupt_in_tool", "crash", "unknown_model"]);
+}
