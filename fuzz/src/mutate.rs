@@ -9,7 +9,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -18,7 +18,7 @@ impl Random {
 
     /// Returns a number below a bound; 0 where there is none.
     pub fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { (self.next() >> 16) as usize % bound }
+        if bound == 0 { 0 } else { (self.number() >> 16) as usize % bound }
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn change(random: &mut Random, known: &[Vec<u8>], words: &[&str]) -> 
                 let to = (from + random.below(64)).min(other.len());
                 input.splice(at..at, other[from..to].iter().copied());
             }
-            _ => input.insert(at, random.next() as u8),
+            _ => input.insert(at, random.number() as u8),
         }
     }
     input

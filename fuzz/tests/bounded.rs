@@ -13,7 +13,7 @@ fn bounded(name: &str, inputs: u64) -> Result<()> {
 
 #[test]
 fn no_path_leads_out() -> Result<()> {
-    bounded("paths", 20_000)
+    bounded("paths", 5_000)
 }
 
 #[test]
@@ -23,5 +23,5 @@ fn no_cut_changes_what_is_scrubbed() -> Result<()> {
 
 #[test]
 fn no_request_breaks_the_readers() -> Result<()> {
-    bounded("requests", 30_000)
+    bounded("requests", 20_000)
 }

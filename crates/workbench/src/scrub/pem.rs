@@ -53,22 +53,41 @@ pub(crate) fn judge(text: &[u8], ended: bool) -> Verdict {
     if !is_private(&text[BEGIN.len()..body]) {
         return Verdict::NotAKey;
     }
-    let end = memmem::find(&text[body..], END).map(|at| body + at);
-    let near = end.unwrap_or(text.len()).min(body + BODY_BEFORE + BODY_RUN_MIN);
+    let last = last_line(text, body);
+    let end = if let Last::At { start, .. } = last { start } else { text.len() };
+    let near = end.min(body + BODY_BEFORE + BODY_RUN_MIN);
     if longest_run(&text[body..near]) < BODY_RUN_MIN {
-        let decided = end.is_some() || near == body + BODY_BEFORE + BODY_RUN_MIN;
+        let decided = end < text.len() || near == body + BODY_BEFORE + BODY_RUN_MIN;
         return if decided { Verdict::NotAKey } else { wait_or(Verdict::NotAKey) };
     }
-    let Some(end) = end else { return wait_or(cut_off(text, body)) };
-    // A key that was cut off may stand before one that was not.
-    if memmem::find(&text[body..end], BEGIN).is_some() {
-        return cut_off(text, body);
+    match last {
+        // A key that was cut off may stand before one that was not.
+        Last::At { start, .. } if memmem::find(&text[body..start], BEGIN).is_some() => cut_off(text, body),
+        Last::At { len, .. } => Verdict::Key { len, open: false },
+        Last::None => wait_or(cut_off(text, body)),
     }
-    match label_end(text, end + END.len()) {
-        Some(len) => Verdict::Key { len, open: false },
-        None if text.len() > end + END.len() + LABEL_MAX => cut_off(text, body),
-        None => wait_or(cut_off(text, body)),
+}
+
+/// The last line of a key.
+#[derive(Clone, Copy)]
+enum Last {
+    /// It starts here, and the key is so long.
+    At { start: usize, len: usize },
+    /// There is none, or none that is whole.
+    None,
+}
+
+/// Finds the last line. Dashes without a label behind them are none: otherwise it would depend on how much of the text is
+/// there what a key without an end is.
+fn last_line(text: &[u8], body: usize) -> Last {
+    let mut from = body;
+    while let Some(start) = memmem::find(&text[from..], END).map(|at| from + at) {
+        match label_end(text, start + END.len()) {
+            Some(len) => return Last::At { start, len },
+            None => from = start + END.len(),
+        }
     }
+    Last::None
 }
 
 /// Returns where the dashes behind a label end.

@@ -146,3 +146,32 @@ async fn another_session_is_out_of_reach(agent: Agent) -> Result<()> {
     ensure!(!ok, "a command ran outside of the session's folder: {output}");
     stage.close().await
 }
+
+/// Whoever has told an agent of obey already, for their own use, finds its sessions in the daemon unharmed: one server
+/// answers, for the agent's own session, and asks once.
+async fn an_entry_of_the_users_own_is_no_obstacle(agent: Agent, client: &str) -> Result<()> {
+    let stage = stage!(agent);
+    stage.cli().ok(&["mcp", "install", "--client", client]).await?;
+    let session = stage.create().await?;
+    let steps = json!([call(agent, "safe_bash", json!({"cmd": "echo once"})), {"text": "done"}]);
+    let stream = stage.send(&session, &script(agent, "both", &steps)).await?;
+    let request = stage.wait_for_request(&session).await?;
+    assert_eq!(request.tool_name, "safe_bash", "{request:#?}");
+    stage.cli().ok(&["session", "approve", &session, &request.id]).await?;
+    collect(stream).await?;
+    let (ok, output) = finished(&stage, &session, "safe_bash").await?;
+    ensure!(ok && output.contains("once"), "{output}");
+    let rows = stage.cli().ok(&["audit", "tail", "--json"]).await?.json_lines()?;
+    ensure!(rows.len() == 1 && rows[0]["caller"] == format!("agent {session}"), "{rows:#?}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn real_claude_with_an_entry_of_the_users_own() -> Result<()> {
+    an_entry_of_the_users_own_is_no_obstacle(Agent::Claude, "claude").await
+}
+
+#[tokio::test]
+async fn real_codex_with_an_entry_of_the_users_own() -> Result<()> {
+    an_entry_of_the_users_own_is_no_obstacle(Agent::Codex, "codex").await
+}

@@ -1,7 +1,7 @@
 //! MCP clients that nobody here wrote use the workbench, over standard streams and over HTTP; and who may not.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use e2e::cli::Cli;
@@ -41,18 +41,18 @@ async fn published_python_client_uses_the_workbench_over_http() -> Result<()> {
     published(Way::Http, python).await
 }
 
-fn node(clients: &PathBuf) -> Vec<String> {
+fn node(clients: &Path) -> Vec<String> {
     let script = tools::repository().join("e2e/tests/mcp/sdk_client.mjs");
     let sdk = clients.join("npm/node_modules/@modelcontextprotocol/sdk");
     [clients.join("npm/bin/node"), script, sdk].map(|path| path.display().to_string()).to_vec()
 }
 
-fn python(clients: &PathBuf) -> Vec<String> {
+fn python(clients: &Path) -> Vec<String> {
     let script = tools::repository().join("e2e/tests/mcp/sdk_client.py");
     [clients.join("python/bin/python"), script].map(|path| path.display().to_string()).to_vec()
 }
 
-async fn published(way: Way, client: fn(&PathBuf) -> Vec<String>) -> Result<()> {
+async fn published(way: Way, client: fn(&Path) -> Vec<String>) -> Result<()> {
     let Some(clients) = tools::mcp_clients()? else { return Ok(()) };
     let world = World::new()?;
     let mut daemon = Daemon::start(&world).await?;
