@@ -52,7 +52,7 @@ async fn a_session_starts_and_takes_turns(agent: Agent) -> Result<()> {
         assert_eq!(id, "m-1");
     }
     assert_eq!(activities(&heard).first().map(String::as_str), Some("thinking"));
-    if agent.is_real() {
+    if agent.is_real() && agent.counts_tokens() {
         let usage = end.usage.context("a turn that ended by itself has a usage")?;
         assert!(usage.output_tokens > 0, "{usage:?}");
     }
@@ -229,8 +229,8 @@ async fn a_full_context_is_compacted_between_turns(agent: Agent) -> Result<()> {
 
 async fn a_model_that_fails_is_told_from_its_agent(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
-    if !agent.is_real() {
-        // It has no model.
+    if !agent.is_real() || agent == Agent::Acp {
+        // One has no model, the other's protocol does not say whose fault it was.
         crate::suite::unsupported();
         return stage.close().await;
     }
