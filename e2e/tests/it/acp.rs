@@ -39,12 +39,18 @@ pub(crate) async fn start(stage: &Stage, args: &[&str]) -> Result<Editor> {
 /// How `obey acp` is told which agent to run.
 pub(crate) fn words(agent: Agent) -> Vec<&'static str> {
     match agent {
-        Agent::Acp => vec!["--agent", "codex-acp"],
+        Agent::Acp | Agent::CodexAcp => vec!["--agent", "codex-acp"],
         Agent::OpenaiChat => {
             vec!["--provider", agent.name(), "--model", agent.model(), "--config", r#"{"wire_api":"chat"}"#]
         }
         Agent::Openai => vec!["--provider", agent.name(), "--model", agent.model()],
-        Agent::Scripted | Agent::Claude | Agent::Codex => vec!["--provider", agent.name()],
+        Agent::Opencode => vec!["--agent", "opencode"],
+        Agent::Goose => vec!["--agent", "goose"],
+        Agent::Gemini => vec!["--agent", "gemini"],
+        Agent::ClaudeAcp => vec!["--agent", "claude-agent-acp"],
+        Agent::Scripted | Agent::Claude | Agent::Codex | Agent::Openclaw => {
+            vec!["--provider", agent.name()]
+        }
     }
 }
 

@@ -48,10 +48,8 @@ pub(crate) use large_scenarios_of;
 pub(crate) type Scenario =
     (&'static str, fn(Agent) -> std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>>);
 
-/// One test per scenario and agent: `scripted::<name>`, `real_claude::<name>`, `real_codex::<name>` and, with the agent
-/// inside the daemon, `openai::<name>` and `openai_chat::<name>`, and `real_acp::<name>`. Those of `make test-all`:
-/// `real_opencode`, `real_goose`, `real_gemini`, `real_claude_acp`, `real_codex_acp`.
-macro_rules! scenarios {
+/// A test per scenario and agent of the ordinary run.
+macro_rules! usual_scenarios {
     ($($name:ident),* $(,)?) => {
         crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
         crate::stage::scenarios_of!(real_claude, Claude, $($name),*);
@@ -59,6 +57,16 @@ macro_rules! scenarios {
         crate::stage::scenarios_of!(openai, Openai, $($name),*);
         crate::stage::scenarios_of!(openai_chat, OpenaiChat, $($name),*);
         crate::stage::scenarios_of!(real_acp, Acp, $($name),*);
+    };
+}
+pub(crate) use usual_scenarios;
+
+/// One test per scenario and agent: `scripted::<name>`, `real_claude::<name>`, `real_codex::<name>` and, with the agent
+/// inside the daemon, `openai::<name>` and `openai_chat::<name>`, and `real_acp::<name>`. Those of `make test-all`:
+/// `real_opencode`, `real_goose`, `real_gemini`, `real_claude_acp`, `real_codex_acp`.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        crate::stage::usual_scenarios!($($name),*);
         crate::stage::large_scenarios_of!(real_opencode, Opencode, $($name),*);
         crate::stage::large_scenarios_of!(real_goose, Goose, $($name),*);
         crate::stage::large_scenarios_of!(real_gemini, Gemini, $($name),*);

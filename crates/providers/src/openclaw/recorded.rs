@@ -213,8 +213,15 @@ fn without_program() -> String {
     let spec = spec("");
     let state = State::new(&spec);
     let environment = vec![("PATH".into(), "/nowhere".into())];
-    let request =
-        LaunchRequest { spec: &spec, state: &state, resume: false, environment, bridge: None, past: None };
+    let request = LaunchRequest {
+        spec: &spec,
+        state: &state,
+        resume: false,
+        environment,
+        bridge: None,
+        past: None,
+        programs: None,
+    };
     Openclaw::new(Options::default())
         .launch(&request)
         .err()

@@ -4,9 +4,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{SCRIPTED, agents, assert_no_agent, editor, refused, status};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, script, stage, usual_scenarios};
 
-scenarios!(
+usual_scenarios!(
     a_later_process_takes_up_a_session_that_was_never_prompted,
     a_later_process_loads_the_history_and_goes_on,
 );

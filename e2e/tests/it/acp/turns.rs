@@ -4,9 +4,9 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::{agents, assert_no_agent, editor, start, status};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, script, stage, usual_scenarios};
 
-scenarios!(
+usual_scenarios!(
     an_editor_opens_a_session_prompts_and_hears_the_answer,
     a_turn_is_cancelled_and_the_next_one_works,
     a_permission_is_asked_and_allowed_once,

@@ -24,9 +24,9 @@ fn world() -> Result<World> {
     let built =
         Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output()?;
     ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    world.set_env("LD_PRELOAD", &library.display().to_string());
-    world.set_env("SYNC_ORDER", &world.path("order").display().to_string());
-    world.set_env("SYNC_NOTES", &world.path("notes").display().to_string());
+    world.set_env("LD_PRELOAD", library.display().to_string());
+    world.set_env("SYNC_ORDER", world.path("order").display().to_string());
+    world.set_env("SYNC_NOTES", world.path("notes").display().to_string());
     Ok(world)
 }
 

@@ -6,9 +6,9 @@ use wire::roz::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
 
 use super::talk::{Talk, call, environment_with, finished, physical, pure, start, text};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, script, stage, usual_scenarios};
 
-scenarios!(
+usual_scenarios!(
     what_is_announced_is_what_asks,
     a_denied_call_is_not_made,
     silence_means_no,

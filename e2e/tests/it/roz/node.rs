@@ -6,9 +6,9 @@ use e2e::tools;
 use serde_json::{Value, json};
 
 use super::talk::{call, environment, heeds_changes};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, script, stage, usual_scenarios};
 
-scenarios!(node_brings_its_own_tools);
+usual_scenarios!(node_brings_its_own_tools);
 
 /// What a program must know of the agent it drives.
 async fn plan(stage: &Stage) -> Result<Value> {

@@ -13,9 +13,9 @@ use wire::roz::v1::task_service_client::TaskServiceClient;
 use wire::roz::v1::team_event::Event as Team;
 
 use super::talk::{Talk, agents, call, environment, environment_with, start};
-use crate::stage::{Agent, Stage, scenarios, script, stage};
+use crate::stage::{Agent, Stage, script, stage, usual_scenarios};
 
-scenarios!(a_task_runs_as_a_session, a_task_that_waits_is_approved_or_cancelled);
+usual_scenarios!(a_task_runs_as_a_session, a_task_that_waits_is_approved_or_cancelled);
 
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 

@@ -10,9 +10,9 @@ use wire::roz::v1::session_request::Request as Said;
 use wire::roz::v1::session_response::Response as Body;
 
 use super::talk::{Talk, activities, environment, start, text};
-use crate::stage::{Agent, scenarios, script, stage};
+use crate::stage::{Agent, script, stage, usual_scenarios};
 
-scenarios!(
+usual_scenarios!(
     a_session_starts_and_takes_turns,
     a_cancelled_turn_says_so_and_the_session_goes_on,
     a_cancelled_session_ends,
@@ -176,7 +176,6 @@ async fn a_compaction_is_told(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     if agent == Agent::Acp {
         // Its protocol has no word for it.
-        crate::suite::unsupported();
         return stage.close().await;
     }
     let mut talk = Talk::new(&stage, Vec::new()).await?;
@@ -204,7 +203,6 @@ async fn a_full_context_is_compacted_between_turns(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     if matches!(agent, Agent::Acp | Agent::Scripted) {
         // One cannot be told to, the other has no context.
-        crate::suite::unsupported();
         return stage.close().await;
     }
     let start = pb::StartSession { max_context_tokens: Some(5_000), ..start(&environment(&stage).await?) };
@@ -231,7 +229,6 @@ async fn a_model_that_fails_is_told_from_its_agent(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     if !agent.is_real() || agent == Agent::Acp {
         // One has no model, the other's protocol does not say whose fault it was.
-        crate::suite::unsupported();
         return stage.close().await;
     }
     let mut talk = Talk::new(&stage, Vec::new()).await?;

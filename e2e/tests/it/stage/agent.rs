@@ -151,7 +151,7 @@ impl Agent {
 
     /// Whether `mcp_servers` reach it; where not, the key is refused.
     pub(crate) fn takes_servers(self) -> bool {
-        !matches!(self, Scripted | Openai | OpenaiChat | Openclaw)
+        !matches!(self, Scripted | Openclaw)
     }
 
     /// Whether it shows what a command printed; Gemini's calls end with an empty content.
