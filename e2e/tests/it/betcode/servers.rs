@@ -28,6 +28,8 @@ async fn listed(stage: &Stage, session: &str) -> Result<Vec<pb::McpServerInfo>> 
     let request = pb::ListMcpServersRequest { session_id: session.into() };
     let mut config = ConfigServiceClient::new(stage.clients.channel.clone());
     let mut servers = config.list_mcp_servers(request).await?.into_inner().servers;
+    // The daemon's own, which every agent has that is a process.
+    servers.retain(|server| server.name != "obey");
     servers.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(servers)
 }
