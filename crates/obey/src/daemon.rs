@@ -2,6 +2,7 @@
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
 pub(crate) mod bench;
+mod inside;
 mod mapped;
 mod projects;
 mod tools;
@@ -28,7 +29,8 @@ use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
 use crate::toolbox::{Operations, Workshop};
-pub(crate) use tools::BenchTools;
+pub(crate) use inside::Inside;
+use tools::BenchTools;
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
 /// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
@@ -152,10 +154,12 @@ fn bench_routes(
 ) -> surfaces::Routes {
     let contextd = bench::contextd(options, opening, supervisor.clone());
     let mut toolboxes = surfaces::bridge::toolboxes(supervisor);
-    if options.config.workbench.for_agents {
-        let tools = operations.get_or_init(|| BenchTools::new(contextd.clone(), supervisor.clone()));
-        toolboxes.push(Box::new(tools.clone()));
+    let offers_bench = options.config.workbench.for_agents;
+    let bench = offers_bench.then(|| BenchTools::new(contextd.clone(), supervisor.clone()));
+    if let Some(bench) = &bench {
+        toolboxes.push(Box::new(bench.clone()));
     }
+    operations.get_or_init(|| Inside { bench, team: surfaces::bridge::Team::new(supervisor.clone()) });
     let usual = bench::usual_project(&options.config);
     let projects = Arc::new(projects::Projects::new(contextd.clone(), usual));
     let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes, projects);

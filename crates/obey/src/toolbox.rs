@@ -16,10 +16,10 @@ use workbench::{Edit, Exec, Hidden, Project, ProjectRules, Read, Search, Workben
 
 use record::Record;
 
-use crate::daemon::BenchTools;
+use crate::daemon::Inside;
 
 /// The workbench's operations by name, once the daemon serves them; never, where nobody put any in.
-pub(crate) type Operations = Arc<OnceLock<BenchTools>>;
+pub(crate) type Operations = Arc<OnceLock<Inside>>;
 
 /// Hands the workbench out, session by session.
 pub(crate) struct Workshop {
@@ -75,7 +75,7 @@ impl Tools for Desk {
     }
 
     fn offers(&self) -> Vec<Offer> {
-        self.operations.get().map(BenchTools::offers).unwrap_or_default()
+        self.operations.get().map(Inside::offers).unwrap_or_default()
     }
 }
 
@@ -86,8 +86,7 @@ impl Desk {
             // Operations write themselves down.
             let operations = self.operations.get();
             let operations = operations.ok_or_else(|| Error::invalid("tool", "nothing is offered here"))?;
-            let output = operations.call(&self.session, &tool, arguments).await?;
-            return Ok(Done { ok: true, output, exit_code: None });
+            return operations.call(&self.session, &tool, arguments).await;
         }
         let bench = self.opener.bench().await?;
         let record = Record::begin(Arc::clone(&bench), &self.session, &task);

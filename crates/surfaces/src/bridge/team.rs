@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Error, SessionId};
+use domain::{CallId, Error, SessionId};
 use runtime::supervisor::NewWorker;
 use runtime::{Snapshot, Supervisor};
 use serde_json::{Value, json};
@@ -13,7 +13,8 @@ use crate::limits;
 const SPAWN: &str = "spawn_worker";
 const WATCH: &str = "watch_team";
 
-/// The tools of a team.
+/// The tools of a team. Cheap to clone.
+#[derive(Clone)]
 pub struct Team {
     supervisor: Supervisor,
 }
@@ -27,6 +28,21 @@ impl Team {
 #[tonic::async_trait]
 impl Toolbox for Team {
     fn tools(&self, _session: &Snapshot) -> Vec<Tool> {
+        Self::offers()
+    }
+
+    async fn call(&self, call: Call) -> Result<Output, Error> {
+        if call.tool == SPAWN {
+            self.spawn(call).await
+        } else {
+            self.watch(&call.session, &call.arguments).await
+        }
+    }
+}
+
+impl Team {
+    /// Returns its tools, the same for every session.
+    pub fn offers() -> Vec<Tool> {
         vec![
             Tool {
                 name: SPAWN.to_owned(),
@@ -69,21 +85,22 @@ impl Toolbox for Team {
         ]
     }
 
-    async fn call(&self, call: Call) -> Result<Output, Error> {
-        if call.tool == SPAWN { self.spawn(call).await } else { self.watch(&call).await }
+    /// Runs a tool for an agent inside the daemon, which has asked for what must be asked for.
+    pub async fn call_inside(&self, session: &SessionId, tool: &str, input: &Value) -> Result<Output, Error> {
+        if tool != SPAWN {
+            let session = self.supervisor.snapshot(session).await?;
+            return self.watch(&session, input).await;
+        }
+        self.begin(session, worker(input, None)).await
     }
-}
 
-impl Team {
+    async fn begin(&self, parent: &SessionId, new: NewWorker) -> Result<Output, Error> {
+        let worker = self.supervisor.spawn_worker(parent, new).await?;
+        Ok(Output { ok: true, text: json!({"worker_id": worker.as_str()}).to_string() })
+    }
+
     async fn spawn(&self, call: Call) -> Result<Output, Error> {
-        let text = |key: &str| call.arguments[key].as_str().unwrap_or_default().to_owned();
-        let new = NewWorker {
-            prompt: text("prompt"),
-            name: text("name"),
-            provider: text("provider"),
-            model: text("model"),
-            call: Some(call.call.clone()),
-        };
+        let new = worker(&call.arguments, Some(call.call.clone()));
         // Nobody is asked about what cannot be.
         let kind = self.supervisor.check_worker(&call.session, &new).await?;
         let first_line = new.prompt.lines().next().unwrap_or_default();
@@ -91,14 +108,13 @@ impl Team {
         if let Err(reason) = asking::permission(&self.supervisor, &call, title).await {
             return Ok(Output::failed(reason));
         }
-        let worker = self.supervisor.spawn_worker(&call.session.spec.id, new).await?;
-        Ok(Output { ok: true, text: json!({"worker_id": worker.as_str()}).to_string() })
+        self.begin(&call.session.spec.id, new).await
     }
 
-    async fn watch(&self, call: &Call) -> Result<Output, Error> {
-        let workers = self.supervisor.workers(&call.session.spec.id).await?;
-        if call.arguments["wait"].as_bool().unwrap_or(false) {
-            let seconds = call.arguments["timeout_secs"].as_u64().unwrap_or(limits::TEAM_WAIT_SECS);
+    async fn watch(&self, session: &Snapshot, input: &Value) -> Result<Output, Error> {
+        let workers = self.supervisor.workers(&session.spec.id).await?;
+        if input["wait"].as_bool().unwrap_or(false) {
+            let seconds = input["timeout_secs"].as_u64().unwrap_or(limits::TEAM_WAIT_SECS);
             let wait = Duration::from_secs(seconds.min(limits::TEAM_WAIT_MAX_SECS));
             // Whoever has not ended by then is listed as it is.
             let _ = tokio::time::timeout(wait, self.all_ended(&workers)).await;
@@ -137,5 +153,17 @@ impl Team {
             row["error"] = json!(snapshot.state.error);
         }
         Ok(row)
+    }
+}
+
+/// Reads what a worker is to be.
+fn worker(input: &Value, call: Option<CallId>) -> NewWorker {
+    let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
+    NewWorker {
+        prompt: text("prompt"),
+        name: text("name"),
+        provider: text("provider"),
+        model: text("model"),
+        call,
     }
 }

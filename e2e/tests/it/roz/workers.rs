@@ -60,6 +60,29 @@ async fn real_claude_a_worker_may_be_another_agent() -> Result<()> {
     stage.close().await
 }
 
+/// An agent inside the daemon has workers like any other, and asks about them like any other.
+#[tokio::test]
+async fn an_agent_inside_the_daemon_has_workers() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    let id = stage.create().await?;
+    let worker = script(Agent::Scripted, "worker", &json!([{"text": "worked over there"}]));
+    let steps = json!([
+        {"tool": "spawn_worker", "input": {"prompt": worker, "name": "helping", "provider": "scripted"}},
+        {"tool": "watch_team", "input": {"wait": true, "timeout_secs": 25}},
+        {"text": "led"},
+    ]);
+    let turn = stage.send(&id, &script(Agent::Openai, "lead", &steps)).await?;
+    let request = stage.wait_for_request(&id).await?;
+    stage.cli().ok(&["session", "approve", &id]).await?;
+    e2e::clients::collect(turn).await?;
+    assert!(format!("{request:?}").contains("spawn_worker"), "{request:?}");
+    let watched = outcomes(&stage, &id, "watch_team").await?;
+    assert!(watched[0].0 && watched[0].1.contains("worked over there"), "{watched:?}");
+    let all = sessions(&stage).await?;
+    assert!(all.iter().any(|session| session["agent_name"] == "helping"), "{all:#?}");
+    stage.close().await
+}
+
 /// Nobody is asked about a worker that cannot be: the session is a supervised one and no approval is awaited.
 #[tokio::test]
 async fn real_claude_a_worker_that_cannot_be_is_refused_by_name() -> Result<()> {

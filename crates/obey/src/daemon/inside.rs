@@ -1,0 +1,39 @@
+//! What agents inside the daemon are offered beside their own tools: the operations of the workbench, where agents get
+//! them, and workers. They have asked for what must be asked for before a call comes here.
+
+use domain::{Error, SessionId};
+use runtime::toolbox::{Done, Need, Offer};
+use serde_json::Value;
+use surfaces::bridge::Team;
+
+use super::tools::BenchTools;
+
+/// The daemon's tools for agents inside of it.
+pub(crate) struct Inside {
+    pub(super) bench: Option<BenchTools>,
+    pub(super) team: Team,
+}
+
+impl Inside {
+    pub(crate) fn offers(&self) -> Vec<Offer> {
+        let team = Team::offers().into_iter().map(|tool| Offer {
+            name: tool.name,
+            description: tool.description,
+            input_schema: tool.input_schema,
+            need: if tool.read_only { Need::Nothing } else { Need::Permission },
+        });
+        self.bench.iter().flat_map(BenchTools::offers).chain(team).collect()
+    }
+
+    pub(crate) async fn call(&self, session: &SessionId, tool: &str, input: Value) -> Result<Done, Error> {
+        if Team::offers().iter().any(|offered| offered.name == tool) {
+            let output = self.team.call_inside(session, tool, &input).await?;
+            return Ok(Done { ok: output.ok, output: output.text, exit_code: None });
+        }
+        let Some(bench) = &self.bench else {
+            return Err(Error::invalid("tool", format_args!("there is no tool {tool:?}")));
+        };
+        let output = bench.call(session, tool, input).await?;
+        Ok(Done { ok: true, output, exit_code: None })
+    }
+}
