@@ -51,15 +51,31 @@ pub(crate) type Scenario =
 /// A test per scenario and agent of the ordinary run.
 macro_rules! usual_scenarios {
     ($($name:ident),* $(,)?) => {
-        crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
-        crate::stage::scenarios_of!(real_claude, Claude, $($name),*);
-        crate::stage::scenarios_of!(real_codex, Codex, $($name),*);
-        crate::stage::scenarios_of!(openai, Openai, $($name),*);
-        crate::stage::scenarios_of!(openai_chat, OpenaiChat, $($name),*);
+        crate::stage::all_but_acp!($($name),*);
         crate::stage::scenarios_of!(real_acp, Acp, $($name),*);
     };
 }
 pub(crate) use usual_scenarios;
+
+/// The same for what an ACP agent has no word for: its tests are not there, rather than passing without a look.
+macro_rules! all_but_acp {
+    ($($name:ident),* $(,)?) => {
+        crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
+        crate::stage::with_models!($($name),*);
+    };
+}
+pub(crate) use all_but_acp;
+
+/// The same for what needs a model besides.
+macro_rules! with_models {
+    ($($name:ident),* $(,)?) => {
+        crate::stage::scenarios_of!(real_claude, Claude, $($name),*);
+        crate::stage::scenarios_of!(real_codex, Codex, $($name),*);
+        crate::stage::scenarios_of!(openai, Openai, $($name),*);
+        crate::stage::scenarios_of!(openai_chat, OpenaiChat, $($name),*);
+    };
+}
+pub(crate) use with_models;
 
 /// One test per scenario and agent: `scripted::<name>`, `real_claude::<name>`, `real_codex::<name>` and, with the agent
 /// inside the daemon, `openai::<name>` and `openai_chat::<name>`, and `real_acp::<name>`. Those of `make test-all`:

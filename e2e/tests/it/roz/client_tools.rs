@@ -6,7 +6,7 @@ use wire::roz::v1 as pb;
 use wire::roz::v1::session_request::Request as Said;
 use wire::roz::v1::session_response::Response as Body;
 
-use super::talk::{Talk, call, deny, finished, heeds_changes, physical, pure, searches_tools, text};
+use super::talk::{Talk, call, deny, finished, physical, pure, searches_tools, text};
 use crate::stage::{Agent, script, stage, usual_scenarios};
 
 usual_scenarios!(
@@ -14,11 +14,15 @@ usual_scenarios!(
     a_tool_that_fails_fails_the_call_only,
     a_tool_that_takes_too_long_is_given_up,
     a_client_that_leaves_fails_its_call_and_not_the_session,
-    tools_are_exchanged_by_their_source,
-    tools_of_a_turn_are_gone_after_it,
     a_tool_that_the_rules_deny_is_not_run,
     a_tool_that_is_taken_away_cannot_be_called,
 );
+
+/// `codex-acp` keeps the tools it began with.
+mod changing {
+    use super::{tools_are_exchanged_by_their_source, tools_of_a_turn_are_gone_after_it};
+    crate::stage::all_but_acp!(tools_are_exchanged_by_their_source, tools_of_a_turn_are_gone_after_it);
+}
 
 async fn a_client_runs_a_tool_for_the_agent(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
@@ -114,9 +118,6 @@ async fn a_client_that_leaves_fails_its_call_and_not_the_session(agent: Agent) -
 
 async fn tools_are_exchanged_by_their_source(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
-    if !heeds_changes(agent) {
-        return stage.close().await;
-    }
     let mut talk = Talk::new(&stage, vec![pure("own"), pure("sim__old")]).await?;
     let register = |tools: Vec<pb::ToolSchema>| {
         Said::RegisterTools(pb::RegisterTools {
@@ -148,9 +149,6 @@ async fn tools_are_exchanged_by_their_source(agent: Agent) -> Result<()> {
 
 async fn tools_of_a_turn_are_gone_after_it(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
-    if !heeds_changes(agent) {
-        return stage.close().await;
-    }
     let mut talk = Talk::new(&stage, vec![pure("always")]).await?;
     let message = pb::UserMessage {
         content: script(

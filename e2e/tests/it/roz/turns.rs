@@ -18,10 +18,22 @@ usual_scenarios!(
     a_cancelled_session_ends,
     a_client_that_says_no_more_hears_the_turn_and_completes_the_session,
     what_comes_along_reaches_the_agent,
-    a_compaction_is_told,
-    a_full_context_is_compacted_between_turns,
-    a_model_that_fails_is_told_from_its_agent,
 );
+
+/// ACP has no word for a compaction.
+mod compaction {
+    use super::a_compaction_is_told;
+    crate::stage::all_but_acp!(a_compaction_is_told);
+}
+
+/// ACP agents cannot be told to compact, and do not say whose fault an error was; a script has neither model nor context.
+mod models {
+    use super::{a_full_context_is_compacted_between_turns, a_model_that_fails_is_told_from_its_agent};
+    crate::stage::with_models!(
+        a_full_context_is_compacted_between_turns,
+        a_model_that_fails_is_told_from_its_agent
+    );
+}
 
 async fn a_session_starts_and_takes_turns(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
@@ -174,10 +186,6 @@ async fn what_comes_along_reaches_the_agent(agent: Agent) -> Result<()> {
 
 async fn a_compaction_is_told(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
-    if agent == Agent::Acp {
-        // Its protocol has no word for it.
-        return stage.close().await;
-    }
     let mut talk = Talk::new(&stage, Vec::new()).await?;
     if agent == Agent::Scripted {
         talk.prompt("m-1", &script(agent, "shorten", &json!([{"compact": true}, {"text": "short"}]))).await?;
@@ -201,10 +209,6 @@ async fn a_compaction_is_told(agent: Agent) -> Result<()> {
 /// What is in use is above 85 % of what the client said there is.
 async fn a_full_context_is_compacted_between_turns(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
-    if matches!(agent, Agent::Acp | Agent::Scripted) {
-        // One cannot be told to, the other has no context.
-        return stage.close().await;
-    }
     let start = pb::StartSession { max_context_tokens: Some(5_000), ..start(&environment(&stage).await?) };
     let mut talk = Talk::start(&stage, start).await?;
     let usage = json!({"usage": {"input_tokens": 4_400, "output_tokens": 10}});
@@ -227,10 +231,6 @@ async fn a_full_context_is_compacted_between_turns(agent: Agent) -> Result<()> {
 
 async fn a_model_that_fails_is_told_from_its_agent(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
-    if !agent.is_real() || agent == Agent::Acp {
-        // One has no model, the other's protocol does not say whose fault it was.
-        return stage.close().await;
-    }
     let mut talk = Talk::new(&stage, Vec::new()).await?;
     let steps = json!([{"status": 400, "message": "this cannot be answered"}]);
     talk.prompt("m-1", &script(agent, "fail", &steps)).await?;
