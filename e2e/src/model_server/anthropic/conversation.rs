@@ -12,6 +12,7 @@ const NOT_PROMPTS: &[&str] = &[
     "[Request interrupted by user",
     "[Tool call interrupted",
     "Your response above was",
+    "[Image: source: ",
     "Output token limit hit",
     "This session is being continued from",
     "<local-command-",

@@ -32,30 +32,24 @@ pub(super) struct Live {
     pub(super) usage: Usage,
 }
 
-/// Returns the program and the model's address, where they are given.
-fn given() -> Option<(PathBuf, String)> {
+/// Returns the program and the model's address.
+fn given() -> (PathBuf, String) {
     let given =
         std::env::var_os("OBEY_TEST_CLAUDE").map(PathBuf::from).zip(std::env::var("OBEY_TEST_MODEL").ok());
-    if given.is_none() {
-        eprintln!("skipped: set OBEY_TEST_CLAUDE and OBEY_TEST_MODEL to talk to the real Claude Code");
-    }
-    given
+    given.expect(
+        "OBEY_TEST_CLAUDE and OBEY_TEST_MODEL name the program and its model; scripts/run-tests sets both",
+    )
 }
 
 impl Live {
     /// Starts the agent and waits until it is ready.
-    pub(super) fn start(name: &'static str, setup: Value) -> Option<Self> {
+    pub(super) fn start(name: &'static str, setup: Value) -> Self {
         let base = tempfile::tempdir().unwrap();
         Self::start_in(name, setup, base, "")
     }
 
-    pub(super) fn start_in(
-        name: &'static str,
-        setup: Value,
-        base: tempfile::TempDir,
-        native: &str,
-    ) -> Option<Self> {
-        let (program, model) = given()?;
+    pub(super) fn start_in(name: &'static str, setup: Value, base: tempfile::TempDir, native: &str) -> Self {
+        let (program, model) = given();
         let root = base.path();
         for dir in ["home", "tmp", "repo"] {
             std::fs::create_dir_all(root.join(dir)).unwrap();
@@ -110,7 +104,7 @@ impl Live {
         let mut live =
             Self { name, setup, base, child, stdin, lines, codec: plan.codec, record, events, usage };
         live.until(|event| matches!(event, AgentEvent::Ready { .. }));
-        Some(live)
+        live
     }
 
     pub(super) fn tell(&mut self, input: AgentInput) {

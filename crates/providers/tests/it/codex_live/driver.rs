@@ -32,14 +32,13 @@ pub(super) struct Live {
     pub(super) usage: Usage,
 }
 
-/// Returns the program and the model's address, where they are given.
-fn given() -> Option<(PathBuf, String)> {
+/// Returns the program and the model's address.
+fn given() -> (PathBuf, String) {
     let given =
         std::env::var_os("OBEY_TEST_CODEX").map(PathBuf::from).zip(std::env::var("OBEY_TEST_MODEL").ok());
-    if given.is_none() {
-        eprintln!("skipped: set OBEY_TEST_CODEX and OBEY_TEST_MODEL to talk to the real Codex");
-    }
-    given
+    given.expect(
+        "OBEY_TEST_CODEX and OBEY_TEST_MODEL name the program and its model; scripts/run-tests sets both",
+    )
 }
 
 /// Writes the configuration of a Codex whose model is the scripted one.
@@ -56,16 +55,16 @@ fn configure(home: &Path, model: &str, more: &str) {
 
 impl Live {
     /// Starts the agent and waits until it is ready.
-    pub(super) fn start(name: &'static str, setup: Value) -> Option<Self> {
+    pub(super) fn start(name: &'static str, setup: Value) -> Self {
         let base = tempfile::tempdir().unwrap();
-        let mut live = Self::begin(name, setup, base)?;
+        let mut live = Self::begin(name, setup, base);
         live.until(|event| matches!(event, AgentEvent::Ready { .. }));
-        Some(live)
+        live
     }
 
     /// Starts the agent. A setup with `native_session` takes up a conversation.
-    pub(super) fn begin(name: &'static str, setup: Value, base: tempfile::TempDir) -> Option<Self> {
-        let (program, model) = given()?;
+    pub(super) fn begin(name: &'static str, setup: Value, base: tempfile::TempDir) -> Self {
+        let (program, model) = given();
         let root = base.path();
         for dir in ["home", "tmp", "repo"] {
             std::fs::create_dir_all(root.join(dir)).unwrap();
@@ -106,7 +105,7 @@ impl Live {
         plan.codec.open(&mut wire);
         stdin.as_mut().unwrap().write_all(&wire).unwrap();
         let (record, events, usage) = (Vec::new(), Vec::new(), Usage::default());
-        Some(Self { name, setup, base, child, stdin, lines, codec: plan.codec, record, events, usage })
+        Self { name, setup, base, child, stdin, lines, codec: plan.codec, record, events, usage }
     }
 
     pub(super) fn tell(&mut self, input: AgentInput) {

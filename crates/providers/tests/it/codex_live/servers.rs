@@ -35,10 +35,11 @@ for line in sys.stdin:
 "#;
 
 #[test]
+#[ignore = "talks to the real program: run by make test-all"]
 fn servers_of_the_session() {
     let servers = json!({"lab": {"command": "python3", "args": ["-c", SERVER], "env": {"SECRET": "hush"}}});
     let config = json!({"mcp_servers": servers.to_string()});
-    let Some(mut live) = Live::start("servers", json!({"provider_config": config})) else { return };
+    let mut live = Live::start("servers", json!({"provider_config": config}));
     let line = std::fs::read(format!("/proc/{}/cmdline", live.child.id())).unwrap();
     assert!(!String::from_utf8_lossy(&line).contains("hush"), "any user can read a command line");
     let call = |tool: &str| json!({"tool": format!("mcp__lab__{tool}"), "input": {"a": 1}});
