@@ -66,7 +66,12 @@ impl Supervisor {
         let spec = self.resolve(new).await?;
         self.providers().get(spec.provider)?.check(&spec)?;
         let id = spec.id.clone();
-        let row = self.insert(spec).await?;
+        let stays_idle = launch == Launch::OnPrompt && matches!(first, Command::Start);
+        // Commits reach the disk in order: the one of the first command takes the record with it, and nobody hears of
+        // the session before that.
+        let durability =
+            if stays_idle && first_of_all.is_empty() { Durability::Synced } else { Durability::Soon };
+        let row = self.insert(spec, durability).await?;
         failpoint!("create.stored");
         let handle = self.enliven(row, Beginning::Idle);
         for command in first_of_all {
@@ -76,7 +81,7 @@ impl Supervisor {
                 return Err(error);
             }
         }
-        if launch == Launch::OnPrompt && matches!(first, Command::Start) {
+        if stays_idle {
             return Ok(handle.snapshot());
         }
         self.command(&id, first).await?;
@@ -140,7 +145,7 @@ impl Supervisor {
     }
 
     /// Stores the record and the first event of the journal in one go.
-    async fn insert(&self, spec: SessionSpec) -> Result<SessionRow, Error> {
+    async fn insert(&self, spec: SessionSpec, durability: Durability) -> Result<SessionRow, Error> {
         let created = EventKind::SessionCreated {
             provider: spec.provider,
             model: spec.model.clone(),
@@ -152,7 +157,7 @@ impl Supervisor {
         let (stored_spec, stored_state) = (spec.clone(), state.clone());
         let key = self
             .store()
-            .write(Durability::Synced, move |connection| {
+            .write(durability, move |connection| {
                 let key = sessions::insert(connection, &stored_spec, &stored_state)?;
                 let write = SessionWrite {
                     key,
