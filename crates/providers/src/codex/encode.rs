@@ -14,6 +14,8 @@ use super::stance::Stance;
 use super::{is_tested, models};
 use crate::base64;
 
+pub(super) use answer::release;
+
 /// Notifications that nobody here reads and that come often or are large; the agent does not send them.
 const UNWANTED: [&str; 8] = [
     "account/rateLimits/updated",
@@ -113,7 +115,7 @@ pub(super) fn input(
             memory.settling = None;
             say(memory, Purpose::Turn, content, wire);
         }
-        AgentInput::Steer { text } => steer(memory, text, wire),
+        AgentInput::Steer { text } => drop(steer(memory, text, wire)),
         AgentInput::Compact => {
             memory.turn = Some(Turn::default());
             let params = json!({"threadId": memory.thread});
@@ -160,15 +162,15 @@ fn set_model(memory: &mut Memory, model: &str, wire: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Adds a message to the running turn.
-pub(super) fn steer(memory: &mut Memory, text: &str, wire: &mut Vec<u8>) {
-    say(memory, Purpose::Steer, json!([text_part(text)]), wire);
+/// Adds a message to the running turn. Returns the request's name.
+pub(super) fn steer(memory: &mut Memory, text: &str, wire: &mut Vec<u8>) -> String {
+    say(memory, Purpose::Steer, json!([text_part(text)]), wire)
 }
 
-/// Says something as the user.
-pub(super) fn say(memory: &mut Memory, purpose: Purpose, content: Value, wire: &mut Vec<u8>) {
+/// Says something as the user. Returns the request's name.
+pub(super) fn say(memory: &mut Memory, purpose: Purpose, content: Value, wire: &mut Vec<u8>) -> String {
     let params = json!({"threadId": memory.thread, "input": content});
-    memory.ask(purpose, params, wire);
+    memory.ask(purpose, params, wire)
 }
 
 /// Ends the turn, as soon as it is known how the agent calls it.

@@ -35,7 +35,9 @@ pub(super) struct Memory {
     pub(super) version: String,
     /// Lines nobody understood before the agent said what it is.
     pub(super) garbage: u32,
-    /// How the agent calls the conversation; empty until it is ready.
+    /// The model that was asked for is one the agent has.
+    pub(super) checked: bool,
+    /// How the agent calls the conversation; empty until it has begun.
     pub(super) thread: String,
     pub(super) model: String,
     /// Names that can be asked for.
@@ -58,6 +60,8 @@ pub(super) struct Memory {
     pub(super) strays: BTreeSet<String>,
     /// Requests that wait for an answer, by their native name.
     pub(super) asks: BTreeMap<String, Asking>,
+    /// Answers that wait until the agent has taken what explains them, by the name of our request that does.
+    pub(super) held: BTreeMap<String, Value>,
     /// Sub-agents, by the name of their conversation.
     pub(super) workers: BTreeMap<String, Worker>,
     /// Servers of tools, as they were told.
@@ -148,10 +152,10 @@ pub(super) struct Worker {
 }
 
 impl Memory {
-    /// Asks the agent something.
-    pub(super) fn ask(&mut self, purpose: Purpose, params: Value, wire: &mut Vec<u8>) {
+    /// Asks the agent something. Returns the request's name.
+    pub(super) fn ask(&mut self, purpose: Purpose, params: Value, wire: &mut Vec<u8>) -> String {
         self.sent += 1;
-        rpc::ask(purpose, self.sent, params, wire);
+        rpc::ask(purpose, self.sent, params, wire)
     }
 
     /// Ends the open turn without the agent's part, at its next answer.
@@ -193,6 +197,7 @@ impl Memory {
         self.streamed.clear();
         self.calls.clear();
         self.asks.clear();
+        self.held.clear();
         self.compacting = None;
     }
 }

@@ -116,10 +116,12 @@ pub(super) fn purpose(id: &Value) -> Option<Purpose> {
     Purpose::ALL.iter().find(|(_, own, _)| *own == name).map(|(purpose, ..)| *purpose)
 }
 
-/// Asks the agent something; `number` makes the request's name its own.
-pub(super) fn ask(purpose: Purpose, number: u64, params: Value, wire: &mut Vec<u8>) {
+/// Asks the agent something; `number` makes the request's name its own. Returns that name.
+pub(super) fn ask(purpose: Purpose, number: u64, params: Value, wire: &mut Vec<u8>) -> String {
     let (name, method) = purpose.names();
-    line(&json!({"id": format!("obey-{name}-{number}"), "method": method, "params": params}), wire);
+    let id = format!("obey-{name}-{number}");
+    line(&json!({"id": id, "method": method, "params": params}), wire);
+    id
 }
 
 /// Tells the agent something it does not answer.
@@ -129,7 +131,12 @@ pub(super) fn notify(method: &str, wire: &mut Vec<u8>) {
 
 /// Answers a request of the agent's.
 pub(super) fn reply(id: &Value, result: Value, wire: &mut Vec<u8>) {
-    line(&json!({"id": id, "result": result}), wire);
+    line(&answer(id, result), wire);
+}
+
+/// Returns the answer to a request of the agent's.
+pub(super) fn answer(id: &Value, result: Value) -> Value {
+    json!({"id": id, "result": result})
 }
 
 /// Answers a request of the agent's that cannot be met.
@@ -138,7 +145,7 @@ pub(super) fn refuse(id: &Value, message: &str, wire: &mut Vec<u8>) {
 }
 
 /// Writes one line. Two separators that JSON allows within a text end a line for some readers.
-fn line(value: &Value, wire: &mut Vec<u8>) {
+pub(super) fn line(value: &Value, wire: &mut Vec<u8>) {
     let text = value.to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
     wire.extend_from_slice(text.as_bytes());
     wire.push(b'\n');

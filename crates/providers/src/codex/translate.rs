@@ -17,6 +17,7 @@ use domain::{AgentEvent, CallId};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
+use super::encode;
 use super::memory::Memory;
 use super::rpc::{self, Message};
 use super::settings::Settings;
@@ -40,6 +41,7 @@ pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &
         Some(Message::Answer { id, result }) => match rpc::purpose(&id) {
             Some(purpose) => {
                 handshake::answer(memory, settings, purpose, result, out);
+                encode::release(memory, &id, &mut out.replies);
                 true
             }
             None => false,

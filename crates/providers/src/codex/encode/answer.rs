@@ -61,45 +61,61 @@ pub(super) fn decide(
     wire: &mut Vec<u8>,
 ) {
     let asking = memory.asks.remove(native).unwrap_or(Asking::Decision);
-    let id = id_of(native);
-    // Before the answer: the agent then reads it with its next request. Behind it, it would break off what the model
-    // has begun to write, and that would be heard twice.
-    if !matches!(asking, Asking::Plan | Asking::Form(_)) {
-        explain(memory, decided, wire);
-    }
-    match asking {
-        Asking::Plan => decide_plan(memory, settings, decided, wire),
-        Asking::Consent => rpc::reply(&id, consent(decided.word(), json!({})), wire),
+    let result = match asking {
+        Asking::Plan => return decide_plan(memory, settings, decided, wire),
+        Asking::Consent => consent(decided.word(), json!({})),
         // The server's own form may have been filled in.
         Asking::Form(_) => {
             let content = decided.updated.cloned().unwrap_or_else(|| json!({}));
             let word = if decided.decision.allows() { "accept" } else { decided.word() };
-            rpc::reply(&id, consent(word, content), wire);
+            consent(word, content)
         }
-        Asking::Decision => rpc::reply(&id, json!({"decision": decided.word()}), wire),
+        Asking::Decision => json!({"decision": decided.word()}),
         Asking::Permissions => {
             let allowed = decided.decision.allows();
             let given = if allowed { decided.input()["permissions"].clone() } else { json!({}) };
-            rpc::reply(&id, json!({"permissions": given, "scope": "turn"}), wire);
+            json!({"permissions": given, "scope": "turn"})
         }
-        Asking::Answers => rpc::reply(&id, json!({"answers": {}}), wire),
+        Asking::Answers => json!({"answers": {}}),
+    };
+    let explained = if matches!(asking, Asking::Form(_)) { None } else { explain(memory, decided, wire) };
+    match explained {
+        // The agent reads the message with its next request if it has it before the answer. It takes what it is told
+        // in any order, so the answer waits until the message was taken. Behind the answer, the message would break
+        // off what the model has begun to write, and that would be heard twice.
+        Some(message) => drop(memory.held.insert(message, rpc::answer(&id_of(native), result))),
+        None => rpc::reply(&id_of(native), result, wire),
     }
 }
 
-/// Tells the agent what its protocol has no room for: why something was denied, and what to do instead.
-fn explain(memory: &mut Memory, decided: &Decided<'_>, wire: &mut Vec<u8>) {
-    if let Some(changed) = decided.changed() {
-        steer(memory, &format!("I did not allow that as it stands. Do this instead: {changed}"), wire);
-    } else if decided.decision == Decision::Deny && !decided.message.is_empty() {
-        let call = match decided.ask {
-            Ask::Permission(permission) => permission.call.as_ref(),
-            _ => None,
-        };
-        if let Some(call) = call.and_then(|call| memory.calls.get_mut(call)) {
-            call.denied = cut(decided.message, MESSAGE_MAX_CHARS);
-        }
-        steer(memory, &format!("I denied that: {}", decided.message), wire);
+/// Gives the answer that waited for this request of ours.
+pub(in crate::codex) fn release(memory: &mut Memory, request: &Value, wire: &mut Vec<u8>) {
+    if let Some(answer) = request.as_str().and_then(|request| memory.held.remove(request)) {
+        rpc::line(&answer, wire);
     }
+}
+
+/// Tells the agent what its protocol has no room for: why something was denied, and what to do instead. Returns the
+/// name of the request that does.
+fn explain(memory: &mut Memory, decided: &Decided<'_>, wire: &mut Vec<u8>) -> Option<String> {
+    if let Some(changed) = decided.changed() {
+        return Some(steer(
+            memory,
+            &format!("I did not allow that as it stands. Do this instead: {changed}"),
+            wire,
+        ));
+    }
+    if decided.decision != Decision::Deny || decided.message.is_empty() {
+        return None;
+    }
+    let call = match decided.ask {
+        Ask::Permission(permission) => permission.call.as_ref(),
+        _ => None,
+    };
+    if let Some(call) = call.and_then(|call| memory.calls.get_mut(call)) {
+        call.denied = cut(decided.message, MESSAGE_MAX_CHARS);
+    }
+    Some(steer(memory, &format!("I denied that: {}", decided.message), wire))
 }
 
 fn consent(word: &str, content: Value) -> Value {

@@ -68,9 +68,18 @@ fn a_changed_call_is_declined_and_explained() {
         let mut memory = ready();
         memory.remember_ask("7", asking);
         let written = decide(&mut memory, Decision::AllowOnce, Some(json!({"command": "y"})));
-        assert_eq!(written[0]["method"], "turn/start");
+        assert_eq!((written.len(), &written[0]["method"]), (1, &json!("turn/start")));
         assert!(written[0]["params"]["input"][0]["text"].as_str().unwrap().contains(r#"{"command":"y"}"#));
-        assert!(written[1]["result"].to_string().contains("decline"));
+        // The answer waits until the agent has taken the message, and is given once.
+        let mut wire = Vec::new();
+        release(&mut memory, &json!("obey-steer-7"), &mut wire);
+        assert_eq!(wire, b"");
+        for _ in 0..2 {
+            release(&mut memory, &written[0]["id"], &mut wire);
+        }
+        let answer: Value = serde_json::from_slice(&wire).unwrap();
+        assert_eq!(answer["id"], 7);
+        assert!(answer["result"].to_string().contains("decline"));
     }
     // A server's form is there to be filled in.
     let mut memory = ready();

@@ -27,7 +27,7 @@ pub(super) fn answer(
     out: &mut Decoded,
 ) {
     match (purpose, result) {
-        (Purpose::Initialize, Ok(result)) => initialized(memory, &result, out),
+        (Purpose::Initialize, Ok(result)) => initialized(memory, settings, &result, out),
         (Purpose::Initialize, Err(error)) => {
             broken(out, None, format!("the agent does not speak the protocol obey needs: {error}"));
         }
@@ -67,7 +67,7 @@ fn broken(out: &mut Decoded, code: Option<ErrorCode>, message: String) {
     out.events.push(AgentEvent::Broken { code, message });
 }
 
-fn initialized(memory: &mut Memory, result: &Value, out: &mut Decoded) {
+fn initialized(memory: &mut Memory, settings: &Settings, result: &Value, out: &mut Decoded) {
     // Such as `obey/0.166.0 (Debian 12.0.0; x86_64) …`.
     let agent = result.text("userAgent");
     let version = agent.split_once('/').map_or("", |(_, rest)| rest.split(' ').next().unwrap_or_default());
@@ -77,8 +77,17 @@ fn initialized(memory: &mut Memory, result: &Value, out: &mut Decoded) {
         notice(out, Level::Warning, &format!("this Codex is {version}; obey is tested with {TESTED_RANGE}"));
     }
     rpc::notify("initialized", &mut out.replies);
-    memory.ask(Purpose::Account, json!({"refreshToken": false}), &mut out.replies);
+    if begins_at_once(memory, settings) {
+        encode::begin_thread(memory, settings, &mut out.replies);
+    }
     memory.ask(Purpose::Models, json!({"includeHidden": true}), &mut out.replies);
+    memory.ask(Purpose::Account, json!({"refreshToken": false}), &mut out.replies);
+}
+
+/// Whether the conversation can begin while the model is looked up, which makes a start faster: nothing of what the agent
+/// answers changes how it begins. A model that turns out to be unknown ends the session before its first turn.
+fn begins_at_once(memory: &Memory, settings: &Settings) -> bool {
+    settings.add_dirs.is_empty() && (memory.model_is_wanted || memory.asked_model.is_empty())
 }
 
 /// Says at once what the first turn would fail with.
@@ -113,6 +122,7 @@ fn read_config(memory: &mut Memory, out: &mut Decoded) {
 
 fn configured(memory: &mut Memory, settings: &Settings, config: &Value, out: &mut Decoded) {
     memory.workspace = Workspace::read(config);
+    let has_begun = begins_at_once(memory, settings);
     let listed = !memory.models.is_empty();
     models::add_configured(&mut memory.models, config);
     // An agent that lists no models cannot be asked whether it has one.
@@ -124,7 +134,12 @@ fn configured(memory: &mut Memory, settings: &Settings, config: &Value, out: &mu
         notice(out, Level::Warning, &format!("{}; the session goes on with Codex's default", error.message));
         memory.asked_model.clear();
     }
-    encode::begin_thread(memory, settings, &mut out.replies);
+    memory.checked = true;
+    if has_begun {
+        ready(memory, settings, out);
+    } else {
+        encode::begin_thread(memory, settings, &mut out.replies);
+    }
 }
 
 /// Begins a conversation in place of one that the agent does not have: it keeps none without a turn.
@@ -146,6 +161,14 @@ fn begun(memory: &mut Memory, settings: &Settings, result: &Value, out: &mut Dec
     result.text("model").clone_into(&mut memory.model);
     // A conversation that is taken up says first what it used before; that was counted then.
     memory.counted = memory.resume.is_empty().then(Default::default);
+    ready(memory, settings, out);
+}
+
+/// Says that the agent takes prompts, once the conversation has begun and its model is known to exist.
+fn ready(memory: &mut Memory, settings: &Settings, out: &mut Decoded) {
+    if memory.thread.is_empty() || !memory.checked {
+        return;
+    }
     if memory.mode == Mode::Plan {
         encode::change_stance(memory, settings, &mut out.replies);
     }
