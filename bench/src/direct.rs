@@ -9,12 +9,23 @@ use e2e::model_server::stamp;
 use e2e::world::World;
 use serde_json::{Value, json};
 
+use crate::tools;
+
 /// Which agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Claude,
     Codex,
     Acp,
+}
+
+/// On which terms an agent is driven.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Terms {
+    /// As little as will do.
+    Bare,
+    /// The same greeting as the daemon's, its look at models and settings, and a server with as many tools.
+    Equal,
 }
 
 /// What a turn looked like: when its first piece was read, and how old each piece was then, in microseconds.
@@ -58,7 +69,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Starts the program and a conversation, so far that it takes prompts.
-    pub(crate) fn start(kind: Kind, world: &World) -> Result<Self> {
+    pub(crate) fn start(kind: Kind, terms: Terms, world: &World) -> Result<Self> {
         let missing = "it is not installed; run scripts/setup-tests";
         let mut command = match kind {
             Kind::Claude => {
@@ -81,7 +92,7 @@ impl Program {
             Kind::Acp => world.command(e2e::tools::codex_acp()?.context(missing)?),
         };
         let mut program = Self::spawn(kind, &mut command)?;
-        program.begin(world)?;
+        program.begin(terms, world)?;
         Ok(program)
     }
 
@@ -92,24 +103,39 @@ impl Program {
         Ok(Self { kind, child, stdin, stdout, line: String::new(), asked: 0, conversation: Value::Null })
     }
 
-    fn begin(&mut self, world: &World) -> Result<()> {
-        match self.kind {
+    fn begin(&mut self, terms: Terms, world: &World) -> Result<()> {
+        let (program, word) = tools::command()?;
+        let server = json!({"command": program, "args": [word]});
+        match (self.kind, terms) {
             // It takes a prompt at once.
-            Kind::Claude => {}
-            Kind::Codex => {
+            (Kind::Claude, Terms::Bare) => {}
+            (Kind::Claude, Terms::Equal) => {
+                self.control("initialize", &json!({"subtype": "initialize", "forwardSubagentText": true}))?;
+                let own = json!({"type": "stdio", "command": program, "args": [word], "alwaysLoad": true});
+                self.control("servers", &json!({"subtype": "mcp_set_servers", "servers": {"bench": own}}))?;
+                while self.read()?["response"]["request_id"] != "initialize" {}
+            }
+            (Kind::Codex, terms) => {
                 let client = json!({"name": "bench", "title": "Bench", "version": "0"});
                 self.call(
                     "initialize",
                     &json!({"clientInfo": client, "capabilities": {"experimentalApi": true}}),
                 )?;
                 self.send(&json!({"method": "initialized"}))?;
-                let begun =
-                    self.call("thread/start", &json!({"cwd": world.project(), "model": "gpt-5.5"}))?;
-                self.conversation = begun["thread"]["id"].clone();
+                let mut begin = json!({"cwd": world.project(), "model": "gpt-5.5"});
+                if terms == Terms::Equal {
+                    begin["config"] = json!({"mcp_servers.bench": server});
+                    self.ask("account/read", &json!({"refreshToken": false}))?;
+                    self.ask("model/list", &json!({"includeHidden": true}))?;
+                    self.ask("config/read", &json!({"cwd": world.project(), "includeLayers": false}))?;
+                }
+                self.conversation = self.call("thread/start", &begin)?["thread"]["id"].clone();
             }
-            Kind::Acp => {
+            (Kind::Acp, terms) => {
                 self.call("initialize", &json!({"protocolVersion": 1, "clientCapabilities": {}}))?;
-                let begun = self.call("session/new", &json!({"cwd": world.project(), "mcpServers": []}))?;
+                let own = json!({"name": "bench", "command": program, "args": [word], "env": []});
+                let servers = if terms == Terms::Equal { json!([own]) } else { json!([]) };
+                let begun = self.call("session/new", &json!({"cwd": world.project(), "mcpServers": servers}))?;
                 self.conversation = begun["sessionId"].clone();
             }
         }
@@ -161,6 +187,11 @@ impl Program {
 
     fn send(&mut self, message: &Value) -> Result<()> {
         Ok(self.stdin.write_all(format!("{message}\n").as_bytes())?)
+    }
+
+    /// Asks Claude Code something that is no prompt.
+    fn control(&mut self, id: &str, request: &Value) -> Result<()> {
+        self.send(&json!({"type": "control_request", "request_id": id, "request": request}))
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Result<u64> {

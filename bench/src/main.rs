@@ -1,6 +1,7 @@
 //! The benchmarks: `bench [SECTION…]` prints a table with the ratio to a floor measured in the same run.
 //!
-//! One program, four roles: the runner and its client; `floor`, the bare relay everything is compared with;
+//! One program, five roles: the runner and its client; `floor`, the bare relay everything is compared with; `tools`, a
+//! server of tools for agents that are driven directly;
 //! `scripted-agent`, the emitter that both sides read from; and `shim` or `sandbox-stage`, which hand over to the real
 //! one. The last names are the ones under which the daemon calls its own executable: see `daemon.rs`.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
@@ -18,6 +19,7 @@ mod sections;
 mod stats;
 mod table;
 mod talk;
+mod tools;
 
 use anyhow::{Result, bail};
 
@@ -42,6 +44,7 @@ fn run() -> Result<()> {
         Some("scripted-agent") => emitter::run(),
         Some("shim" | "sandbox-stage") => daemon::become_shim(),
         Some("floor") => floor::run(&args[1..]),
+        Some("tools") => tools::serve(),
         _ if std::env::var_os(INNER).is_none() => machine::rerun_first_in_line(INNER),
         _ => measure(&args),
     }

@@ -11,7 +11,7 @@ use e2e::world::World;
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
-use crate::direct::{Heard, Kind, Program, ask_endpoint};
+use crate::direct::{Heard, Kind, Program, Terms, ask_endpoint};
 use crate::stats::{median, micros, percentile, sorted};
 use crate::table::{Goal, Table};
 
@@ -134,21 +134,21 @@ pub(crate) async fn acp(table: &mut Table) -> Result<()> {
 async fn program(table: &mut Table, kind: Kind, agent: &Agent, world: Option<World>) -> Result<()> {
     let Some(world) = world else { return Ok(()) };
     let stage = Stage::open(world).await?;
-    let (mut ours, mut floors) = (Vec::new(), Vec::new());
+    let (mut ours, mut floors, mut equals) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=STARTS {
-        let began = stamp::now_ns();
-        let mut direct = Program::start(kind, &stage.world)?;
-        let low = direct.turn(&script("direct", 1, 0))?.check(1)?.first_ns - began;
-        drop(direct);
+        let low = start_directly(kind, Terms::Bare, &stage.world)?;
+        let equal = start_directly(kind, Terms::Equal, &stage.world)?;
         let high = start(&stage, agent).await?;
-        // The first round warms both sides up and does not count.
+        // The first round warms all sides up and does not count.
         if round > 0 {
             floors.push(low as f64 / 1e6);
+            equals.push(equal as f64 / 1e6);
             ours.push(high as f64 / 1e6);
         }
     }
-    started(table, agent, &ours, &floors);
-    let mut direct = Program::start(kind, &stage.world)?;
+    started(table, agent, "", &ours, &floors);
+    started(table, agent, ", on equal terms", &ours, &equals);
+    let mut direct = Program::start(kind, Terms::Bare, &stage.world)?;
     let session = stage.create(agent, "").await?;
     let (mut ours, mut floors, mut last) = (Vec::new(), Vec::new(), 0);
     for round in 0..=TURNS {
@@ -180,7 +180,7 @@ pub(crate) async fn api(table: &mut Table) -> Result<()> {
             ours.push(high as f64 / 1e6);
         }
     }
-    started(table, &API, &ours, &floors);
+    started(table, &API, "", &ours, &floors);
     let session = stage.create(&API, "").await?;
     let (mut ours, mut floors, mut last) = (Vec::new(), Vec::new(), 0);
     for round in 0..=TURNS {
@@ -202,6 +202,13 @@ pub(crate) fn script(key: &str, pieces: u64, thinking_ms: u64) -> String {
     let stamped = serde_json::json!({"stamped": pieces, "gap_ms": GAP_MS});
     let blocks = if thinking_ms == 0 { vec![stamped] } else { vec![thought, stamped] };
     format!("{key} SCRIPT: {}", serde_json::json!([blocks]))
+}
+
+/// The same without the daemon.
+fn start_directly(kind: Kind, terms: Terms, world: &World) -> Result<u64> {
+    let began = stamp::now_ns();
+    let mut direct = Program::start(kind, terms, world)?;
+    Ok(direct.turn(&script("direct", 1, 0))?.check(1)?.first_ns - began)
 }
 
 /// Creates a session with a first message; returns how long it took until the first piece of the answer was here.
@@ -226,10 +233,10 @@ async fn turn(stage: &Stage, session: &str, after: u64) -> Result<(Heard, u64)> 
     Ok((read.0.check(PIECES)?, read.1))
 }
 
-fn started(table: &mut Table, agent: &Agent, ours: &[f64], floors: &[f64]) {
+fn started(table: &mut Table, agent: &Agent, terms: &str, ours: &[f64], floors: &[f64]) {
     let ratios: Vec<f64> = ours.iter().zip(floors).map(|(ours, floor)| ours / floor).collect();
     let words = |took: &[f64]| format!("{:.0} ms", median(took));
-    let what = format!("{}: start to the first piece of an answer", agent.name);
+    let what = format!("{}: start to the first piece of an answer{terms}", agent.name);
     table.ratio(&what, words(ours), words(floors), &ratios, Some(START_MOST));
 }
 
