@@ -118,7 +118,7 @@ impl Actor {
         loop {
             if let Some(done) = self.leaving.take() {
                 if let Agent::InProcess { agent, .. } = &mut self.agent {
-                    agent.stop();
+                    agent.detach();
                 }
                 // Whoever asked may have stopped waiting.
                 let _ = done.send(());

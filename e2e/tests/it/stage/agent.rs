@@ -149,9 +149,23 @@ impl Agent {
         json!([{"text": "half a "}, {"hang": true}])
     }
 
-    /// Whether `mcp_servers` reach it; where not, the key is refused.
-    pub(crate) fn takes_servers(self) -> bool {
-        !matches!(self, Scripted | Openclaw)
+    /// Steps for a session whose model knows tools of servers by names of that session alone, and calls them through
+    /// another tool, because it was not shown them: OpenClaw's.
+    pub(crate) fn steps(self, session: &str, steps: &Value) -> Value {
+        if self != Openclaw {
+            return steps.clone();
+        }
+        match steps {
+            Value::Array(all) => all.iter().map(|step| self.steps(session, step)).collect(),
+            step => match step["tool"].as_str().and_then(|tool| tool.strip_prefix("mcp__")?.split_once("__"))
+            {
+                Some((server, tool)) => {
+                    let id = format!("{}__{tool}", server_at_gateway(session, server));
+                    json!({"tool": "tool_call", "input": {"id": id, "args": step["input"]}})
+                }
+                None => step.clone(),
+            },
+        }
     }
 
     /// Whether it shows what a command printed; Gemini's calls end with an empty content.
@@ -223,4 +237,10 @@ impl Agent {
             Openclaw => crate::real_openclaw::world(),
         }
     }
+}
+
+/// What a gateway calls a server of a session.
+pub(crate) fn server_at_gateway(session: &str, server: &str) -> String {
+    let mark = session[session.len() - 10..].to_lowercase();
+    if server == "obey" { format!("obey-{mark}") } else { format!("obey-{mark}-{server}") }
 }
