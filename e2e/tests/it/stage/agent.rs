@@ -57,6 +57,12 @@ impl Agent {
         match self {
             Claude => r#"s/"claude_code_version":"[0-9.]*"/"claude_code_version":"9.9.999"/"#,
             Codex => r#"s/0[.]166[.]0/0.999.0/g"#,
+            Acp => r#"s/"version": *"0[.]16[.]0"/"version":"0.999.0"/"#,
+            CodexAcp => r#"s/"version": *"2[.]6[.]0"/"version":"2.999.0"/"#,
+            ClaudeAcp => r#"s/"version": *"0[.]99[.]0"/"version":"0.999.0"/"#,
+            Gemini => r#"s/"version": *"0[.]61[.]0"/"version":"0.999.0"/"#,
+            Opencode => r#"s/"version": *"1[.]18[.]33"/"version":"1.999.0"/"#,
+            // Goose does not say which version it is.
             _ => r#"s/"protocolVersion": *1/"protocolVersion":7/"#,
         }
     }
