@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::permissions;
 use runtime::settings::Settings;
-use runtime::toolbox::{Done, Offer, Task, Toolbox, Tools, Work};
+use runtime::toolbox::{Call, Done, Offer, Task, Toolbox, Tools, Work};
 use surfaces::contextd::Opening;
 use workbench::{Edit, Exec, Hidden, Project, ProjectRules, Read, Search, Workbench, Write};
 
@@ -72,6 +72,21 @@ impl Tools for Desk {
     fn perform(&self, task: Task) -> Work<Done> {
         let desk = self.clone();
         Box::pin(async move { desk.carry_out(task).await })
+    }
+
+    fn noted(&self, call: Call, work: Work<Done>) -> Work<Done> {
+        let desk = self.clone();
+        Box::pin(async move {
+            let bench = desk.opener.bench().await?;
+            let record = Record::of_call(bench, &desk.session, &call);
+            let outcome = work.await.map(|done| {
+                let how = if done.ok { "Called" } else { "Failed" };
+                let summary = format!("{how}: {} bytes", done.output.len());
+                Outcome { done, ..Outcome::said(String::new(), summary) }
+            });
+            record.end(&outcome).await?;
+            outcome.map(|outcome| outcome.done)
+        })
     }
 
     fn offers(&self) -> Vec<Offer> {

@@ -10,6 +10,7 @@ mod names;
 mod rpc;
 mod settings;
 mod translate;
+mod versions;
 
 #[cfg(test)]
 mod tests;

@@ -144,6 +144,20 @@ pub(crate) const TERMINAL_WAIT: Duration = Duration::from_secs(300);
 /// How long an OpenClaw gateway may take to start: up to a minute on a loaded machine. Below the wait for an agent.
 pub(crate) const GATEWAY_START_WAIT: Duration = Duration::from_secs(55);
 
+/// Longest name of a server of tools that a gateway leaves as it is; it cuts what is longer.
+pub(crate) const GATEWAY_SERVER_NAME_MAX_CHARS: usize = 30;
+
+/// How long a change of a gateway's configuration may take; it takes one to two seconds on a busy machine, and an agent
+/// must be ready within a minute.
+pub(crate) const GATEWAY_WRITE_WAIT: Duration = Duration::from_secs(20);
+
+/// Pause between two changes of a gateway's configuration: it takes 30 a minute from one machine.
+pub(crate) const GATEWAY_WRITE_GAP: Duration = Duration::from_millis(2_100);
+
+/// How long the end of a session waits until its servers are gone from its gateway; they go all the same later. Less than
+/// a stop may take.
+pub(crate) const GATEWAY_LEAVE_WAIT: Duration = Duration::from_millis(2_500);
+
 /// How long a turn outlives the connection to its gateway.
 pub(crate) const GATEWAY_BACK_WAIT: Duration = Duration::from_secs(120);
 

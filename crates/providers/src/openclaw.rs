@@ -5,21 +5,25 @@
 mod agent;
 mod frames;
 mod gateway;
+mod registry;
+mod servers;
 mod settings;
 
 #[cfg(test)]
 mod recorded;
 
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
 
 use crate::config::invalid;
 use crate::program::{Wanted, untrusted_dir, variable};
-use agent::Agent;
+use agent::{Agent, Tools};
 use frames::Talk;
-use gateway::{Gateway, Started, USUAL_URL};
+use gateway::{Gateway, Started, USUAL_URL, is_here};
+use registry::Registry;
 use settings::Settings;
 
 /// The program, and what to tell somebody who has no OpenClaw.
@@ -43,11 +47,12 @@ pub struct Options {
 pub struct Openclaw {
     options: Options,
     started: Started,
+    registry: Registry,
 }
 
 impl Openclaw {
     pub fn new(options: Options) -> Self {
-        Self { options, started: Started::default() }
+        Self { options, started: Started::default(), registry: Registry::default() }
     }
 }
 
@@ -106,21 +111,38 @@ impl Provider for Openclaw {
         };
         let mut gateway_environment = environment.clone();
         gateway_environment.push((TOKEN_VARIABLE.into(), token.clone().into()));
+        let folder = spec.working_dir.to_string_lossy().into_owned();
+        // What runs on another machine finds neither the daemon's socket nor the session's folder.
+        let here = is_here(&url);
+        let servers = servers::of_session(
+            spec.id.as_str(),
+            &settings.servers,
+            request.bridge.as_ref().filter(|_| here),
+            Some(folder.as_str()).filter(|_| here),
+        );
         let talk = Talk::new(frames::Wanted {
             key: format!("agent:{}:obey-{}", settings.agent_id, spec.id.as_str().to_lowercase()),
             agent_id: settings.agent_id,
-            token,
+            token: token.clone(),
             model: spec.model.clone(),
-            working_dir: spec.working_dir.to_string_lossy().into_owned(),
+            working_dir: folder,
             had_turns: request.resume && request.state.turns > 0,
+            is_remote: !here && request.bridge.is_some(),
+            servers: servers.iter().map(|server| (server.name.clone(), server.own.clone())).collect(),
         });
+        let tools = Tools { registry: self.registry.clone(), url: url.clone(), token, servers };
         let program = program.filter(|_| is_usual || self.options.url.as_ref() == Some(&url));
         let gateway = Gateway::new(url, program, gateway_environment, Started::clone(&self.started));
-        Ok(LaunchPlan::InProcess(Box::new(Agent::new(talk, gateway))))
+        Ok(LaunchPlan::InProcess(Box::new(Agent::new(talk, gateway, tools))))
     }
 
     fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {
         Err(Error::new(ErrorCode::SessionError, "an agent inside the daemon has no lines to read"))
+    }
+
+    fn end(&self) {
+        // Dropped, a gateway that was started here is ended. Others may hold the provider for as long as they like.
+        drop(self.started.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn availability(&self) -> Availability {

@@ -42,6 +42,9 @@ pub trait Provider: Send + Sync {
     /// Says whether the agent can be run here.
     fn availability(&self) -> Availability;
 
+    /// The daemon ends: what the provider itself holds beside its agents ends with it.
+    fn end(&self) {}
+
     /// Returns the models it is known to have without asking it; there may be more.
     fn models(&self) -> Vec<String> {
         Vec::new()
@@ -195,8 +198,13 @@ pub trait InProcessAgent: Send {
     /// Never blocks; long work goes to a task of its own.
     fn tell(&mut self, input: AgentInput) -> Result<(), Error>;
 
-    /// Ends it at once.
+    /// Ends it at once; what it has elsewhere goes as well. It has ended when it can report no more.
     fn stop(&mut self);
+
+    /// Lets go of it because the daemon ends; the session goes on with the next one.
+    fn detach(&mut self) {
+        self.stop();
+    }
 }
 
 /// The providers this daemon has.

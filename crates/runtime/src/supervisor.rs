@@ -311,6 +311,7 @@ impl Supervisor {
         if tokio::time::timeout(within, all).await.is_err() {
             tracing::warn!("some sessions did not let go in time");
         }
+        self.providers().iter().for_each(|provider| provider.end());
     }
 
     /// Returns the session whose agent, or whose agent's holder, a process is.

@@ -23,10 +23,24 @@ pub trait Tools: Send + Sync {
     /// Does something. An error says, in words for the agent, why it could not be done.
     fn perform(&self, task: Task) -> Work<Done>;
 
+    /// Notes what the agent does by itself, at a server of its own, and returns the same work. It is begun when the
+    /// note is.
+    fn noted(&self, _call: Call, work: Work<Done>) -> Work<Done> {
+        work
+    }
+
     /// Returns what else is offered, under names of its own.
     fn offers(&self) -> Vec<Offer> {
         Vec::new()
     }
+}
+
+/// A call of a tool that is not the daemon's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// As the agent calls it: `mcp__server__tool`.
+    pub tool: String,
+    pub arguments: Value,
 }
 
 /// A tool that is called by its name, with [`Task::Call`].

@@ -1,6 +1,8 @@
 //! A real OpenClaw gateway behind a session: started by the daemon, prompted, asked for permission, interrupted, lost and
 //! found. Slow and large, so only `make test-all` runs it; what does not need the real program is always run.
 
+mod servers;
+
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
@@ -154,6 +156,7 @@ fn install(world: &World, node: &std::path::Path, script: &std::path::Path) -> R
         "plugins": {"enabled": false}, "discovery": {"mdns": {"mode": "off"}}, "update": {"checkOnStart": false},
         "tools": {"exec": {"host": "gateway", "security": "allowlist", "ask": "always"}},
         "models": {"mode": "replace", "providers": {"test": provider}},
+        "mcp": {"servers": {"theirs": {"command": "true", "args": ["of the user"], "enabled": false}}},
     });
     let state = world.path("openclaw");
     std::fs::create_dir(&state)?;
@@ -253,7 +256,9 @@ async fn a_gateway_of_somebody_else_goes_through_the_suite() -> Result<()> {
     gateway.wait().await?;
     let only = std::env::var("OBEY_OPENCLAW_ONLY").unwrap_or_default();
     let mut wrong = Vec::new();
-    for (name, play) in crate::sessions::all().into_iter().filter(|(name, _)| name.contains(&only)) {
+    let tools = [crate::mcp::agents::ALL, crate::roz::client_tools::AT_A_GATEWAY, servers::ALL].concat();
+    let all = crate::sessions::all().into_iter().chain(tools);
+    for (name, play) in all.filter(|(name, _)| name.contains(&only)) {
         // A scenario that fails by an assertion panics; the others are played all the same.
         match tokio::spawn(play(Agent::Openclaw)).await {
             Ok(Ok(())) => println!("PASS {name}"),

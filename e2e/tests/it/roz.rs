@@ -4,7 +4,7 @@
 mod approvals;
 mod bad_input;
 mod bridge;
-mod client_tools;
+pub(crate) mod client_tools;
 mod node;
 mod python;
 mod several;

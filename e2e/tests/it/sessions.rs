@@ -4,6 +4,7 @@
 mod command_line;
 mod lifecycle;
 mod limits;
+mod listing;
 mod programs;
 mod requests;
 mod servers;
@@ -12,6 +13,15 @@ mod validation;
 
 /// Every scenario that is played with every agent.
 pub(crate) fn all() -> Vec<crate::stage::Scenario> {
-    [command_line::ALL, lifecycle::ALL, limits::ALL, programs::ALL, requests::ALL, servers::ALL, turns::ALL]
-        .concat()
+    [
+        command_line::ALL,
+        lifecycle::ALL,
+        limits::ALL,
+        listing::ALL,
+        programs::ALL,
+        requests::ALL,
+        servers::ALL,
+        turns::ALL,
+    ]
+    .concat()
 }

@@ -15,7 +15,7 @@ use wire::obey::v1 as own;
 
 mod agent;
 
-pub(crate) use agent::Agent;
+pub(crate) use agent::{Agent, server_at_gateway};
 
 /// The campaign every stage has.
 pub(crate) const CAMPAIGN: &str = "demo";
@@ -82,7 +82,17 @@ pub(crate) use with_models;
 /// `real_opencode`, `real_goose`, `real_gemini`, `real_claude_acp`, `real_codex_acp`.
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
-        crate::stage::usual_scenarios!($($name),*);
+        crate::stage::scenarios_of!(scripted, Scripted, $($name),*);
+        crate::stage::served_scenarios!($($name),*);
+    };
+}
+pub(crate) use scenarios;
+
+/// The same without the scripted agent, for what needs a model.
+macro_rules! served_scenarios {
+    ($($name:ident),* $(,)?) => {
+        crate::stage::with_models!($($name),*);
+        crate::stage::scenarios_of!(real_acp, Acp, $($name),*);
         crate::stage::large_scenarios_of!(real_opencode, Opencode, $($name),*);
         crate::stage::large_scenarios_of!(real_goose, Goose, $($name),*);
         crate::stage::large_scenarios_of!(real_gemini, Gemini, $($name),*);
@@ -93,7 +103,7 @@ macro_rules! scenarios {
         pub(super) const ALL: &[crate::stage::Scenario] = &[$((stringify!($name), |agent| Box::pin($name(agent)))),*];
     };
 }
-pub(crate) use scenarios;
+pub(crate) use served_scenarios;
 
 /// Like `scenarios!`, for agents that are processes: they can be killed, and outlive the daemon.
 macro_rules! process_scenarios {
@@ -179,6 +189,11 @@ impl Stage {
     pub(crate) async fn info(&self, id: &str) -> Result<pb::SessionInfo> {
         let request = pb::GetSessionRequest { session_id: id.into() };
         Ok(self.clients.local.clone().get_session(request).await?.into_inner())
+    }
+
+    /// A prompt with a script that calls tools of servers, for one session.
+    pub(crate) fn script(&self, session: &str, key: &str, steps: &Value) -> String {
+        script(self.agent, key, &self.agent.steps(session, steps))
     }
 
     /// Sends a message and returns the stream of its turn.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use domain::{Error, SessionId};
 use runtime::clock;
-use runtime::toolbox::Task;
+use runtime::toolbox::{Call, Task};
 use serde_json::{Map, Value, json};
 use workbench::Workbench;
 use workbench::audit::{Entry, input_text};
@@ -23,12 +23,24 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn begin(bench: Arc<Workbench>, session: &SessionId, task: &Task) -> Self {
         let (operation, input) = described(task);
+        Self::new(bench, session, operation, &input)
+    }
+
+    /// Begins the row of a call at a server of the agent's own.
+    pub(super) fn of_call(bench: Arc<Workbench>, session: &SessionId, call: &Call) -> Self {
+        // As text: a row keeps plain fields alone.
+        let input = [("tool", call.tool.clone()), ("arguments", call.arguments.to_string())];
+        let input = input.map(|(name, value)| (name.to_owned(), Value::String(value))).into_iter().collect();
+        Self::new(bench, session, "Toolbox.Mcp", &input)
+    }
+
+    fn new(bench: Arc<Workbench>, session: &SessionId, operation: &str, input: &Map<String, Value>) -> Self {
         let entry = Entry {
             at: clock::now(),
             session: session.to_string(),
             caller: format!("agent {session}"),
             operation: operation.to_owned(),
-            input: input_text(bench.scrubber(), &input),
+            input: input_text(bench.scrubber(), input),
             ..Entry::default()
         };
         Self { bench, entry: Some(entry), began: Instant::now() }

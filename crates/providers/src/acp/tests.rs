@@ -167,6 +167,19 @@ fn a_call_that_shows_a_terminal_of_ours_has_what_was_printed_there() {
 }
 
 #[test]
+fn a_version_that_was_not_tested_is_named_with_the_range() {
+    let mut talk = Talk::new(Memory::default());
+    let info = json!({"name": "gemini-cli", "version": "9.0.0"});
+    let events = talk.answer("initialize", json!({"protocolVersion": 1, "agentInfo": info}));
+    let message =
+        "this gemini-cli is 9.0.0; obey is tested with 0.61.0 up to, but not including, 0.62.0".to_owned();
+    assert_eq!(events, [AgentEvent::Notice { level: domain::event::Level::Warning, message }]);
+    let mut talk = Talk::new(Memory::default());
+    let info = json!({"name": "my own", "version": "9.0.0"});
+    assert_eq!(talk.answer("initialize", json!({"protocolVersion": 1, "agentInfo": info})), []);
+}
+
+#[test]
 fn another_protocol_a_missing_login_and_an_unknown_model_are_named() {
     let mut talk = Talk::new(Memory::default());
     let events = talk.answer("initialize", json!({"protocolVersion": 2}));

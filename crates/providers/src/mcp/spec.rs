@@ -1,5 +1,5 @@
-//! What `provider_config.mcp_servers` says about the servers of an agent inside the daemon, as in `.mcp.json`. Closed
-//! lists: what is not known is refused by name. Pure.
+//! What `provider_config.mcp_servers` says about the servers of an agent inside the daemon, or behind a gateway, as in
+//! `.mcp.json`. Closed lists: what is not known is refused by name. Pure.
 //!
 //! | key | value |
 //! |---|---|
@@ -27,15 +27,15 @@ const KEYS: [&str; 8] =
 /// One server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
-    pub(super) name: String,
-    pub(super) reach: Reach,
-    pub(super) start_wait: Duration,
-    pub(super) call_wait: Duration,
+    pub(crate) name: String,
+    pub(crate) reach: Reach,
+    pub(crate) start_wait: Duration,
+    pub(crate) call_wait: Duration,
 }
 
 /// How it is reached.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Reach {
+pub(crate) enum Reach {
     Program { command: String, args: Vec<String>, env: BTreeMap<String, String> },
     Web { url: String, headers: BTreeMap<String, String> },
 }

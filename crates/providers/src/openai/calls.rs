@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::request::{Ask, PermissionAsk, Question};
-use domain::{AgentEvent, AgentInput, CallId, Mode};
+use domain::{AgentEvent, AgentInput, CallId, Error, ErrorCode, Mode};
 use runtime::toolbox::{Done, Task, Tools};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -198,8 +198,14 @@ impl Worker {
                     let message = "the server no longer has this tool".to_owned();
                     return self.settle(desk, at, false, message).await;
                 };
+                let call = runtime::toolbox::Call {
+                    tool: open.call.name.clone(),
+                    arguments: Value::Object(arguments.clone()),
+                };
                 let work = self.servers.call(tool, arguments);
-                desk.running.spawn(async move { (at, work.await) });
+                let failed = |message| Error::new(ErrorCode::DeliveryFailed, message);
+                let work = self.tools.noted(call, Box::pin(async move { work.await.map_err(failed) }));
+                desk.running.spawn(async move { (at, work.await.map_err(|error| error.message)) });
                 Ok(())
             }
             Act::Ask(_) | Act::Todos(_) => Ok(()),

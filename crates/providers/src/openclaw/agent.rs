@@ -1,5 +1,6 @@
 //! One conversation at the gateway, as an agent inside the daemon: a task that keeps a connection, comes back when it is
-//! lost, and says so while it is (OBEY-2032). What frames mean is in `frames`.
+//! lost, and says so while it is (OBEY-2032). Its servers of tools come with it and go with it. What frames mean is in
+//! `frames`.
 
 use std::time::Duration;
 
@@ -7,38 +8,74 @@ use domain::event::{Attachment, Level};
 use domain::{AgentEvent, AgentInput, Error, ErrorCode};
 use futures_util::{SinkExt as _, StreamExt as _};
 use runtime::provider::InProcessAgent;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use super::frames::{Out, Talk};
-use super::gateway::Gateway;
-use crate::limits::{GATEWAY_BACK_WAIT, GATEWAY_START_WAIT, INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT};
+use super::gateway::{Gateway, Socket};
+use super::registry::Registry;
+use super::servers::Server;
+use crate::limits::{
+    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_START_WAIT, INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
+};
 
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+/// The servers of tools that a conversation has at its gateway.
+#[derive(Clone)]
+pub(super) struct Tools {
+    pub(super) registry: Registry,
+    pub(super) url: String,
+    pub(super) token: String,
+    pub(super) servers: Vec<Server>,
+}
+
+impl Tools {
+    /// Tells the gateway of them.
+    async fn come(&self) -> Result<(), String> {
+        let all = self.servers.iter().map(|server| (server.name.clone(), Some(server.definition.clone())));
+        self.registry.change(&self.url, &self.token, all.collect()).await
+    }
+
+    /// Takes them away from the gateway.
+    async fn go(&self) {
+        let all = self.servers.iter().map(|server| (server.name.clone(), None));
+        if let Err(reason) = self.registry.change(&self.url, &self.token, all.collect()).await {
+            // Nobody uses what is left: it is switched off for all but a conversation that has ended.
+            tracing::warn!(
+                url = self.url,
+                reason,
+                "servers of an ended session stay in the gateway's configuration"
+            );
+        }
+    }
+}
 
 /// The agent as its session holds it.
 pub(super) struct Agent {
     worker: Option<(Talk, Gateway)>,
+    tools: Tools,
+    /// Where it reports, while its servers are at the gateway.
+    events: Option<mpsc::WeakSender<AgentEvent>>,
     inbox: mpsc::Sender<AgentInput>,
     waiting: Option<mpsc::Receiver<AgentInput>>,
     task: Option<JoinHandle<()>>,
 }
 
 impl Agent {
-    pub(super) fn new(talk: Talk, gateway: Gateway) -> Self {
+    pub(super) fn new(talk: Talk, gateway: Gateway, tools: Tools) -> Self {
         let (inbox, waiting) = mpsc::channel(INBOX_MAX);
-        Self { worker: Some((talk, gateway)), inbox, waiting: Some(waiting), task: None }
+        let worker = Some((talk, gateway));
+        Self { worker, tools, events: None, inbox, waiting: Some(waiting), task: None }
     }
 }
 
 impl InProcessAgent for Agent {
     fn start(&mut self, events: mpsc::Sender<AgentEvent>) {
         if let (Some((talk, gateway)), Some(inbox)) = (self.worker.take(), self.waiting.take()) {
-            let worker = Worker { talk, gateway, inbox, events, runs: 0, lost_since: None };
+            let tools = self.tools.clone();
+            self.events = (!tools.servers.is_empty()).then(|| events.downgrade());
+            let worker = Worker { talk, gateway, tools, inbox, events, runs: 0, lost_since: None };
             self.task = Some(tokio::spawn(worker.live()));
         }
     }
@@ -65,6 +102,21 @@ impl InProcessAgent for Agent {
     }
 
     fn stop(&mut self) {
+        let events = self.events.take().map(|events| events.upgrade());
+        self.detach();
+        if let Some(events) = events {
+            let tools = self.tools.clone();
+            let going = tokio::spawn(async move { tools.go().await });
+            tokio::spawn(async move {
+                // The agent has ended when nobody can report any more; for a while that waits for its servers' end.
+                let _open = events;
+                let _ = tokio::time::timeout(GATEWAY_LEAVE_WAIT, going).await;
+            });
+        }
+    }
+
+    /// Its conversation goes on at the gateway, with its servers.
+    fn detach(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
         }
@@ -73,7 +125,7 @@ impl InProcessAgent for Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.stop();
+        self.detach();
     }
 }
 
@@ -94,6 +146,7 @@ struct Gone;
 struct Worker {
     talk: Talk,
     gateway: Gateway,
+    tools: Tools,
     inbox: mpsc::Receiver<AgentInput>,
     events: mpsc::Sender<AgentEvent>,
     runs: u64,
@@ -163,8 +216,16 @@ impl Worker {
             if self.talk.is_connected {
                 self.lost_since = None;
             }
+            let register = out.register;
             if !self.carry_out(socket, out).await? {
                 return Ok(());
+            }
+            if register {
+                let mut out = Out::default();
+                self.talk.registered(self.tools.come().await, &mut out);
+                if !self.carry_out(socket, out).await? {
+                    return Ok(());
+                }
             }
         }
     }
@@ -184,7 +245,7 @@ impl Worker {
 
     fn heed(&mut self, input: Option<AgentInput>, out: &mut Out) -> Result<(), Gone> {
         match input {
-            None | Some(AgentInput::Leave) => return Err(Gone),
+            None => return Err(Gone),
             Some(AgentInput::Prompt { text, attachments }) => {
                 let attachments = attachments.iter().filter_map(|file| part(file).ok()).collect();
                 let run = self.name();
@@ -199,7 +260,8 @@ impl Worker {
             Some(AgentInput::Decide { native, decision, message, .. }) => {
                 self.talk.decide(&native, decision.allows(), &message, out);
             }
-            // Modes are ours: the gateway asks, and is answered. Tools of clients do not reach it.
+            // Whoever asks it to leave stops it next, and waits until its servers are gone. Modes are ours: the gateway
+            // asks, and is answered. Tools of clients reach it through the bridge.
             Some(_) => {}
         }
         Ok(())
@@ -250,7 +312,7 @@ impl Worker {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return Ok(()),
                 input = self.inbox.recv() => match input {
-                    None | Some(AgentInput::Leave) => return Err(Gone),
+                    None => return Err(Gone),
                     Some(AgentInput::Prompt { .. }) => {
                         out.events.push(AgentEvent::TurnStarted);
                         out.events.push(AgentEvent::TurnEnded {

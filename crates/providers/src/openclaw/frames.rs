@@ -9,11 +9,13 @@ use domain::turn::EndReason;
 use domain::{AgentEvent, CallId, ErrorCode};
 use serde_json::{Value, json};
 
-use crate::limits::{MESSAGE_MAX_CHARS, OPEN_CALLS_MAX};
+use crate::limits::MESSAGE_MAX_CHARS;
 use crate::look::Look;
 use crate::near::near;
 use crate::text::cut;
-use words::{reason, title, tool_name, usage};
+use words::{title, usage};
+
+pub(super) use words::{hello, reason};
 
 /// The protocol this code was tested with.
 const PROTOCOL: u64 = 4;
@@ -28,6 +30,9 @@ pub(super) struct Talk {
     model: String,
     working_dir: String,
     had_turns: bool,
+    /// The session's servers of tools: as the gateway calls them, and as the session does.
+    servers: BTreeMap<String, String>,
+    is_remote: bool,
     sent: u64,
     version: String,
     /// The gateway has been told who we are, and knows the conversation.
@@ -38,6 +43,8 @@ pub(super) struct Talk {
     /// The run that is open.
     run: Option<Run>,
     calls: BTreeSet<CallId>,
+    /// Calls that only pass another one on, until it is seen.
+    wrappers: BTreeMap<CallId, Value>,
     /// Approvals that wait, with their calls.
     asks: BTreeMap<String, Option<CallId>>,
     /// Why calls were denied.
@@ -56,6 +63,8 @@ struct Run {
 pub(super) struct Out {
     pub(super) events: Vec<AgentEvent>,
     pub(super) frames: Vec<String>,
+    /// The gateway must be told of the session's servers before it is told more.
+    pub(super) register: bool,
 }
 
 /// What a conversation is to be.
@@ -70,12 +79,16 @@ pub(super) struct Wanted {
     pub(super) working_dir: String,
     /// The session had turns before, so a conversation that the gateway does not have is a loss.
     pub(super) had_turns: bool,
+    /// Servers of tools: as the gateway calls them, and as the session does.
+    pub(super) servers: BTreeMap<String, String>,
+    /// The gateway is on another machine, where the daemon's own tools cannot be reached.
+    pub(super) is_remote: bool,
 }
 
 impl Talk {
     pub(super) fn new(wanted: Wanted) -> Self {
-        let Wanted { key, agent_id, token, model, working_dir, had_turns } = wanted;
-        Self { key, agent_id, token, model, working_dir, had_turns, ..Self::default() }
+        let Wanted { key, agent_id, token, model, working_dir, had_turns, servers, is_remote } = wanted;
+        Self { key, agent_id, token, model, working_dir, had_turns, servers, is_remote, ..Self::default() }
     }
 
     fn ask(&mut self, method: &str, params: Value, out: &mut Out) {
@@ -158,6 +171,7 @@ impl Talk {
                 output: "the gateway did not say what became of it".to_owned(),
             });
         }
+        self.wrappers.clear();
         self.asks.clear();
         self.denials.clear();
         let reason = if run.interrupted { EndReason::Cancelled } else { reason };
@@ -197,17 +211,7 @@ impl Talk {
     }
 
     fn connect(&mut self, out: &mut Out) {
-        let params = json!({
-            "minProtocol": 3,
-            "maxProtocol": PROTOCOL,
-            // The only client that needs no paired device on loopback.
-            "client": {"id": "gateway-client", "version": env!("CARGO_PKG_VERSION"), "platform": "linux", "mode": "backend"},
-            "role": "operator",
-            "scopes": ["operator.read", "operator.write", "operator.approvals", "operator.admin"],
-            "caps": ["tool-events", "exec-approvals", "approvals"],
-            "auth": {"token": self.token},
-            "userAgent": concat!("obey/", env!("CARGO_PKG_VERSION")),
-        });
+        let params = hello(&self.token);
         self.ask("connect", params, out);
     }
 
@@ -233,9 +237,9 @@ impl Talk {
                     let message = format!("the gateway works in a folder of its own: {}", reason(error));
                     notice(out, Level::Warning, &message);
                 }
-                let params = json!({"key": self.key});
-                self.ask("sessions.messages.subscribe", params, out);
+                self.created(payload.under("entry"), out);
             }
+            "sessions.patch" if ok || self.unserved(&reason(error), out) => self.subscribe(out),
             "sessions.messages.subscribe" => self.ready(out),
             "chat.send" if !ok => self.fail(reason(error), out),
             "agent.wait" => self.waited(payload, out),
@@ -295,6 +299,14 @@ impl Talk {
     }
 
     fn begin(&mut self, out: &mut Out) {
+        if self.servers.is_empty() || self.was_ready {
+            self.create(out);
+        } else {
+            out.register = true;
+        }
+    }
+
+    fn create(&mut self, out: &mut Out) {
         let mut params = json!({"key": self.key, "agentId": self.agent_id, "cwd": self.working_dir});
         if !self.model.is_empty() {
             params["model"] = json!(self.model);
@@ -314,6 +326,10 @@ impl Talk {
             return;
         }
         self.was_ready = true;
+        if self.is_remote {
+            let message = "the daemon's own tools do not reach a gateway on another machine";
+            notice(out, Level::Info, message);
+        }
         if self.had_turns {
             self.ask("chat.history", json!({"sessionKey": self.key, "limit": 1}), out);
         }
@@ -406,38 +422,6 @@ impl Talk {
         }
     }
 
-    fn tool(&mut self, data: &Value, out: &mut Out) {
-        let id = CallId::new(data.text("toolCallId"));
-        match data.text("phase") {
-            "start" if self.calls.len() < OPEN_CALLS_MAX && self.calls.insert(id.clone()) => {
-                if let Some(run) = &mut self.run {
-                    // What is said behind a call is another message.
-                    run.text.clear();
-                }
-                let input = data.under("args").clone();
-                let (tool, title) = (tool_name(data.text("name")), title(data.text("name"), &input));
-                out.events.push(AgentEvent::ToolStarted { call: id, tool, input, title, parent: None });
-            }
-            "result" if self.calls.remove(&id) => {
-                let result = data.under("result");
-                let parts = result.list("content").iter().map(|part| part.text("text"));
-                let mut output: String = parts.collect::<Vec<_>>().join("\n");
-                if let Some(why) = self.denials.remove(&id) {
-                    output = format!("denied: {why}\n{output}");
-                }
-                let exit = result.under("details").under("exitCode");
-                let failed =
-                    result.under("details").text("status") == "failed" || exit.as_i64().unwrap_or(0) != 0;
-                out.events.push(AgentEvent::ToolFinished {
-                    call: id,
-                    ok: !data.is("isError") && !failed,
-                    output,
-                });
-            }
-            _ => {}
-        }
-    }
-
     fn asked(&mut self, payload: &Value, out: &mut Out) {
         let request = payload.under("request");
         if self.run.is_none()
@@ -468,6 +452,7 @@ fn notice(out: &mut Out, level: Level, message: &str) {
     out.events.push(AgentEvent::Notice { level, message: cut(message, MESSAGE_MAX_CHARS) });
 }
 
+mod tools;
 mod words;
 
 #[cfg(test)]

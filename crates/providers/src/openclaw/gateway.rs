@@ -15,6 +15,29 @@ use crate::limits::CONNECT_WAIT;
 /// Where the gateway is that every installation has.
 pub(super) const USUAL_URL: &str = "ws://127.0.0.1:18789";
 
+pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Opens a connection; an error says why not.
+pub(super) async fn open(url: &str) -> Result<Socket, String> {
+    crate::tls::use_ring();
+    match tokio::time::timeout(CONNECT_WAIT, connect_async(url)).await {
+        Ok(Ok((socket, _))) => Ok(socket),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("it does not answer in time".to_owned()),
+    }
+}
+
+/// Returns whether a gateway's address is this machine's, so that what is here is there as well.
+pub(super) fn is_here(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let place = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = match place.strip_prefix('[') {
+        Some(six) => six.split(']').next().unwrap_or_default(),
+        None => place.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// The gateway that was started here, if one was. Shared by all sessions.
 pub(super) type Started = Arc<Mutex<Option<Held>>>;
 
@@ -56,13 +79,8 @@ impl Gateway {
     }
 
     /// Connects; an error says why not.
-    pub(super) async fn connect(&self) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, String> {
-        crate::tls::use_ring();
-        match tokio::time::timeout(CONNECT_WAIT, connect_async(self.url.as_str())).await {
-            Ok(Ok((socket, _))) => Ok(socket),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("it does not answer in time".to_owned()),
-        }
+    pub(super) async fn connect(&self) -> Result<Socket, String> {
+        open(&self.url).await
     }
 
     /// Returns whether the gateway was started here.
@@ -96,5 +114,20 @@ impl Gateway {
             .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
         *started = Some(Held(child));
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_here;
+
+    #[test]
+    fn this_machine_is_known_by_its_address() {
+        for url in ["ws://127.0.0.1:18789", "wss://localhost:1/x", "ws://[::1]:5", "ws://127.0.0.2"] {
+            assert!(is_here(url), "{url}");
+        }
+        for url in ["ws://box.example:1", "wss://10.0.0.1", "ws://127.0.0.1.example", "ws://localhost.evil"] {
+            assert!(!is_here(url), "{url}");
+        }
     }
 }

@@ -6,14 +6,16 @@
 //! | `gateway_url` | the gateway's address, `ws://…` or `wss://…`; absent: the daemon's configuration, else `ws://127.0.0.1:18789` |
 //! | `token_env` | the variable that holds the gateway's token; absent: the daemon's configuration, else `OPENCLAW_GATEWAY_TOKEN` |
 //! | `agent_id` | which of the gateway's agents; `main` |
+//! | `mcp_servers` | servers of tools, as in `.mcp.json`: the gateway starts and reaches them, and `${NAME}` is a variable of its environment |
 
 use std::collections::BTreeMap;
 
 use domain::Error;
 
 use crate::config::{argument, check_keys, check_permission_mode, invalid, word};
+use crate::mcp::{self, Spec};
 
-const KEYS: [&str; 4] = ["permission_mode", "gateway_url", "token_env", "agent_id"];
+const KEYS: [&str; 5] = ["permission_mode", "gateway_url", "token_env", "agent_id", "mcp_servers"];
 
 /// `provider_config`, read. Empty texts: not said.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +23,7 @@ pub(super) struct Settings {
     pub(super) gateway_url: String,
     pub(super) token_env: String,
     pub(super) agent_id: String,
+    pub(super) servers: Vec<Spec>,
 }
 
 impl Settings {
@@ -36,7 +39,8 @@ impl Settings {
             "" => "main".to_owned(),
             named => named.to_owned(),
         };
-        Ok(Self { gateway_url, token_env: word(config, "token_env")?, agent_id })
+        let servers = mcp::read(config)?;
+        Ok(Self { gateway_url, token_env: word(config, "token_env")?, agent_id, servers })
     }
 }
 
@@ -60,5 +64,7 @@ mod tests {
         assert!(read("token_env", "A B").unwrap_err().message.contains("provider_config.token_env"));
         assert_eq!(read("agent_id", "").unwrap().agent_id, "main");
         assert!(read("gateway_url", "wss://box.example:1").is_ok());
+        let servers = read("mcp_servers", r#"{"x": {"command": "a", "cwd": "/"}}"#).unwrap_err().message;
+        assert!(servers.starts_with("provider_config.mcp_servers: server x: "), "{servers}");
     }
 }

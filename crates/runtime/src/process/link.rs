@@ -18,7 +18,7 @@ use tokio::time;
 use super::connection::{self, Greeting, Reach, State};
 use super::limits::{LOOK_INTERVAL, READ_RETRY};
 use super::outbox::{Outbox, WriteError};
-use super::spool::Spool;
+use super::spool::{self, Spool};
 use super::{scan, tree};
 use crate::clock;
 
@@ -270,6 +270,11 @@ impl Link {
     /// The highest input id that the shim is known to have accepted; send those above it again.
     pub fn last_write_id(&self) -> u64 {
         self.last_write_id
+    }
+
+    /// Whether more waits to be read than the next batch.
+    pub fn is_far_behind(&self) -> bool {
+        !spool::is_near(self.spool.position(), self.state.borrow().head)
     }
 
     /// The place before the next record.

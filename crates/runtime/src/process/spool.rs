@@ -89,6 +89,6 @@ fn step_far(mut reader: Reader, reach: Reach) -> (Reader, io::Result<Step>) {
 }
 
 /// Whether what is to be read was written so recently that it is still in memory.
-fn is_near(at: Position, head: Position) -> bool {
+pub(super) fn is_near(at: Position, head: Position) -> bool {
     at.segment == head.segment && head.offset.saturating_sub(at.offset) <= BATCH_BYTES_MAX as u64
 }

@@ -111,6 +111,7 @@ impl Actor {
                 if let Agent::Process(process) = &mut self.agent {
                     // The line that broke the former actor would break this one too.
                     process.codec = Box::new(Mute { saved: self.saved_codec.clone() });
+                    process.is_given_up = true;
                 }
                 self.take(Input::Agent(AgentEvent::Broken { code: None, message })).await;
             }
@@ -118,7 +119,7 @@ impl Actor {
         loop {
             if let Some(done) = self.leaving.take() {
                 if let Agent::InProcess { agent, .. } = &mut self.agent {
-                    agent.stop();
+                    agent.detach();
                 }
                 // Whoever asked may have stopped waiting.
                 let _ = done.send(());
@@ -269,6 +270,14 @@ impl Actor {
             tracing::warn!(%error, "cannot delete output that was read");
         }
         self.carry_out(plan.after).await;
+        if let Agent::Process(process) = &self.agent
+            && process.is_given_up
+            && process.link.is_far_behind()
+        {
+            // A flood of nonsense may fill the spool; its last words are not worth the minutes it takes to read them.
+            let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
+            self.take_end(End::ShimLost, exit).await;
+        }
         // Those who wait for this output go before more of it is read.
         tokio::task::yield_now().await;
     }

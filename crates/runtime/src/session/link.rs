@@ -64,6 +64,8 @@ pub(super) struct ProcessAgent {
     /// Read since the stored mark.
     unmarked_bytes: u64,
     helper: Option<Arc<dyn Helper>>,
+    /// Its codec has given it up and it is being killed: whatever else it said is of no use.
+    pub(super) is_given_up: bool,
     /// Errands under way; they end with the agent.
     errands: JoinSet<(String, Result<Value, Error>)>,
 }
@@ -104,6 +106,7 @@ impl ProcessAgent {
             marked_segment,
             unmarked_bytes: 0,
             helper: None,
+            is_given_up: false,
             errands: JoinSet::new(),
         }
     }
@@ -212,7 +215,7 @@ impl ProcessAgent {
     }
 
     fn take_output(&mut self, at: Timestamp, bytes: &[u8], ingested: &mut Ingested) {
-        let codec = &mut self.codec;
+        let (codec, is_given_up) = (&mut self.codec, &mut self.is_given_up);
         self.out.push(bytes, &mut |line| {
             let mut decoded = Decoded::default();
             match line {
@@ -222,6 +225,7 @@ impl ProcessAgent {
                     length: Some(length),
                 }),
             }
+            *is_given_up |= decoded.events.iter().any(|event| matches!(event, AgentEvent::Broken { .. }));
             ingested.inputs.extend(decoded.events.into_iter().map(|event| (at, Input::Agent(event))));
             if !decoded.replies.is_empty() {
                 ingested.replies.push(decoded.replies);

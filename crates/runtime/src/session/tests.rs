@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::turn::EndReason;
@@ -24,8 +25,11 @@ use crate::{NewSession, Snapshot, Supervisor};
 /// Runs `sh -c` with the script in `provider_config.script`.
 struct Shell;
 
-/// Lines out: `ready`, `text …`, `done`, `panic`. Lines in: the prompt's text; `leave`.
+/// Lines out: `ready`, `text …`, `done`, `panic`, `broken`, `until FILE`. Lines in: the prompt's text; `leave`.
 struct Words;
+
+/// Lines that were read of agents.
+static LINES: AtomicU64 = AtomicU64::new(0);
 
 impl Provider for Shell {
     fn kind(&self) -> ProviderKind {
@@ -63,7 +67,16 @@ impl Codec for Words {
     fn open(&mut self, _wire: &mut Vec<u8>) {}
 
     fn decode(&mut self, line: &[u8], out: &mut Decoded) {
+        LINES.fetch_add(1, Ordering::Relaxed);
         let line = String::from_utf8_lossy(line);
+        if let Some(file) = line.strip_prefix("until ") {
+            // A reader that falls behind its agent.
+            let late = std::time::Instant::now() + Duration::from_secs(30);
+            while !std::path::Path::new(file).exists() && std::time::Instant::now() < late {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            return;
+        }
         out.events.push(match line.as_ref() {
             "ready" => AgentEvent::Ready {
                 native_session: "n".to_owned(),
@@ -76,6 +89,7 @@ impl Codec for Words {
                 error: String::new(),
             },
             "panic" => panic!("a codec breaks down"),
+            "broken" => AgentEvent::Broken { code: None, message: "it speaks in tongues".to_owned() },
             text => AgentEvent::Text { text: text.to_owned(), parent: None },
         });
     }
@@ -101,7 +115,7 @@ impl Codec for Words {
 /// A supervisor with one campaign in a folder of its own.
 struct Bench {
     supervisor: Supervisor,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Bench {
@@ -127,7 +141,7 @@ impl Bench {
         let path = project.display().to_string();
         let campaign = NewCampaign { name: "c".to_owned(), path, ..NewCampaign::default() };
         supervisor.campaigns().add(campaign).await.unwrap();
-        Self { supervisor, _folder: folder }
+        Self { supervisor, folder }
     }
 
     async fn create(&self, script: &str) -> Result<Arc<Snapshot>, Error> {
@@ -205,7 +219,7 @@ async fn a_session_runs_turns_and_leaves_nothing_behind() {
     bench.wait(&session, Status::Running).await;
     assert_eq!(bench.text(&session).await, "got onegot two");
     bench.supervisor.stop(&session.spec.id, StopHow::Graceful).await.unwrap();
-    let left = std::fs::read_dir(bench._folder.path().join("agents")).unwrap().count();
+    let left = std::fs::read_dir(bench.folder.path().join("agents")).unwrap().count();
     assert_eq!(left, 0);
 }
 
@@ -216,7 +230,7 @@ async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
     let id = session.spec.id.as_str();
     let status = std::fs::read_to_string(format!("/proc/{}/status", session.state.pid)).unwrap();
     let shim = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
-    let agents = bench._folder.path().join("agents");
+    let agents = bench.folder.path().join("agents");
     assert_eq!(crate::process::scan::session_held_by(&agents, shim).as_deref(), Some(id));
     assert_eq!(crate::process::scan::session_held_by(&agents, session.state.pid), None);
     bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
@@ -259,6 +273,28 @@ async fn a_panic_ends_one_session_and_no_other() {
     bench.wait(&healthy, Status::Running).await;
     assert_eq!(bench.text(&healthy).await, "got still here");
     bench.supervisor.stop_all().await;
+}
+
+/// Thirty megabytes that its reader has not seen when it gives the agent up: they need not be read for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_given_up_ends_without_reading_what_its_agent_still_said() {
+    const UNREAD: u64 = 300_000;
+    let bench = Bench::new().await;
+    let written = bench.folder.path().join("written").display().to_string();
+    let line = "x".repeat(99);
+    let script = format!(
+        "echo ready; read line; echo 'until {written}'; echo broken; yes {line} | head -n {UNREAD}; touch {written}; \
+         sleep 1000"
+    );
+    let session = bench.create(&script).await.unwrap();
+    bench.prompt(&session, "go").await.unwrap();
+    let failed = bench.wait(&session, Status::Failed).await;
+    assert_eq!(failed.state.error, "OBEY-2031: it speaks in tongues");
+    assert!(std::path::Path::new(&written).exists(), "not everything was written");
+    let read = LINES.load(Ordering::Relaxed);
+    assert!(read < UNREAD / 2, "{read} lines were read");
+    // Nothing of it is left, and the session can be begun anew.
+    assert_eq!(std::fs::read_dir(bench.folder.path().join("agents")).unwrap().count(), 0);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use e2e::clients::collect;
 use serde_json::{Value, json};
 
 use crate::betcode::settings::write as write_settings;
-use crate::stage::{Agent, Stage, script, stage};
+use crate::stage::{Agent, Stage, stage};
 
 macro_rules! workbench_scenarios {
     ($($name:ident),* $(,)?) => {
@@ -15,6 +15,10 @@ macro_rules! workbench_scenarios {
         crate::stage::scenarios_of!(real_acp, Acp, $($name),*);
         crate::stage::scenarios_of!(openai, Openai, $($name),*);
         crate::stage::scenarios_of!(openai_chat, OpenaiChat, $($name),*);
+
+        /// For the gateway of `make test-all`, which is too slow to be started for each.
+        pub(crate) const ALL: &[crate::stage::Scenario] =
+            &[$((stringify!($name), |agent| Box::pin($name(agent)))),*];
     };
 }
 
@@ -54,7 +58,7 @@ async fn the_workbench_is_at_hand_and_asks_once(agent: Agent) -> Result<()> {
         call(agent, "safe_bash", json!({"cmd": "echo from the sandbox"})),
         {"text": "done"},
     ]);
-    let stream = stage.send(&session, &script(agent, "use", &steps)).await?;
+    let stream = stage.send(&session, &stage.script(&session, "use", &steps)).await?;
     let request = stage.wait_for_request(&session).await?;
     assert_eq!(request.tool_name, "safe_bash", "{request:#?}");
     stage.cli().ok(&["session", "approve", &session, &request.id]).await?;
@@ -93,7 +97,7 @@ async fn rules_that_deny_bind_the_workbench(agent: Agent) -> Result<()> {
     for (at, (tool, input, allowed)) in cases.into_iter().enumerate() {
         let steps = json!([call(agent, tool, input.clone()), {"text": "done"}]);
         let after = stage.journal(&session).await?.len();
-        stage.turn(&session, &script(agent, &format!("case{at}"), &steps)).await?;
+        stage.turn(&session, &stage.script(&session, &format!("case{at}"), &steps)).await?;
         let journal = stage.journal(&session).await?;
         let ended = journal[after..].iter().find(|event| event.r#type == "tool_finished");
         let ended = crate::stage::fields(ended.with_context(|| format!("no call: {}", stage.daemon.log()))?);
@@ -116,7 +120,7 @@ async fn nothing_is_changed_in_plan_mode(agent: Agent) -> Result<()> {
         call(agent, "memory_search", json!({"query": "kettle"})),
         {"text": "done"},
     ]);
-    stage.turn(&session, &script(agent, "plan", &steps)).await?;
+    stage.turn(&session, &stage.script(&session, "plan", &steps)).await?;
     ensure!(!stage.world.project().join("made.txt").exists(), "a file was made");
     let rows = rows(&stage, &session).await?;
     ensure!(rows.iter().all(|row| row["operation"] != "SafeExec.Write"), "{rows:#?}");
@@ -136,7 +140,7 @@ async fn another_session_is_out_of_reach(agent: Agent) -> Result<()> {
         call(agent, "safe_bash", input),
         {"text": "done"},
     ]);
-    stage.turn(&session, &script(agent, "reach", &steps)).await?;
+    stage.turn(&session, &stage.script(&session, "reach", &steps)).await?;
     for row in rows(&stage, &session).await? {
         ensure!(row["session_id"] == session.as_str(), "{row}");
     }
@@ -154,7 +158,7 @@ async fn an_entry_of_the_users_own_is_no_obstacle(agent: Agent, client: &str) ->
     stage.cli().ok(&["mcp", "install", "--client", client]).await?;
     let session = stage.create().await?;
     let steps = json!([call(agent, "safe_bash", json!({"cmd": "echo once"})), {"text": "done"}]);
-    let stream = stage.send(&session, &script(agent, "both", &steps)).await?;
+    let stream = stage.send(&session, &stage.script(&session, "both", &steps)).await?;
     let request = stage.wait_for_request(&session).await?;
     assert_eq!(request.tool_name, "safe_bash", "{request:#?}");
     stage.cli().ok(&["session", "approve", &session, &request.id]).await?;

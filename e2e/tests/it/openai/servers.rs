@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use wire::obey::local::v1 as pb;
 use wire::obey::local::v1::ActivityType;
 use wire::obey::v1 as own;
+use wire::obey::v1::audit_service_client::AuditServiceClient;
 
 use super::{refusal, session};
 use crate::stage::{Agent, Stage, contents, of_type, scenarios_of, script, stage};
@@ -25,7 +26,7 @@ scenarios_of!(
     a_conversation_with_server_tools_survives_the_daemon
 );
 
-/// A server in the few words of the protocol. `slow` never answers, `die` ends it, `garbage` writes nonsense before its
+/// A server in the few words of the protocol. `slow` makes a file and never answers, `die` ends it, `garbage` writes nonsense before its
 /// answer, `wide` leaves a child behind, `env` shows its surroundings.
 const LAB: &str = r#"
 import json, os, subprocess, sys
@@ -45,7 +46,9 @@ for line in sys.stdin:
         result = {"tools": tools}
     elif method == "tools/call":
         name, text = call["params"]["name"], "pong"
-        if name == "slow": continue
+        if name == "slow":
+            open("slow-began", "w").close()
+            continue
         if name == "die":
             print("the lab burns", file=sys.stderr, flush=True)
             sys.exit(7)
@@ -256,6 +259,51 @@ async fn a_servers_whole_tree_ends_with_the_session() -> Result<()> {
     // A session that comes back has its servers back.
     stage.restart(&id).await?;
     assert_eq!(call(&stage, &id, "back", "mcp__lab__ping", json!({})).await?, (true, "pong".to_owned()));
+    stage.close().await
+}
+
+#[tokio::test]
+async fn calls_of_servers_are_in_the_audit() -> Result<()> {
+    let stage = Stage::open(Agent::Openai).await?.context("the agent is part of the daemon")?;
+    let mut server = lab();
+    server["tool_timeout_sec"] = json!(600);
+    let id = with_servers(&stage, "autonomous", json!({"lab": server})).await?;
+    let secret = format!("ghp_{}", "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ2kL4");
+    let (ok, _) =
+        call(&stage, &id, "one", "mcp__lab__ping", json!({"where": "north", "key": secret})).await?;
+    assert!(ok);
+    let (ok, _) = call(&stage, &id, "two", "mcp__lab__die", json!({})).await?;
+    assert!(!ok);
+    let printed = stage.cli().ok(&["audit", "tail", "--session", &id, "--json"]).await?;
+    assert!(!printed.stdout.contains(&secret), "{}", printed.stdout);
+    let rows = printed.json_lines()?;
+    let seen: Vec<_> = rows.iter().map(|row| (&row["operation"], &row["caller"])).collect();
+    let caller = json!(format!("agent {id}"));
+    assert_eq!(seen, [(&json!("Toolbox.Mcp"), &caller), (&json!("Toolbox.Mcp"), &caller)], "{rows:#?}");
+    assert_eq!(rows[0]["input"]["tool"], "mcp__lab__ping", "{rows:#?}");
+    let arguments = rows[0]["input"]["arguments"].as_str().unwrap_or_default();
+    assert!(arguments.contains("north"), "{rows:#?}");
+    assert_eq!(rows[0]["outcome"], "ok", "{rows:#?}");
+    assert!(rows[1]["outcome"].as_str().is_some_and(|outcome| outcome.starts_with("OBEY-")), "{rows:#?}");
+    assert!(rows[1]["summary"].as_str().is_some_and(|said| said.contains("the lab burns")), "{rows:#?}");
+    // A call that is taken back leaves its row, too.
+    let steps = json!([{"tool": "mcp__lab__slow", "input": {}}, {"text": "done"}]);
+    let turn = stage.send(&id, &script(Agent::Openai, "three", &steps)).await?;
+    let began = stage.world.project().join("slow-began");
+    poll("the call's begin", || began.exists().then_some(())).await?;
+    stage.cancel(&id).await?;
+    collect(turn).await?;
+    let request = own::ReadAuditRequest { session_id: id.clone(), follow: true, ..Default::default() };
+    let mut audit =
+        AuditServiceClient::new(stage.clients.channel.clone()).read_audit(request).await?.into_inner();
+    let third = async {
+        for _ in 0..2 {
+            audit.message().await?;
+        }
+        audit.message().await
+    };
+    let row = e2e::deadline::within("the row of a call that was taken back", third).await??;
+    assert_eq!(row.map(|row| row.outcome).as_deref(), Some("cancelled"));
     stage.close().await
 }
 

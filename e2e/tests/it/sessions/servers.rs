@@ -1,19 +1,15 @@
 //! MCP servers of `provider_config` reach every agent in its own way of configuration: their tools are really called.
 
-use anyhow::{Context, Result};
-use e2e::clients::mentions;
+use anyhow::Result;
 use serde_json::json;
 use wire::obey::local::v1::ActivityType;
 
-use crate::stage::{Agent, contents, of_type, scenarios, script, stage};
+use crate::stage::{Agent, contents, of_type, served_scenarios, stage};
 
-scenarios!(a_tool_of_an_mcp_server_is_called);
+// The scripted agent's tools are words of its script; it takes no servers.
+served_scenarios!(a_tool_of_an_mcp_server_is_called);
 
 async fn a_tool_of_an_mcp_server_is_called(agent: Agent) -> Result<()> {
-    if matches!(agent, Agent::Scripted) {
-        // Its tools are words of its script.
-        return Ok(());
-    }
     let stage = stage!(agent);
     let server = e2e::tools::repository().join("e2e/tests/acp/mcp_server.py");
     let servers =
@@ -21,15 +17,9 @@ async fn a_tool_of_an_mcp_server_is_called(agent: Agent) -> Result<()> {
     let mut request = stage.new_session();
     request.provider_config.insert("mcp_servers".into(), servers.to_string());
     request.provider_config.insert("permission_mode".into(), "autonomous".into());
-    if !agent.takes_servers() {
-        let status =
-            stage.clients.local.clone().create_session(request).await.err().context("it was created")?;
-        assert!(mentions(&status, "provider_config.mcp_servers"), "{status:?}");
-        return stage.close().await;
-    }
     let id = stage.create_as(request).await?.id;
     let steps = json!([{"tool": "mcp__lab__secret", "input": {}}, {"text": "I asked"}]);
-    let turn = stage.turn(&id, &script(agent, "ask", &steps)).await?;
+    let turn = stage.turn(&id, &stage.script(&id, "ask", &steps)).await?;
     let results = of_type(&turn, ActivityType::ToolResult);
     assert!(results.iter().any(|result| result.tool_success), "{turn:#?}");
     assert_eq!(contents(&turn, ActivityType::Completion), "I asked");

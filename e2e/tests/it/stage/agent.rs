@@ -57,6 +57,12 @@ impl Agent {
         match self {
             Claude => r#"s/"claude_code_version":"[0-9.]*"/"claude_code_version":"9.9.999"/"#,
             Codex => r#"s/0[.]166[.]0/0.999.0/g"#,
+            Acp => r#"s/"version": *"0[.]16[.]0"/"version":"0.999.0"/"#,
+            CodexAcp => r#"s/"version": *"2[.]6[.]0"/"version":"2.999.0"/"#,
+            ClaudeAcp => r#"s/"version": *"0[.]99[.]0"/"version":"0.999.0"/"#,
+            Gemini => r#"s/"version": *"0[.]61[.]0"/"version":"0.999.0"/"#,
+            Opencode => r#"s/"version": *"1[.]18[.]33"/"version":"1.999.0"/"#,
+            // Goose does not say which version it is.
             _ => r#"s/"protocolVersion": *1/"protocolVersion":7/"#,
         }
     }
@@ -149,9 +155,23 @@ impl Agent {
         json!([{"text": "half a "}, {"hang": true}])
     }
 
-    /// Whether `mcp_servers` reach it; where not, the key is refused.
-    pub(crate) fn takes_servers(self) -> bool {
-        !matches!(self, Scripted | Openclaw)
+    /// Steps for a session whose model knows tools of servers by names of that session alone, and calls them through
+    /// another tool, because it was not shown them: OpenClaw's.
+    pub(crate) fn steps(self, session: &str, steps: &Value) -> Value {
+        if self != Openclaw {
+            return steps.clone();
+        }
+        match steps {
+            Value::Array(all) => all.iter().map(|step| self.steps(session, step)).collect(),
+            step => match step["tool"].as_str().and_then(|tool| tool.strip_prefix("mcp__")?.split_once("__"))
+            {
+                Some((server, tool)) => {
+                    let id = format!("{}__{tool}", server_at_gateway(session, server));
+                    json!({"tool": "tool_call", "input": {"id": id, "args": step["input"]}})
+                }
+                None => step.clone(),
+            },
+        }
     }
 
     /// Whether it shows what a command printed; Gemini's calls end with an empty content.
@@ -223,4 +243,10 @@ impl Agent {
             Openclaw => crate::real_openclaw::world(),
         }
     }
+}
+
+/// What a gateway calls a server of a session.
+pub(crate) fn server_at_gateway(session: &str, server: &str) -> String {
+    let mark = session[session.len() - 10..].to_lowercase();
+    if server == "obey" { format!("obey-{mark}") } else { format!("obey-{mark}-{server}") }
 }

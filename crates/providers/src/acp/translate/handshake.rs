@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::memory::{Memory, Ready};
 use super::super::rpc::{AUTH_REQUIRED, Purpose, Refusal};
 use super::super::settings::Settings;
-use super::super::{PROTOCOL, choices, encode};
+use super::super::{PROTOCOL, choices, encode, versions};
 use super::{notice, turn};
 use crate::look::Look;
 
@@ -89,6 +89,9 @@ fn initialized(memory: &mut Memory, settings: &Settings, result: &Value, out: &m
         let version = version.map_or_else(|| "no version".to_owned(), |version| version.to_string());
         let message =
             format!("the agent speaks protocol {version}; obey is tested with version {PROTOCOL} only");
+        notice(out, Level::Warning, &message);
+    }
+    if let Some(message) = versions::warning(info) {
         notice(out, Level::Warning, &message);
     }
     memory.can = encode::abilities(result);

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod servers;
+
 fn talk() -> Talk {
     Talk {
         key: "agent:main:k".to_owned(),

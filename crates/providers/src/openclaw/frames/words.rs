@@ -1,11 +1,26 @@
 //! The gateway's words in a session's: names of tools, titles, tokens, reasons. Pure.
 
 use domain::Usage;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::limits::{MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::look::Look;
 use crate::text::{cut, one_line};
+
+/// Says who we are, as the answer to a gateway's challenge.
+pub(in crate::openclaw) fn hello(token: &str) -> Value {
+    json!({
+        "minProtocol": 3,
+        "maxProtocol": super::PROTOCOL,
+        // The only client that needs no paired device on loopback.
+        "client": {"id": "gateway-client", "version": env!("CARGO_PKG_VERSION"), "platform": "linux", "mode": "backend"},
+        "role": "operator",
+        "scopes": ["operator.read", "operator.write", "operator.approvals", "operator.admin"],
+        "caps": ["tool-events", "exec-approvals", "approvals"],
+        "auth": {"token": token},
+        "userAgent": concat!("obey/", env!("CARGO_PKG_VERSION")),
+    })
+}
 
 /// What sessions call a tool.
 pub(super) fn tool_name(name: &str) -> String {
@@ -39,7 +54,7 @@ pub(super) fn usage(message: &Value) -> Usage {
     }
 }
 
-pub(super) fn reason(error: &Value) -> String {
+pub(in crate::openclaw) fn reason(error: &Value) -> String {
     match (error.text("message"), error.text("code")) {
         ("", "") => "it gave no reason".to_owned(),
         ("", code) => code.to_owned(),
