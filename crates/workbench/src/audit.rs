@@ -72,6 +72,9 @@ impl Audit {
 
     /// Adds a row; returns its number once it is safe against the daemon's death.
     pub async fn append(&self, entry: Entry) -> Result<u64, Error> {
+        // Where a command ran, no other call comes soon enough to share a commit with: a switch of threads would only add
+        // to what the command took.
+        let entry_is_rare = !entry.tier.is_empty();
         let write = move |connection: &Connection| {
             let (last, before) = last(connection)?.unwrap_or((0, Vec::new()));
             let body = serde_json::to_string(&entry).unwrap_or_default();
@@ -82,7 +85,11 @@ impl Audit {
             insert.execute(rusqlite::params![seq, body, entry.session, hash])?;
             Ok((seq, hash))
         };
-        let (seq, hash) = self.store.write(Durability::Soon, write).await?;
+        let (seq, hash) = if entry_is_rare {
+            self.store.write_here(write).await?
+        } else {
+            self.store.write(Durability::Soon, write).await?
+        };
         self.remember(seq, hash);
         let seq = u64::try_from(seq).unwrap_or(0);
         self.newest.send_if_modified(|newest| seq > std::mem::replace(newest, seq.max(*newest)));

@@ -265,6 +265,7 @@ fn recipe_of(config: &Config, command: &Command, tier: Tier, with_cgroup: bool) 
         tier,
         network: command.network,
         limits: command.limits,
+        root: (tier == Tier::Namespaces).then(|| command.root.clone().into_os_string()),
         read_only: paths(&config.read_only),
         writable: paths(&config.writable),
         cgroups: Vec::new(),

@@ -1,10 +1,11 @@
 //! Stands in for the binary in tests: becomes the stage of a sandbox; plays the daemon around a sandbox that is put to
-//! the test (`suite`); or is what is locked in and tries to get out (`escape`).
+//! the test (`suite`), or in whose surroundings something is mounted (`mounts`); or is what is locked in and tries to get out (`escape`).
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod files;
 mod ground;
 mod kernel;
+mod mounts;
 mod network;
 mod probe;
 mod processes;
@@ -19,6 +20,7 @@ fn main() {
         ["sandbox-stage", ..] => workbench::sandbox::enter(&arguments[1..]),
         ["suite", tier] => suite::run(tier),
         ["hold", tier, root, word] => suite::hold(tier, root.into(), word),
+        ["mounts", root] => mounts::run(root.into()),
         ["escape", ground] => probe::run_all(ground),
         other => {
             eprintln!("not understood: {other:?}");

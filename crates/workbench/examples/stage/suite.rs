@@ -35,11 +35,11 @@ fn named(tier: &str) -> Tier {
     }
 }
 
-fn block_on(work: impl Future<Output = i32>) -> i32 {
+pub(crate) fn block_on(work: impl Future<Output = i32>) -> i32 {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-fn command(root: PathBuf, argv: Vec<OsString>) -> Command {
+pub(crate) fn command(root: PathBuf, argv: Vec<OsString>) -> Command {
     Command {
         root,
         cwd: PathBuf::new(),

@@ -1,18 +1,69 @@
 //! Control groups for a command, where the daemon may make them: one that counts processes and one that counts memory
 //! (or one for both). Where it may not, the per-process limits remain. Both versions of the kernel's interface are known.
+//! Groups that are empty again serve another command: the kernel takes longer to make and remove one than most commands run.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Limits;
 use crate::limits;
 
-/// The groups of one command. Must be removed when it is gone.
+/// The groups of one command. Must be left when it is gone.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     folders: Vec<PathBuf>,
+    most: Limits,
+    groups: Weak<Groups>,
+}
+
+/// Groups that nobody is in. They go with this.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    empty: Mutex<Vec<Cgroup>>,
+}
+
+impl Groups {
+    /// Returns groups with these limits; none if the machine or its owner does not let us make any.
+    pub(super) fn take(self: &Arc<Self>, most: &Limits) -> Option<Cgroup> {
+        while let Some(group) = self.find(most) {
+            // Somebody else may have removed them.
+            if group.is_empty() {
+                return Some(group);
+            }
+        }
+        let mut group = Cgroup::create(most)?;
+        group.groups = Arc::downgrade(self);
+        Some(group)
+    }
+
+    fn find(&self, most: &Limits) -> Option<Cgroup> {
+        let mut empty = self.lock();
+        let at = empty.iter().position(|group| group.most == *most)?;
+        Some(empty.swap_remove(at))
+    }
+
+    /// Removes those that wait for a command.
+    pub(super) fn clear(&self) {
+        let empty = std::mem::take(&mut *self.lock());
+        drop(empty);
+    }
+
+    /// Keeps groups for the next command; gives them back if there are enough.
+    fn keep(&self, group: Cgroup) -> Option<Cgroup> {
+        let mut empty = self.lock();
+        if empty.len() >= limits::SANDBOXES_READY {
+            return Some(group);
+        }
+        empty.push(group);
+        None
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Cgroup>> {
+        self.empty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What the groups' names start with; the number of the process that made them follows.
@@ -22,7 +73,8 @@ impl Cgroup {
     /// Makes the groups and sets their limits; none if the machine or its owner does not let us.
     pub(super) fn create(most: &Limits) -> Option<Self> {
         let name = format!("{PREFIX}{}-{}", std::process::id(), crate::random::name().ok()?);
-        create_unified(&name, most).or_else(|| create_legacy(&name, most))
+        let folders = create_unified(&name, most).or_else(|| create_legacy(&name, most))?;
+        Some(Self { folders, most: *most, groups: Weak::new() })
     }
 
     /// Removes groups that a killed daemon left behind: those whose maker is gone.
@@ -44,6 +96,37 @@ impl Cgroup {
     /// Returns the files through which a process joins.
     pub(super) fn members(&self) -> Vec<OsString> {
         self.folders.iter().map(|folder| folder.join("cgroup.procs").into_os_string()).collect()
+    }
+
+    /// Leaves the groups to the next command when everything in them is gone, or removes them.
+    pub(super) async fn leave(self) {
+        let deadline = tokio::time::Instant::now() + limits::KILL_WAIT;
+        while !self.is_empty() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(limits::CLEAR_STEP).await;
+        }
+        let rest = match self.groups.upgrade() {
+            Some(groups) if self.is_empty() && self.holds_little() => groups.keep(self),
+            _ => Some(self),
+        };
+        if let Some(rest) = rest {
+            rest.remove().await;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.folders
+            .iter()
+            .all(|folder| fs::read(folder.join("cgroup.procs")).is_ok_and(|members| members.is_empty()))
+    }
+
+    /// What a command read stays in memory on its group's account; the next one should not begin with much of it.
+    fn holds_little(&self) -> bool {
+        self.folders.iter().all(|folder| {
+            let used = ["memory.current", "memory.usage_in_bytes"]
+                .iter()
+                .find_map(|file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok());
+            used.is_none_or(|used| used <= limits::CGROUP_REST_MAX)
+        })
     }
 
     /// Removes the groups. The kernel may take a moment to notice that the last process is gone.
@@ -68,7 +151,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Only when a command was never started: its groups are empty.
+        // Only when nobody is in: a command was never started, or it is gone.
         for folder in &self.folders {
             let _ = fs::remove_dir(folder);
         }
@@ -80,7 +163,7 @@ fn set(folder: &Path, file: &str, value: u64) -> io::Result<()> {
 }
 
 /// Version 2: one group below our own, if it was delegated to us.
-fn create_unified(name: &str, most: &Limits) -> Option<Cgroup> {
+fn create_unified(name: &str, most: &Limits) -> Option<Vec<PathBuf>> {
     let own = own_folder("cgroup2", "")?;
     let has = |file: &str| {
         let list = fs::read_to_string(own.join(file)).unwrap_or_default();
@@ -103,7 +186,7 @@ fn create_unified(name: &str, most: &Limits) -> Option<Cgroup> {
 }
 
 /// Version 1: a group in each of the two hierarchies.
-fn create_legacy(name: &str, most: &Limits) -> Option<Cgroup> {
+fn create_legacy(name: &str, most: &Limits) -> Option<Vec<PathBuf>> {
     let mut folders = Vec::new();
     let mut limited = Ok(());
     for (controller, file, value) in
@@ -118,9 +201,9 @@ fn create_legacy(name: &str, most: &Limits) -> Option<Cgroup> {
     keep(limited, folders)
 }
 
-fn keep(limited: io::Result<()>, folders: Vec<PathBuf>) -> Option<Cgroup> {
+fn keep(limited: io::Result<()>, folders: Vec<PathBuf>) -> Option<Vec<PathBuf>> {
     if limited.is_ok() {
-        return Some(Cgroup { folders });
+        return Some(folders);
     }
     for folder in folders {
         let _ = fs::remove_dir(folder);

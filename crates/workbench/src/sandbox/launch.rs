@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Error, ErrorCode};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest, Lines};
@@ -70,6 +72,14 @@ pub struct Running {
     leftovers: Option<Leftovers>,
 }
 
+/// What is heard of a command first.
+enum First {
+    Started,
+    Report(Report),
+    /// Nothing, and nothing will come.
+    Silence,
+}
+
 /// What must be cleared away when a command is gone.
 #[derive(Debug)]
 pub(super) struct Leftovers {
@@ -115,7 +125,7 @@ pub(super) async fn start(
     mut leftovers: Leftovers,
     timeout: Duration,
 ) -> Result<Running, Error> {
-    let Stage { control, mut orders, stdout, stderr, cgroup } = stage;
+    let Stage { control, mut orders, told, stdout, stderr, cgroup } = stage;
     leftovers.cgroup = cgroup;
     let message = order::encode(&order).map_err(failed("order"))?;
     let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -142,7 +152,7 @@ pub(super) async fn start(
         ended: false,
         leftovers: Some(leftovers),
     };
-    running.wait_until_started().await?;
+    running.wait_until_started(told).await?;
     Ok(running)
 }
 
@@ -179,14 +189,21 @@ fn environment(order: &Order, tier: Tier) -> Vec<(OsString, OsString)> {
         ("LOGNAME".into(), "user".into()),
         ("SHELL".into(), "/bin/sh".into()),
         ("TERM".into(), "dumb".into()),
-        ("LANG".into(), "C.UTF-8".into()),
         ("OBEY_SANDBOX".into(), tier.name().into()),
     ];
+    // All of `C.UTF-8` that is not `C`. By `LANG`, every program would look for twelve more files to learn that.
+    if !order.env.iter().any(|(name, _)| is_locale(name)) {
+        env.push(("LC_CTYPE".into(), "C.UTF-8".into()));
+    }
     for (name, value) in &order.env {
         env.retain(|(known, _)| known != name);
         env.push((name.clone(), value.clone()));
     }
     env
+}
+
+fn is_locale(name: &OsString) -> bool {
+    name == "LANG" || name.as_encoded_bytes().starts_with(b"LC_")
 }
 
 /// Makes a folder nobody else can enter, with a name nobody can guess.
@@ -220,29 +237,42 @@ impl Running {
         self.tier
     }
 
-    async fn wait_until_started(&mut self) -> Result<(), Error> {
-        let first = tokio::time::timeout(limits::STAGE_WAIT, self.next_report()).await;
+    async fn wait_until_started(&mut self, told: pipe::Receiver) -> Result<(), Error> {
+        let first = tokio::time::timeout(limits::STAGE_WAIT, self.first_word(told)).await;
         match first {
-            Ok(Some(Report::Started)) => Ok(()),
-            Ok(Some(Report::Unbuilt { step, errno })) => Err(unbuilt(&step, errno)),
-            Ok(Some(Report::Unstarted { errno })) => {
+            Ok(First::Started) => Ok(()),
+            Ok(First::Report(Report::Unbuilt { step, errno })) => Err(unbuilt(&step, errno)),
+            Ok(First::Report(Report::Unstarted { errno })) => {
                 let error = io::Error::from_raw_os_error(errno);
                 Err(Error::new(ErrorCode::CommandFailed, format!("the command cannot be started: {error}")))
             }
-            Ok(_) => Err(Error::new(ErrorCode::SandboxFailed, "the sandbox ended before the command began")),
+            Ok(First::Report(ended)) => {
+                self.last = Some(ended);
+                Ok(())
+            }
+            Ok(First::Silence) => {
+                Err(Error::new(ErrorCode::SandboxFailed, "the sandbox ended before the command began"))
+            }
             Err(_) => Err(Error::new(ErrorCode::SandboxFailed, "the sandbox was not ready in time")),
         }
     }
 
-    async fn next_report(&mut self) -> Option<Report> {
-        let line = self.reports.as_mut()?.next_line().await;
-        match line {
-            Ok(Some(line)) => serde_json::from_str(&line).ok(),
-            Ok(None) | Err(_) => {
-                self.reports = None;
-                None
-            }
+    /// Waits until what becomes the command says why it does not, or is gone: it took over, or it died. A stage that is at
+    /// fault says so before anything of it goes.
+    async fn first_word(&mut self, mut told: pipe::Receiver) -> First {
+        let mut line = Vec::new();
+        let _ = told.read_to_end(&mut line).await;
+        if !line.is_empty() {
+            return serde_json::from_slice(&line).map_or(First::Silence, First::Report);
         }
+        let Some(reports) = self.reports.as_mut() else { return First::Silence };
+        let control: &UnixStream = reports.get_ref().get_ref().as_ref();
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        if matches!(rustix::net::recv(control, &mut [0u8; 1][..], flags), Err(Errno::AGAIN | Errno::INTR)) {
+            return First::Started;
+        }
+        let line = reports.next_line().await.ok().flatten();
+        line.and_then(|line| serde_json::from_str(&line).ok()).map_or(First::Silence, First::Report)
     }
 
     /// Asks the stage to kill everything.
@@ -292,7 +322,7 @@ impl Running {
         };
         // The first word about the end counts; the stage's own end comes after it.
         if self.last.is_none() {
-            self.last = serde_json::from_str(&line).ok().filter(|report| *report != Report::Started);
+            self.last = serde_json::from_str(&line).ok();
         }
     }
 
@@ -310,10 +340,17 @@ impl Running {
     }
 
     async fn finish(&mut self) -> Output {
+        if self.last.is_none() {
+            // The stage died without a word: only the kernel knows when everything that was in its sandbox is gone.
+            if let Some(handle) = self.handle.as_ref().and_then(|handle| handle.try_clone().ok()) {
+                wait_until_gone(handle).await;
+            }
+        }
         self.ended = true;
         self.control = None;
+        let handle = self.handle.take();
         if let Some(leftovers) = self.leftovers.take() {
-            leftovers.clear(self.reports.take()).await;
+            leftovers.clear(self.reports.take(), handle).await;
         }
         self.timed_out |= self.last == Some(Report::Expired);
         let (exit_code, signal) = match self.last {
@@ -334,27 +371,39 @@ impl Drop for Running {
             return;
         };
         // The outputs close with us, the stage sees its socket close; somebody must still wait for it.
-        let reports = self.reports.take();
+        let (reports, handle) = (self.reports.take(), self.handle.take());
         (self.stdout, self.stderr) = (None, None);
         runtime.spawn(async move {
-            let reports = wait_for_end(reports).await;
-            leftovers.clear(reports).await;
+            wait_for_end(reports, handle).await;
+            leftovers.clear(None, None).await;
         });
     }
 }
 
-/// Waits until a stage is gone, as far as it can be told.
-async fn wait_for_end(reports: Option<Reports>) -> Option<Reports> {
-    let mut reports = reports?;
+/// Waits until a stage is gone; one that does not go is killed.
+async fn wait_for_end(reports: Option<Reports>, handle: Option<OwnedFd>) {
+    let Some(mut reports) = reports else { return };
     let rest = async { while let Ok(Some(_)) = reports.next_line().await {} };
-    let gone = tokio::time::timeout(limits::KILL_WAIT, rest).await.is_ok();
-    (!gone).then_some(reports)
+    if tokio::time::timeout(limits::KILL_WAIT, rest).await.is_err()
+        && let Some(handle) = &handle
+    {
+        let _ = rustix::process::pidfd_send_signal(handle, Signal::KILL);
+    }
+}
+
+/// Waits until the process behind a handle is gone, and with an init everything in its process namespace.
+async fn wait_until_gone(handle: OwnedFd) {
+    let wait = Timespec::try_from(limits::KILL_WAIT).ok();
+    let waited = tokio::task::spawn_blocking(move || {
+        let _ = rustix::event::poll(&mut [PollFd::new(&handle, PollFlags::IN)], wait.as_ref());
+    });
+    let _ = waited.await;
 }
 
 impl Leftovers {
     /// Clears away the command's own folder; then, when the stage is gone, its control group; then the placeholders, unless
     /// another command needs them by then.
-    async fn clear(self, reports: Option<Reports>) {
+    async fn clear(self, reports: Option<Reports>, handle: Option<OwnedFd>) {
         let Self { placeholders, cgroup, scratch } = self;
         if scratch.is_some() {
             let _ = tokio::task::spawn_blocking(move || drop(scratch)).await;
@@ -364,9 +413,9 @@ impl Leftovers {
             let _ = tokio::task::spawn_blocking(move || drop(placeholders)).await;
         });
         tokio::spawn(async move {
-            wait_for_end(reports).await;
+            wait_for_end(reports, handle).await;
             if let Some(cgroup) = cgroup {
-                cgroup.remove().await;
+                cgroup.leave().await;
             }
         });
     }

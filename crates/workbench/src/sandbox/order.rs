@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     pub(crate) tier: Tier,
     pub(crate) network: Network,
     pub(crate) limits: Limits,
+    /// The project, where it can be put in before there is a command: in a root that is built up.
+    pub(crate) root: Option<OsString>,
     /// Folders outside the root that the command may read, or read and write.
     pub(crate) read_only: Vec<OsString>,
     pub(crate) writable: Vec<OsString>,
@@ -57,8 +59,6 @@ pub(crate) struct Canary {
 /// What the stage reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// The command runs.
-    Started,
     /// The sandbox could not be built; nothing ran.
     Unbuilt { step: String, errno: i32 },
     /// The sandbox stands, the program cannot be run in it.

@@ -48,6 +48,10 @@ struct Given {
     control: File,
     /// Where the order will come from.
     orders: File,
+    /// To the daemon, too: why there is no command, or, by being closed, that it took over.
+    told: File,
+    /// The user and group the keeper runs as.
+    owner: (u32, u32),
     /// System calls the command must not use, ready to be handed to the kernel.
     filters: seccomp::Filters,
 }
@@ -66,6 +70,8 @@ fn run(given: Given) -> i32 {
     match ended {
         Ok(report) => {
             order::report(&control, &report);
+            // Who waits for that goes first: taking a sandbox apart takes longer than reading a line.
+            rustix::thread::sched_yield();
             0
         }
         Err(fault) => {
@@ -99,9 +105,8 @@ impl Wake {
 }
 
 /// Waits until a child ends, the daemon wants no more, or the time is up. The clock starts when the daemon says how long.
-fn watch(control: &File, child: &OwnedFd) -> io::Result<Wake> {
+fn watch(control: &File, child: &OwnedFd, deadline: &mut Option<Instant>) -> io::Result<Wake> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut deadline: Option<Instant> = None;
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -119,7 +124,7 @@ fn watch(control: &File, child: &OwnedFd) -> io::Result<Wake> {
         }
         if !fds[1].revents().is_empty() {
             match time_given(control) {
-                Some(time) => deadline = Instant::now().checked_add(time),
+                Some(time) => *deadline = Instant::now().checked_add(time),
                 None => return Ok(Wake::DaemonGone),
             }
         }

@@ -1,6 +1,7 @@
 //! The daemon's side of the keeper: asks it for stages, and keeps a few ready for commands to come. Making a sandbox takes
 //! longer than most commands (the kernel makes a process that joins a control group wait for milliseconds), so that it
-//! is done before there is a command: each sandbox serves one command, none is used twice.
+//! is done before there is a command: each sandbox serves one command, none is used twice. One that has a root of its own
+//! is made for a project; projects in which commands run share the number that is kept.
 //! Knows nothing of commands. A sandbox that was made before something changed in what it is made of is not used.
 
 use std::collections::VecDeque;
@@ -25,7 +26,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-use super::cgroup::Cgroup;
+use super::cgroup::{Cgroup, Groups};
 use super::order::Plan;
 use super::stage::landlock::{SYSTEM, SYSTEM_ETC};
 use crate::limits;
@@ -35,6 +36,8 @@ use crate::limits;
 pub(super) struct Stage {
     pub(super) control: UnixStream,
     pub(super) orders: pipe::Sender,
+    /// Closes when the command takes over.
+    pub(super) told: pipe::Receiver,
     pub(super) stdout: pipe::Receiver,
     pub(super) stderr: pipe::Receiver,
     pub(super) cgroup: Option<Cgroup>,
@@ -44,6 +47,7 @@ pub(super) struct Stage {
 struct Parts {
     control: StdStream,
     orders: OwnedFd,
+    told: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
     cgroup: Option<Cgroup>,
@@ -55,6 +59,7 @@ impl Stage {
         Ok(Self {
             control: UnixStream::from_std(parts.control)?,
             orders: pipe::Sender::from_owned_fd(parts.orders)?,
+            told: pipe::Receiver::from_owned_fd(parts.told)?,
             stdout: pipe::Receiver::from_owned_fd(parts.stdout)?,
             stderr: pipe::Receiver::from_owned_fd(parts.stderr)?,
             cgroup: parts.cgroup,
@@ -70,8 +75,8 @@ impl Stage {
 
     /// Ends it and clears away what it needed.
     async fn dismiss(self) {
-        let Self { mut control, orders, stdout, stderr, cgroup } = self;
-        drop((orders, stdout, stderr));
+        let Self { mut control, orders, told, stdout, stderr, cgroup } = self;
+        drop((orders, told, stdout, stderr));
         let gone = async {
             let _ = tokio::io::AsyncWriteExt::shutdown(&mut control).await;
             // The byte that brings the handle, and perhaps a report.
@@ -80,7 +85,7 @@ impl Stage {
         };
         let _ = tokio::time::timeout(limits::KILL_WAIT, gone).await;
         if let Some(cgroup) = cgroup {
-            cgroup.remove().await;
+            cgroup.leave().await;
         }
     }
 }
@@ -109,7 +114,7 @@ impl Keeper {
     }
 
     fn ask(&self, plan: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
         rustix::net::sendmsg(&self.door, &[IoSlice::new(plan)], &mut ancillary, SendFlags::NOSIGNAL)?;
@@ -141,18 +146,69 @@ struct Mark {
 struct Ready {
     stage: Stage,
     marks: Marks,
+    project: Project,
 }
+
+/// What a sandbox is made for; none if it will do for any.
+type Project = Option<OsString>;
 
 #[derive(Debug, Default)]
 struct State {
     ready: VecDeque<Ready>,
-    /// How many are being made for later.
-    making: usize,
+    /// What is being made for later.
+    making: Vec<Project>,
+    /// Where commands ran, and when last.
+    used: Vec<(Project, Instant)>,
     /// Counts the times everything that was ready had to go, so that what was begun before does not come after.
     generation: u64,
     last_used: Option<Instant>,
     /// Somebody looks after sandboxes that nobody takes.
     tended: bool,
+}
+
+impl State {
+    /// Notes that a command is to run, and forgets where none has for long.
+    fn note(&mut self, project: &Project) {
+        let now = Instant::now();
+        self.last_used = Some(now);
+        self.used.retain(|(used, last)| used != project && *last + limits::SANDBOX_IDLE > now);
+        self.used.push((project.clone(), now));
+    }
+
+    /// Takes out what was made for projects in which no command has run for long.
+    fn forgotten(&mut self) -> Vec<Ready> {
+        let known: Vec<Project> = self.used.iter().map(|(project, _)| project.clone()).collect();
+        let (keep, forgotten): (VecDeque<Ready>, VecDeque<Ready>) =
+            self.ready.drain(..).partition(|ready| known.contains(&ready.project));
+        self.ready = keep;
+        Vec::from(forgotten)
+    }
+
+    /// How many are kept ready for each project.
+    fn share(&self) -> usize {
+        (limits::SANDBOXES_READY / self.used.len().max(1)).max(1)
+    }
+
+    fn ready_for(&self, project: &Project) -> usize {
+        self.ready.iter().filter(|ready| ready.project == *project).count()
+    }
+
+    /// One of those being made is there, or will not be.
+    fn made(&mut self, project: &Project) {
+        if let Some(at) = self.making.iter().position(|made_for| made_for == project) {
+            self.making.swap_remove(at);
+        }
+    }
+
+    /// Takes out the oldest if there are too many, first of a project that has more than its share.
+    fn spare(&mut self) -> Option<Ready> {
+        if self.ready.len() <= limits::SANDBOXES_READY {
+            return None;
+        }
+        let share = self.share();
+        let at = self.ready.iter().position(|ready| self.ready_for(&ready.project) > share);
+        self.ready.remove(at.unwrap_or(0))
+    }
 }
 
 /// Makes stages.
@@ -162,6 +218,7 @@ pub(super) struct Stages {
     watched: Vec<PathBuf>,
     keeper: Mutex<Option<Keeper>>,
     state: Mutex<State>,
+    groups: Arc<Groups>,
     /// Tells whether anything was mounted or unmounted since it was last asked.
     mounts: Option<File>,
 }
@@ -190,6 +247,7 @@ impl Stages {
             watched,
             keeper: Mutex::new(None),
             state: Mutex::new(State::default()),
+            groups: Arc::default(),
             mounts: File::open("/proc/self/mountinfo").ok(),
         }
     }
@@ -205,7 +263,9 @@ impl Stages {
     /// The same, with what it is made of as that was before it was begun.
     async fn make_marked(self: &Arc<Self>, recipe: Recipe) -> Result<(Stage, Marks), Error> {
         let stages = Arc::clone(self);
-        let made = tokio::task::spawn_blocking(move || (stages.marks(), stages.parts(&recipe))).await;
+        let made =
+            tokio::task::spawn_blocking(move || (stages.marks(&recipe.plan.root), stages.parts(&recipe)))
+                .await;
         let (marks, parts) = made.map_err(|error| failed(&error))?;
         let stage = Stage::new(parts.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
         Ok((stage, marks))
@@ -213,7 +273,7 @@ impl Stages {
 
     /// Returns a sandbox that was made before, or makes one.
     pub(super) async fn take(self: &Arc<Self>, recipe: Recipe) -> Result<Stage, Error> {
-        match self.find() {
+        match self.find(&recipe.plan.root) {
             Some(stage) => Ok(stage),
             None => self.make(recipe).await,
         }
@@ -225,18 +285,20 @@ impl Stages {
         tokio::spawn(stages.refill(recipe));
     }
 
-    fn find(&self) -> Option<Stage> {
+    fn find(&self, project: &Project) -> Option<Stage> {
         let changed = self.mounts_changed();
         let mut state = locked(&self.state);
-        state.last_used = Some(Instant::now());
+        state.note(project);
         let mut out = Vec::new();
         if changed {
             state.generation += 1;
             out.extend(state.ready.drain(..));
         }
-        let marks = if state.ready.is_empty() { Marks::new() } else { self.marks() };
+        out.extend(state.forgotten());
+        let marks = if state.ready.is_empty() { Marks::new() } else { self.marks(project) };
         let mut found = None;
-        while let Some(ready) = state.ready.pop_front() {
+        while let Some(at) = state.ready.iter().position(|ready| ready.project == *project) {
+            let Some(ready) = state.ready.remove(at) else { break };
             if ready.marks == marks && ready.stage.lives() {
                 found = Some(ready.stage);
                 break;
@@ -252,15 +314,17 @@ impl Stages {
 
     /// Makes sandboxes until enough are ready; each only while somebody uses them.
     async fn refill(self: Arc<Self>, recipe: Recipe) {
-        while let Some(generation) = self.begin() {
+        let project = recipe.plan.root.clone();
+        while let Some(generation) = self.begin(&project) {
             match self.make_marked(recipe.clone()).await {
                 Ok((stage, marks)) => {
-                    if let Some(stale) = self.keep(generation, Ready { stage, marks }) {
-                        stale.stage.dismiss().await;
+                    let ready = Ready { stage, marks, project: project.clone() };
+                    if let Some(spare) = self.keep(generation, ready) {
+                        spare.stage.dismiss().await;
                     }
                 }
                 Err(error) => {
-                    locked(&self.state).making -= 1;
+                    locked(&self.state).made(&project);
                     tracing::debug!(%error, "no sandbox is made ahead");
                     break;
                 }
@@ -270,24 +334,25 @@ impl Stages {
     }
 
     /// Counts one in, unless there are enough.
-    fn begin(&self) -> Option<u64> {
+    fn begin(&self, project: &Project) -> Option<u64> {
         let mut state = locked(&self.state);
-        if state.ready.len() + state.making >= limits::SANDBOXES_READY {
+        let making = state.making.iter().filter(|made_for| *made_for == project).count();
+        if state.ready_for(project) + making >= state.share() {
             return None;
         }
-        state.making += 1;
+        state.making.push(project.clone());
         Some(state.generation)
     }
 
-    /// Puts one to the others; returns it if it was begun too long ago.
+    /// Puts one to the others; returns one that is too much, or itself if it was begun too long ago.
     fn keep(&self, generation: u64, ready: Ready) -> Option<Ready> {
         let mut state = locked(&self.state);
-        state.making -= 1;
+        state.made(&ready.project);
         if state.generation != generation {
             return Some(ready);
         }
         state.ready.push_back(ready);
-        None
+        state.spare()
     }
 
     /// Lets go of sandboxes, and of the keeper, when nobody has needed one for a while.
@@ -312,7 +377,7 @@ impl Stages {
     fn release(&self) -> Option<Instant> {
         let mut state = locked(&self.state);
         let until = state.last_used.map(|last| last + limits::SANDBOX_IDLE);
-        if let Some(until) = until.filter(|until| *until > Instant::now() || state.making > 0) {
+        if let Some(until) = until.filter(|until| *until > Instant::now() || !state.making.is_empty()) {
             return Some(until.max(Instant::now() + limits::CLEAR_STEP));
         }
         state.tended = false;
@@ -321,8 +386,11 @@ impl Stages {
         for ready in out {
             tokio::spawn(ready.stage.dismiss());
         }
-        let keeper = locked(&self.keeper).take();
-        tokio::task::spawn_blocking(move || drop(keeper));
+        let (keeper, groups) = (locked(&self.keeper).take(), Arc::clone(&self.groups));
+        tokio::task::spawn_blocking(move || {
+            drop(keeper);
+            groups.clear();
+        });
         None
     }
 
@@ -334,12 +402,12 @@ impl Stages {
     }
 
     /// Which files and folders a sandbox made now would be made of.
-    fn marks(&self) -> Marks {
-        self.watched.iter().map(|path| mark(path)).collect()
+    fn marks(&self, project: &Project) -> Marks {
+        self.watched.iter().map(PathBuf::as_path).chain(project.as_ref().map(Path::new)).map(mark).collect()
     }
 
     fn parts(&self, recipe: &Recipe) -> io::Result<Parts> {
-        let cgroup = if recipe.with_cgroup { Cgroup::create(&recipe.plan.limits) } else { None };
+        let cgroup = if recipe.with_cgroup { self.groups.take(&recipe.plan.limits) } else { None };
         if recipe.with_cgroup && cgroup.is_none() {
             return Err(io::Error::other("cannot make a control group for the command"));
         }
@@ -348,10 +416,12 @@ impl Stages {
         let plan = serde_json::to_vec(&plan)?;
         let (control, theirs) = StdStream::pair()?;
         let (order, orders) = io::pipe()?;
+        let (told, tell) = io::pipe()?;
         let (stdout, out) = io::pipe()?;
         let (stderr, err) = io::pipe()?;
-        self.ask(&plan, &[theirs.as_fd(), order.as_fd(), out.as_fd(), err.as_fd()])?;
-        Ok(Parts { control, orders: orders.into(), stdout: stdout.into(), stderr: stderr.into(), cgroup })
+        self.ask(&plan, &[theirs.as_fd(), order.as_fd(), tell.as_fd(), out.as_fd(), err.as_fd()])?;
+        let (stdout, stderr) = (stdout.into(), stderr.into());
+        Ok(Parts { control, orders: orders.into(), told: told.into(), stdout, stderr, cgroup })
     }
 
     /// Asks the keeper, a new one if there is none or it is gone.

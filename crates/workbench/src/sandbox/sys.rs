@@ -28,6 +28,30 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
+/// Forks into new namespaces: the child is the first process of a process namespace. Only called by the keeper, which has
+/// one thread.
+pub(crate) fn fork_into(namespaces: c_int) -> io::Result<Fork> {
+    let flags = c_long::from(namespaces | libc::SIGCHLD);
+    // SAFETY: without a stack of its own and without shared memory this is a fork; the keeper never starts threads.
+    match check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid as pid_t)),
+    }
+}
+
+/// Returns something to poll that can be read when a child has ended. Nothing else tells of it from then on.
+pub(crate) fn child_ends() -> io::Result<OwnedFd> {
+    // SAFETY: the set is filled before it is read; the new descriptor is owned by nobody else.
+    unsafe {
+        let mut ends = std::mem::zeroed();
+        libc::sigemptyset(&raw mut ends);
+        libc::sigaddset(&raw mut ends, libc::SIGCHLD);
+        check(libc::sigprocmask(libc::SIG_BLOCK, &raw const ends, std::ptr::null_mut()).into())?;
+        let fd = libc::signalfd(-1, &raw const ends, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        Ok(OwnedFd::from_raw_fd(check(fd.into())? as RawFd))
+    }
+}
+
 /// Ends the process at once, without running anything of std or of the parent's stack.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit never returns and touches no memory of ours.

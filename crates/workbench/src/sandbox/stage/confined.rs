@@ -12,18 +12,16 @@ use crate::sandbox::sys::{self, Fork};
 
 /// Makes the sandbox and attends its command; returns what to report last.
 pub(super) fn run(given: Given) -> Result<Report, Fault> {
-    let Given { plan, control, orders, filters } = given;
+    let Given { plan, control, orders, told, filters, .. } = given;
     let groups = super::open_groups(&plan).map_err(Fault::at("cgroup"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Fault::at("subreaper"))?;
     // The command belongs to the same user; it must not look into its keeper.
     let hidden = rustix::process::DumpableBehavior::NotDumpable;
     rustix::process::set_dumpable_behavior(hidden).map_err(Fault::at("hide"))?;
-    let (mut unstarted, told) = io::pipe().map_err(Fault::at("pipe"))?;
     let parent = rustix::process::getpid();
     match sys::fork().map_err(Fault::at("fork"))? {
         Fork::Child => {
-            drop((unstarted, control));
-            let told = File::from(std::os::fd::OwnedFd::from(told));
+            drop(control);
             let ready = die_with(parent).and_then(|()| super::join(&groups));
             super::volunteer();
             if let Err(error) = ready {
@@ -36,7 +34,6 @@ pub(super) fn run(given: Given) -> Result<Report, Fault> {
         Fork::Parent(child) => {
             drop((told, groups, orders));
             super::release_outputs().map_err(Fault::at("outputs"))?;
-            inner::forward(&mut unstarted, &control);
             attend(&control, child)
         }
     }
@@ -55,7 +52,7 @@ fn die_with(parent: Pid) -> io::Result<()> {
 fn attend(control: &File, child: i32) -> Result<Report, Fault> {
     let child = super::pid(child).map_err(Fault::at("fork"))?;
     let handle = rustix::process::pidfd_open(child, PidfdFlags::empty()).map_err(Fault::at("pidfd"))?;
-    let wake = super::watch(control, &handle).map_err(Fault::at("watch"))?;
+    let wake = super::watch(control, &handle, &mut None).map_err(Fault::at("watch"))?;
     let mut ended = None;
     if wake == Wake::ChildEnded {
         let waited =

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -45,19 +45,6 @@ pub(super) fn run(plan: &Plan, filters: &Filters, orders: File, told: File) -> i
     }
 }
 
-/// Passes on why a command did not start, or that it did.
-pub(super) fn forward(from: &mut impl Read, control: &File) {
-    let mut line = String::new();
-    match BufReader::new(from).read_line(&mut line) {
-        Ok(0) => order::report(control, &Report::Started),
-        _ => {
-            if let Ok(report) = serde_json::from_str::<Report>(&line) {
-                order::report(control, &report);
-            }
-        }
-    }
-}
-
 /// What can be done before the command is known. In namespaces that is most of it: nothing that is left to do there needs
 /// a right or a system call that the command must not have.
 fn prepare(plan: &Plan, filters: &Filters) -> Result<(), Fault> {
@@ -65,34 +52,32 @@ fn prepare(plan: &Plan, filters: &Filters) -> Result<(), Fault> {
     let _ = rustix::process::setsid();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     if plan.tier == Tier::Namespaces {
+        limit(plan).map_err(Fault::at("limits"))?;
         give_up_rights()?;
+        landlock::restrict_built(plan).map_err(Fault::at("Landlock"))?;
         refuse_calls(filters)?;
     }
     Ok(())
 }
 
 fn lock_in(plan: &Plan, order: &Order, filters: &Filters) -> Result<(), Fault> {
-    limit(plan).map_err(Fault::at("limits"))?;
+    if plan.tier != Tier::Namespaces {
+        limit(plan).map_err(Fault::at("limits"))?;
+    }
     enter_folder(order).map_err(Fault::at("working directory"))?;
     sys::close_from(3, libc::CLOSE_RANGE_CLOEXEC).map_err(Fault::at("descriptors"))?;
-    if plan.tier == Tier::None {
+    if plan.tier != Tier::Landlock {
         return Ok(());
     }
-    if plan.tier != Tier::Namespaces {
-        give_up_rights()?;
-    }
-    let walled = landlock::restrict(plan, order).map_err(Fault::at("Landlock"))?;
-    if !walled && plan.tier == Tier::Landlock {
+    give_up_rights()?;
+    if !landlock::restrict_real(plan, order).map_err(Fault::at("Landlock"))? {
         return Err(Fault { step: "Landlock", error: io::Error::from_raw_os_error(libc::ENOSYS) });
     }
-    if plan.tier != Tier::Namespaces {
-        refuse_calls(filters)?;
-    }
-    Ok(())
+    refuse_calls(filters)
 }
 
 fn give_up_rights() -> Result<(), Fault> {
-    drop_rights().map_err(Fault::at("rights"))?;
+    bind_rights().and_then(|()| drop_rights()).map_err(Fault::at("rights"))?;
     if namespaced::has_rights().map_err(Fault::at("rights"))? {
         return Err(Fault { step: "rights", error: io::Error::from_raw_os_error(libc::EPERM) });
     }
@@ -160,8 +145,8 @@ fn enter_folder(order: &Order) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives up every right for good: those in use, those that could be taken up, and those a program could bring.
-pub(super) fn drop_rights() -> io::Result<()> {
+/// Gives up every right that is not in use: those a program could bring, and the ways to get one.
+pub(super) fn bind_rights() -> io::Result<()> {
     for number in 0..64 {
         let right = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(right) {
@@ -178,7 +163,11 @@ pub(super) fn drop_rights() -> io::Result<()> {
         Ok(()) | Err(rustix::io::Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }
-    rustix::thread::clear_ambient_capability_set()?;
+    Ok(rustix::thread::clear_ambient_capability_set()?)
+}
+
+/// Gives up every right for good: those in use, and those that could be taken up.
+pub(super) fn drop_rights() -> io::Result<()> {
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(
         None,

@@ -10,15 +10,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use super::{Fault, Given, seccomp};
+use super::{Fault, Given, namespaced, seccomp};
+use crate::sandbox::Tier;
 use crate::sandbox::order::{self, Plan};
 use crate::sandbox::sys::{self, Fork};
 
 /// Longest plan; the daemon's configuration names its folders.
 const PLAN_MAX: usize = 128 * 1024;
 
-/// What comes with a plan: the control socket, the orders, the two outputs.
-const DESCRIPTORS: usize = 4;
+/// What comes with a plan: the control socket, the orders, the way to tell of a start, the two outputs.
+const DESCRIPTORS: usize = 5;
 
 /// Runs the keeper; its standard input is the daemon's socket. Returns the exit code of the process.
 pub(crate) fn enter() -> i32 {
@@ -26,6 +27,7 @@ pub(crate) fn enter() -> i32 {
     // Stages that have ended are nobody's business here.
     sys::ignore_signal(libc::SIGCHLD);
     let mut made = seccomp::Made::default();
+    let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut plan = vec![0; PLAN_MAX];
     loop {
         let (len, descriptors) = match receive(&door, &mut plan) {
@@ -34,26 +36,33 @@ pub(crate) fn enter() -> i32 {
             Err(Errno::INTR) => continue,
             Err(_) => return 1,
         };
-        let Ok([control, orders, stdout, stderr]) = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors) else {
+        let Ok([control, orders, told, stdout, stderr]) = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
+        else {
             continue;
         };
         let control = File::from(control);
         let ready = serde_json::from_slice::<Plan>(&plan[..len]).map_err(io::Error::from);
         let ready = ready.and_then(|plan| Ok((made.filters(&plan)?, plan)));
         let given = match ready {
-            Ok((filters, plan)) => Given { plan, control, orders: File::from(orders), filters },
+            Ok((filters, plan)) => {
+                Given { plan, control, orders: File::from(orders), told: File::from(told), owner, filters }
+            }
             Err(error) => {
                 order::report(&control, &Fault { step: "plan", error }.report());
                 continue;
             }
         };
-        match sys::fork() {
+        let forked = match given.plan.tier {
+            Tier::Namespaces => sys::fork_into(namespaced::NAMESPACES),
+            Tier::Landlock | Tier::None | Tier::Refused => sys::fork(),
+        };
+        match forked {
             Ok(Fork::Child) => {
                 drop(door);
                 sys::exit_now(become_stage(given, stdout, stderr));
             }
             Ok(Fork::Parent(_)) => {}
-            Err(error) => order::report(&given.control, &Fault { step: "fork", error }.report()),
+            Err(error) => order::report(&given.control, &Fault { step: "namespaces", error }.report()),
         }
     }
 }

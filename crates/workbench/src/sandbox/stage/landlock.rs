@@ -97,8 +97,23 @@ fn everything() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST) & !BitFlags::from(AccessFs::ResolveUnix)
 }
 
-/// Locks the process in; tells whether the kernel did anything.
-pub(crate) fn restrict(plan: &Plan, order: &Order) -> io::Result<bool> {
+/// Locks the process in, in a root that was built up for it. Behind the mounts: a kernel that does not know how does
+/// nothing.
+pub(crate) fn restrict_built(plan: &Plan) -> io::Result<()> {
+    lock(grant_built_root(ruleset(plan)?, plan)?).map(drop)
+}
+
+/// Locks the process in, in the root of the machine; tells whether the kernel did anything.
+pub(crate) fn restrict_real(plan: &Plan, order: &Order) -> io::Result<bool> {
+    lock(grant_real_root(ruleset(plan)?, plan, order)?)
+}
+
+fn lock(ruleset: RulesetCreated) -> io::Result<bool> {
+    let status = ruleset.restrict_self().map_err(io::Error::other)?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+fn ruleset(plan: &Plan) -> io::Result<RulesetCreated> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))
@@ -107,13 +122,7 @@ pub(crate) fn restrict(plan: &Plan, order: &Order) -> io::Result<bool> {
     if plan.network == Network::None || plan.tier != Tier::Namespaces {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(io::Error::other)?;
     }
-    let ruleset = ruleset.create().map_err(io::Error::other)?;
-    let ruleset = match plan.tier {
-        Tier::Namespaces => grant_built_root(ruleset, plan, order)?,
-        Tier::Landlock | Tier::Refused | Tier::None => grant_real_root(ruleset, plan, order)?,
-    };
-    let status = ruleset.restrict_self().map_err(io::Error::other)?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+    ruleset.create().map_err(io::Error::other)
 }
 
 /// Opens a path to grant it. Never follows a link: what it leads to was not meant.
@@ -147,10 +156,10 @@ fn grant_open(
 }
 
 /// In a root that was built up, everything may be read; what may be written is writable by its mount, too.
-fn grant_built_root(ruleset: RulesetCreated, plan: &Plan, order: &Order) -> io::Result<RulesetCreated> {
+fn grant_built_root(ruleset: RulesetCreated, plan: &Plan) -> io::Result<RulesetCreated> {
     let mut ruleset = grant(ruleset, Path::new("/"), read_and_run())?;
     let temporary = ["/tmp", "/run", "/home", "/var/tmp", "/dev/shm"].map(OsString::from);
-    for path in temporary.iter().chain([&order.root]).chain(&plan.writable) {
+    for path in temporary.iter().chain(&plan.root).chain(&plan.writable) {
         ruleset = grant(ruleset, Path::new(path), everything())?;
     }
     grant_devices(ruleset)

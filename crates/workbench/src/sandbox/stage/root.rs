@@ -53,17 +53,18 @@ struct Part {
     is_folder: bool,
 }
 
-/// A root in which everything is but the project. The old one is still in reach.
+/// A root in which everything is, and nothing protected yet.
 pub(super) struct Laid {
     root: OwnedFd,
-    old: OwnedFd,
 }
 
-/// Builds the root and moves into it, all that can be done before the project is known.
+/// Builds the root and moves into it. The old one is let go: nothing of it can be reached afterwards. Both are done
+/// before there is a command, since the kernel lets who unmounts wait for every processor to pass a quiet point.
 pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(Fault::at("private mounts"))?;
-    let parts = collect(plan)?;
+    let mut parts = collect(plan)?;
+    parts.extend(project(plan)?);
     let devices: Result<Vec<_>, Fault> = DEVICES.iter().map(|name| device(name)).collect();
     let devices = devices?;
     let root = tmpfs("16m", "755").map_err(Fault::at("root"))?;
@@ -85,40 +86,24 @@ pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
         put(&root, &part).map_err(Fault::at("mounts"))?;
     }
     proc(&root).map_err(Fault::at("proc"))?;
-    let old = enter(&root).map_err(Fault::at("pivot"))?;
-    Ok(Laid { root, old })
-}
-
-/// Makes the new root the root. The old one lies over it, where no path but an open descriptor leads.
-fn enter(root: &OwnedFd) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let old = rustix::fs::open("/", flags, Mode::empty())?;
-    rustix::process::fchdir(root)?;
-    rustix::process::pivot_root(".", ".")?;
-    Ok(old)
+    sys::restrict_mount(root.as_fd(), Attr::MOUNT_ATTR_RDONLY.bits().into(), false)
+        .map_err(Fault::at("read-only root"))?;
+    enter(&root).map_err(Fault::at("old root"))?;
+    Ok(Laid { root })
 }
 
 impl Laid {
-    /// Puts the project in and lets go of the old root: nothing of it can be reached afterwards.
-    pub(super) fn finish(self, order: &Order) -> Result<(), Fault> {
-        let path = Path::new(&order.root);
-        // Without links from the old root on, as the daemon resolved it.
-        let project = below(path).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL));
-        let project = project.and_then(|at| part(&self.old, at, NO_RIGHTS)).map_err(Fault::at("project"))?;
-        if let Some(part) = project {
-            put(&self.root, &part).map_err(Fault::at("project"))?;
-        }
-        protect(&self.root, order)?;
-        sys::restrict_mount(self.root.as_fd(), Attr::MOUNT_ATTR_RDONLY.bits().into(), false)
-            .map_err(Fault::at("read-only root"))?;
-        drop(self.old);
-        leave_old(&self.root).map_err(Fault::at("old root"))
+    /// Covers what the command must not change: all that is left to do when it is known.
+    pub(super) fn finish(&self, order: &Order) -> Result<(), Fault> {
+        protect(&self.root, order)
     }
 }
 
-fn leave_old(root: &OwnedFd) -> io::Result<()> {
+/// Makes the new root the root.
+fn enter(root: &OwnedFd) -> io::Result<()> {
     rustix::process::fchdir(root)?;
-    // It lies over the new one; what was beneath comes up when it goes.
+    rustix::process::pivot_root(".", ".")?;
+    // The old one lies over the new one; what was beneath comes up when it goes.
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
     Ok(())
@@ -181,6 +166,17 @@ fn collect(plan: &Plan) -> Result<Vec<Part>, Fault> {
         add(Path::new(path), NO_RIGHTS, "writable folders")?;
     }
     Ok(parts)
+}
+
+/// Takes hold of the project: without links from the root on, as the daemon resolved it. Put in last, it may lie in any of
+/// the other parts.
+fn project(plan: &Plan) -> Result<Option<Part>, Fault> {
+    let step = Fault::at::<io::Error>("project");
+    let at = plan.root.as_ref().and_then(|root| below(Path::new(root)));
+    let at = at.ok_or_else(|| step(io::Error::from_raw_os_error(libc::EINVAL)))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let old = rustix::fs::open("/", flags, Mode::empty()).map_err(|error| step(error.into()))?;
+    part(&old, at, NO_RIGHTS).map_err(step)
 }
 
 fn device(name: &'static str) -> Result<(&'static str, OwnedFd), Fault> {

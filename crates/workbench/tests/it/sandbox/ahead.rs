@@ -1,7 +1,8 @@
 //! Sandboxes that are made before their command: each serves one, none is used that has grown old, and what makes them may
 //! die at any time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use workbench::sandbox::{Sandbox, Tier};
@@ -74,6 +75,86 @@ async fn what_was_replaced_meanwhile_is_seen_as_it_is_now() {
             replace(&text);
             let outcome = run(&sandbox, command(dir.path(), &format!("cat {}", tool.display()))).await;
             assert_eq!(outcome.stdout, text, "{}", outcome.stderr);
+        }
+    }
+}
+
+#[tokio::test]
+async fn folders_that_were_replaced_meanwhile_are_seen_as_they_are_now() {
+    for tier in [Tier::Namespaces, Tier::Landlock] {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let project = dir.path().canonicalize().unwrap().join("project");
+        let tools = outside.path().canonicalize().unwrap().join("tools");
+        let replace = |folder: &Path, text: &str| {
+            // The old one stays, so that its number is not used again.
+            let old = folder.with_file_name(format!("before-{text}"));
+            let _ = std::fs::rename(folder, old);
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("mark"), text).unwrap();
+        };
+        (replace(&project, "first"), replace(&tools, "first"));
+        let mut config = config(tier);
+        config.read_only = vec![tools.clone()];
+        let sandbox = Sandbox::probe(config).await;
+        for number in 0..8 {
+            let folder = if number % 2 == 0 { &project } else { &tools };
+            replace(folder, &number.to_string());
+            let script = format!("cat {}", folder.join("mark").display());
+            for _ in 0..2 {
+                let outcome = run(&sandbox, command(&project, &script)).await;
+                assert_eq!(outcome.stdout, number.to_string(), "{tier}: {}", outcome.stderr);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_mounted_or_unmounted_meanwhile_is_seen_as_it_is_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap().join("project");
+    let marked = [root.join("inside"), root.with_file_name("beside")];
+    for folder in &marked {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("mark"), "bare\n").unwrap();
+    }
+    let ran = Command::new(super::stage()).arg("mounts").arg(&root).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    if ran.status.code() == Some(3) {
+        println!("mounts cannot be tried here: {said}");
+        return;
+    }
+    assert!(ran.status.success(), "{said} {}", String::from_utf8_lossy(&ran.stderr));
+    let (bare, beside, inside) = ("bare\nbare\n", "mounted\nbare\n", "bare\nmounted\n");
+    let round = |mounted: &str| [bare, mounted, bare].map(|seen| seen.repeat(2)).concat();
+    assert_eq!(said, [beside, inside].map(round).concat().repeat(4));
+}
+
+#[tokio::test]
+async fn a_command_never_gets_a_sandbox_of_another_project_or_with_other_settings() {
+    for tier in [Tier::Namespaces, Tier::Landlock] {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for dir in [&one, &other] {
+            std::fs::write(dir.path().join("mark"), "").unwrap();
+        }
+        let sandbox = sandbox(tier).await;
+        let look = |dir: &tempfile::TempDir, foreign: &tempfile::TempDir| {
+            let (own, foreign) = (dir.path().display(), foreign.path().display());
+            command(
+                dir.path(),
+                &format!("ls {own}; cat {foreign}/mark 2>/dev/null && echo foreign; ulimit -n"),
+            )
+        };
+        for _ in 0..4 {
+            for (own, foreign) in [(&one, &other), (&other, &one)] {
+                let outcome = run(&sandbox, look(own, foreign)).await;
+                let seen: Vec<&str> = outcome.stdout.lines().collect();
+                assert_eq!((seen.len(), seen[0]), (2, "mark"), "{tier}: {seen:?} {}", outcome.stderr);
+                assert_ne!(seen[1], "99", "{tier}");
+            }
+            let mut limited = look(&one, &other);
+            limited.limits.open_files = 99;
+            let outcome = run(&sandbox, limited).await;
+            assert_eq!(outcome.stdout, "mark\n99\n", "{tier}: {}", outcome.stderr);
         }
     }
 }

@@ -97,6 +97,14 @@ async fn commands_get_the_variables_they_were_given_and_no_others() {
 }
 
 #[tokio::test]
+async fn letters_beyond_ascii_are_letters() {
+    let dir = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(Tier::Namespaces).await;
+    let outcome = run(&sandbox, command(dir.path(), "printf 'äöü' | wc -m; locale charmap")).await;
+    assert_eq!(outcome.stdout, "3\nUTF-8\n", "{}", outcome.stderr);
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_there_is_not_the_sandbox_fault() {
     let dir = tempfile::tempdir().unwrap();
     for tier in [Tier::Namespaces, Tier::Landlock] {
