@@ -131,6 +131,20 @@ pub fn mcp_clients() -> Result<Option<PathBuf>> {
     Ok(found.map(|_| cache().join("mcp-clients")))
 }
 
+/// The Python that has Qdrant's own client; `None` as for [`claude`].
+pub fn qdrant() -> Result<Option<PathBuf>> {
+    fetched("qdrant/bin/python", "Qdrant's Python client")
+}
+
+/// The address and key of a real Qdrant server; `None` where nobody named one, and the test says so.
+pub fn qdrant_server() -> Option<(String, String)> {
+    let url = std::env::var("QDRANT_URL").ok().filter(|url| !url.is_empty());
+    if url.is_none() {
+        announce_skip("QDRANT_URL names no Qdrant server");
+    }
+    url.map(|url| (url, std::env::var("QDRANT_API_KEY").unwrap_or_default()))
+}
+
 /// A real browser, headless; `None` as for [`claude`].
 pub fn browser() -> Result<Option<PathBuf>> {
     fetched("browser/chromium", "a browser")

@@ -144,7 +144,7 @@ pub(crate) struct Workbench {
 }
 
 /// Who makes the vectors by which memories are found; nothing set: the words themselves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Memory {
     /// A folder with a model.
@@ -154,6 +154,11 @@ pub(crate) struct Memory {
     pub(crate) embeddings_model: String,
     /// The variable that holds the endpoint's key.
     pub(crate) embeddings_key_env: String,
+    /// A Qdrant server that is searched for them, its gRPC address; what its collections are called; and the variable that
+    /// holds its key.
+    pub(crate) qdrant_url: String,
+    pub(crate) qdrant_collection: String,
+    pub(crate) qdrant_key_env: String,
 }
 
 impl Default for Config {
@@ -191,6 +196,20 @@ impl Default for Workbench {
             session_max_minutes: 240,
             project_rules: false,
             for_agents: true,
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            model_folder: None,
+            embeddings_url: String::new(),
+            embeddings_model: String::new(),
+            embeddings_key_env: String::new(),
+            qdrant_url: String::new(),
+            qdrant_collection: "obey-memories".to_owned(),
+            qdrant_key_env: String::new(),
         }
     }
 }

@@ -13,6 +13,7 @@ mod looking;
 pub mod memory;
 pub mod place;
 pub mod policy;
+pub mod qdrant;
 mod random;
 pub mod refs;
 pub mod remediation;
@@ -61,6 +62,8 @@ pub struct Setup {
     pub policies: Policies,
     /// Who makes the vectors of memories.
     pub maker: embed::Maker,
+    /// A server that is searched for them; none: the vectors are held in memory.
+    pub qdrant: Option<qdrant::Server>,
 }
 
 /// The tools, ready for use by all sessions.
@@ -126,7 +129,7 @@ impl Workbench {
             policies: setup.policies,
             sessions: Sessions::new(store.clone(), setup.lives),
             audit: Audit::new(store.clone()),
-            memories: Memories::new(store.clone(), setup.maker),
+            memories: Memories::new(store.clone(), setup.maker, setup.qdrant),
             checkpoints: Checkpoints::new(store.clone()),
             catalog: Catalog::new(store.clone()),
             remediations: Remediations::new(store),

@@ -179,6 +179,28 @@ pub const EMBED_WIDTH_MAX: usize = 16_384;
 /// Memories that get their vectors anew at a time when the maker has changed; what an endpoint takes in one request.
 pub const EMBED_BATCH: usize = 32;
 
+/// How long a Qdrant server may take to be reached and to answer. A search goes on without it afterwards, so that this is
+/// also what a search can lose by an outage, once.
+pub const QDRANT_CONNECT_WAIT: Duration = Duration::from_secs(1);
+pub const QDRANT_WAIT: Duration = Duration::from_secs(3);
+
+/// How long a Qdrant server that could not be used is left alone, and how often one that can is counted after: somebody may
+/// have emptied it.
+pub const QDRANT_RETRY_WAIT: Duration = Duration::from_secs(2);
+pub const QDRANT_CHECK_WAIT: Duration = Duration::from_secs(60);
+
+/// Points sent at a time: with vectors of some thousand numbers below the 32 MB that Qdrant takes in one message.
+pub const QDRANT_BATCH: usize = 256;
+
+/// Points whose fingerprints are asked for at a time.
+pub const QDRANT_PAGE: u32 = 2_000;
+
+/// Memories not sent yet that a search compares itself; with more it looks at all.
+pub const QDRANT_UNSENT_MAX: usize = 1_000;
+
+/// Longest name of a collection as it is configured: a file's name, less what is added to it.
+pub const QDRANT_NAME_MAX: usize = 200;
+
 /// Largest weights and largest text file of a model folder: some times what a model has that can be run without a graphics
 /// card.
 pub const MODEL_FILE_MAX: u64 = 2 << 30;

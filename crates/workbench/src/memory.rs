@@ -3,9 +3,11 @@
 
 pub mod distill;
 mod index;
+pub mod mirror;
 mod postings;
 mod scan;
 mod search;
+mod stored;
 
 #[cfg(test)]
 mod tests;
@@ -24,10 +26,12 @@ pub use search::{Found, Search};
 use crate::embed::{Maker, Weighted};
 use crate::limits;
 use crate::place::Place;
+use crate::qdrant::Server;
 use crate::tables::{self, list, list_text};
 use crate::vectors::Vector;
 use crate::words;
 use index::Index;
+use mirror::Mirror;
 
 /// What every id starts with.
 const PREFIX: &str = "mem_";
@@ -85,6 +89,8 @@ pub struct Memories {
     catching_up: Arc<AtomicBool>,
     /// The maker could not be had; when it can again, there is something to be made up for.
     behind: Arc<AtomicBool>,
+    /// A Qdrant server that is searched instead of vectors in memory.
+    mirror: Option<Arc<Mirror>>,
 }
 
 /// How memories stand to the maker of their vectors.
@@ -126,8 +132,16 @@ fn standing(connection: &Connection, maker: &str) -> rusqlite::Result<Standing> 
 }
 
 impl Memories {
-    pub(crate) fn new(store: Store, maker: Maker) -> Self {
-        Self { store, maker, index: Arc::default(), catching_up: Arc::default(), behind: Arc::default() }
+    pub(crate) fn new(store: Store, maker: Maker, qdrant: Option<Server>) -> Self {
+        let mirror = qdrant.map(|server| Arc::new(Mirror::new(server, store.clone(), maker.name())));
+        Self {
+            store,
+            maker,
+            index: Arc::default(),
+            catching_up: Arc::default(),
+            behind: Arc::default(),
+            mirror,
+        }
     }
 
     /// Returns how many memories there are, and how many wait for a vector of the maker in use.
@@ -151,10 +165,13 @@ impl Memories {
             Ok((key, words.insert(connection, key)?))
         });
         let (key, length) = key.await?;
+        let held = vector.as_ref().filter(|_| self.mirror.is_none());
         let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
-        index.add(key, place, &new.outcome, confidence, now, vector.as_ref());
+        index.add(key, place, &new.outcome, confidence, now, held);
         index.count_terms(&words.all());
         index.count_length(key, length);
+        drop(index);
+        self.changed([key]);
         Ok(id)
     }
 
@@ -210,7 +227,15 @@ impl Memories {
         });
         let (key, confidence) = judged.await?.ok_or_else(|| tables::unknown("memory_id", "memory", id))?;
         index.write().unwrap_or_else(PoisonError::into_inner).judge(key, confidence, now, outdated);
+        self.changed([key]);
         Ok(confidence)
+    }
+
+    /// Has the mirror told of rows that changed.
+    fn changed(&self, keys: impl IntoIterator<Item = i64>) {
+        if let Some(mirror) = &self.mirror {
+            mirror.changed(keys);
+        }
     }
 
     async fn index(&self) -> Result<&RwLock<Index>, Error> {
@@ -220,6 +245,9 @@ impl Memories {
         let index = self.index.get_or_try_init(|| async { Ok(RwLock::new(self.load().await?)) }).await?;
         if !matches!(self.maker, Maker::Words) {
             self.catch_up();
+        }
+        if let Some(mirror) = &self.mirror {
+            mirror.begin();
         }
         Ok(index)
     }
@@ -231,7 +259,8 @@ impl Memories {
             while self.make_some().await?.is_some() {}
         }
         let maker = self.maker.name().to_owned();
-        self.store.read(move |connection| Index::load(connection, &maker)).await
+        let held = self.mirror.is_none();
+        self.store.read(move |connection| Index::load(connection, &maker, held)).await
     }
 
     /// Makes the vector of a text; none if the maker cannot be had, which must not cost anybody a memory or a search.
@@ -268,7 +297,8 @@ impl Memories {
                 match memories.make_some().await {
                     Ok(Some(made)) => {
                         count += made.len();
-                        if let Some(index) = memories.index.get() {
+                        memories.changed(made.iter().map(|(key, _)| *key));
+                        if let Some(index) = memories.index.get().filter(|_| memories.mirror.is_none()) {
                             let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
                             made.iter().for_each(|(key, vector)| index.place(*key, vector));
                         }

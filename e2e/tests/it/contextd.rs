@@ -13,3 +13,4 @@ mod makers;
 mod openapi;
 mod promises;
 mod published;
+mod qdrant;

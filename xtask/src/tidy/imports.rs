@@ -47,6 +47,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("nix", &["runtime"]),
     // Models and endpoints that make vectors of memories: docs/decisions/0023.
     ("reqwest", &["providers", "workbench", "bench"]),
+    // Where memories may be searched: docs/decisions/0027.
+    ("qdrant-client", &["workbench"]),
     ("regex", &["workbench"]),
     ("prost", &["wire", "surfaces", "obey", "e2e", "bench"]),
     ("prost-types", &["wire", "surfaces", "obey", "e2e", "bench"]),

@@ -120,6 +120,7 @@ async fn examine(console: &Console) -> Vec<Finding> {
     findings.push(agent_program(console, &codex).await);
     findings.push(sandbox::examine(console, &config).await);
     findings.push(memory::examine(&config, &data_dir).await);
+    findings.extend(memory::examine_qdrant(&config, &data_dir).await);
     findings
 }
 

@@ -60,6 +60,9 @@ fn every_key_can_be_written() {
         embeddings_url = "http://127.0.0.1:11434/v1"
         embeddings_model = "small"
         embeddings_key_env = "MY_KEY"
+        qdrant_url = "http://127.0.0.1:6334"
+        qdrant_collection = "mine"
+        qdrant_key_env = "MY_OTHER_KEY"
         [acp]
         agents = ["mine=/opt/mine/agent --acp"]
         provider = "claude-code"

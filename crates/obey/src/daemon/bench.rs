@@ -12,6 +12,7 @@ use surfaces::contextd::{About, Bench, Contextd, Opening};
 use tokio::sync::OnceCell;
 use workbench::embed::{Endpoint, Maker};
 use workbench::policy::Policies;
+use workbench::qdrant::Server;
 use workbench::sandbox::Sandbox;
 use workbench::scrub::KnownSecret;
 use workbench::sessions::Lives;
@@ -49,6 +50,8 @@ impl Plan {
         }
         let text = read(&policies)?;
         let name = policies.display().to_string();
+        // Connects to nothing; a mistake in the section is known at once.
+        qdrant(&options.config.memory)?;
         Ok(Self {
             sandbox: sandbox_config(&options.config, super::own_program()?.into_os_string()),
             scrub,
@@ -103,6 +106,15 @@ pub(crate) async fn maker(memory: crate::config::Memory) -> Result<Maker, Error>
     })?
 }
 
+/// Returns the server that holds the vectors of memories, by the configuration; none is the default.
+pub(crate) fn qdrant(memory: &crate::config::Memory) -> Result<Option<Server>, Error> {
+    if memory.qdrant_url.is_empty() {
+        return Ok(None);
+    }
+    let key = std::env::var(&memory.qdrant_key_env).unwrap_or_default();
+    Server::new(&memory.qdrant_url, &memory.qdrant_collection, &memory.qdrant_key_env, &key).map(Some)
+}
+
 /// The workbench, opened when somebody first needs it.
 pub(crate) struct Opener {
     plan: Plan,
@@ -143,6 +155,7 @@ impl Opener {
             lives: self.plan.lives,
             policies: self.plan.policies.clone(),
             maker: maker(self.plan.memory.clone()).await?,
+            qdrant: qdrant(&self.plan.memory)?,
         };
         let bench = Workbench::open(setup).await.inspect_err(|error| {
             tracing::error!(%error, detail = error.detail, "the workbench cannot be opened");

@@ -61,6 +61,7 @@ impl Desk {
             lives: Lives::default(),
             policies: Policies::new(None).unwrap(),
             maker: workbench::embed::Maker::Words,
+            qdrant: None,
         })
         .await
         .unwrap();

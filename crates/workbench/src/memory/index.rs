@@ -58,8 +58,9 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads all memories. Vectors of another maker than `model` are left out: they cannot be compared.
-    pub(super) fn load(connection: &Connection, model: &str) -> rusqlite::Result<Self> {
+    /// Reads all memories. Vectors of another maker than `model` are left out: they cannot be compared; all are where somebody
+    /// else is asked for the nearest (`held` is false).
+    pub(super) fn load(connection: &Connection, model: &str, held: bool) -> rusqlite::Result<Self> {
         let mut index = Self::default();
         let mut select = connection.prepare(
             "SELECT key, tenant, team, project, outcome, confidence, held_at, outdated, vector, model = ?1
@@ -68,8 +69,8 @@ impl Index {
         let mut rows = select.query([model])?;
         while let Some(row) = rows.next()? {
             let place = Place { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
-            let vector =
-                Vector::from_bytes(row.get_ref(8)?.as_blob()?).filter(|_| row.get(9).unwrap_or(false));
+            let ours = held && row.get(9).unwrap_or(false);
+            let vector = Vector::from_bytes(row.get_ref(8)?.as_blob()?).filter(|_| ours);
             let outcome: String = row.get(4)?;
             let key = row.get(0)?;
             index.add(key, &place, &outcome, row.get(5)?, Timestamp(row.get(6)?), vector.as_ref());
@@ -225,6 +226,12 @@ impl Index {
         best(found)
     }
 
+    /// Whether a memory passes the filter.
+    pub(super) fn allows(&self, key: i64, allowed: &Allowed) -> bool {
+        let entry = self.at.get(&key).and_then(|at| self.entries.get(*at));
+        entry.is_some_and(|entry| allowed.entry(entry))
+    }
+
     /// Returns the similarity of one memory that passes the filter; none has 0.
     pub(super) fn similarity_of(&self, key: i64, vector: Option<&Vector>, allowed: &Allowed) -> Option<f32> {
         let at = *self.at.get(&key)?;
@@ -250,7 +257,7 @@ impl Index {
 }
 
 /// Best first, the older one of two equals; as many as are looked at closely.
-fn best(mut found: Vec<(i64, f32)>) -> Vec<(i64, f32)> {
+pub(super) fn best(mut found: Vec<(i64, f32)>) -> Vec<(i64, f32)> {
     let order = |one: &(i64, f32), other: &(i64, f32)| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0));
     if found.len() > CANDIDATES_MAX {
         found.select_nth_unstable_by(CANDIDATES_MAX, order);

@@ -1,14 +1,15 @@
 //! Finding memories: the nearest by vector and the best by words, put together. Words bring exact names to the top,
 //! vectors bring what was said in other words.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use domain::{Error, Timestamp};
 use rusqlite::Connection;
 
-use super::index::{Filter, Index};
-use super::{Memories, faded};
+use super::index::{Allowed, Filter, Index, best};
+use super::{Memories, faded, stored};
 use crate::limits;
 use crate::place::{Place, Scope};
 use crate::vectors::Vector;
@@ -46,17 +47,22 @@ const BY_WORDS: f32 = 0.4;
 const SIMILARITY_MIN: f32 = 0.18;
 const SCORE_MIN: f32 = 0.14;
 
+/// Qdrant makes vectors one long before it compares them; rounded as they are, ours are a little shorter or longer.
+const ROUNDING: f32 = 0.9;
+
 impl Memories {
     /// Returns what fits, best first, and how many fit in all.
     pub async fn search(&self, search: Search) -> Result<(Vec<Found>, usize), Error> {
         self.index().await?;
         let vector = self.vector_of(vec![(search.query.clone(), 1.0)]).await;
+        let source = self.source(vector.as_ref(), &search).await;
         let memories = self.clone();
         self.store
             .read(move |connection| {
                 let Some(index) = memories.index.get() else { return Ok((Vec::new(), 0)) };
                 let index = index.read().unwrap_or_else(PoisonError::into_inner);
-                let ranked = rank(&index, connection, &search, vector.as_ref())?;
+                let near = Near { vector: vector.as_ref(), source, maker: memories.maker.name() };
+                let ranked = rank(&index, connection, &search, &near)?;
                 drop(index);
                 let total = ranked.len();
                 let mut found = Vec::new();
@@ -67,6 +73,71 @@ impl Memories {
             })
             .await
     }
+
+    /// Finds out where the vectors are that a search compares with. A server that fails costs a wait and no memory.
+    async fn source(&self, vector: Option<&Vector>, search: &Search) -> Source {
+        match (&self.mirror, vector) {
+            (None, _) => Source::Held,
+            (Some(mirror), Some(vector)) if !vector.is_empty() => {
+                let named = mirror.nearest(vector, search, SIMILARITY_MIN * ROUNDING).await;
+                named.map_or(Source::Stored, Source::Named)
+            }
+            (Some(_), _) => Source::Stored,
+        }
+    }
+}
+
+/// Where vectors are.
+enum Source {
+    /// In memory.
+    Held,
+    /// In the tables; somebody else has named those worth looking at.
+    Named(BTreeSet<i64>),
+    /// In the tables, all of them.
+    Stored,
+}
+
+/// The vector of a query and those it is compared with.
+struct Near<'a> {
+    vector: Option<&'a Vector>,
+    source: Source,
+    maker: &'a str,
+}
+
+impl Near<'_> {
+    /// Returns the most similar memories, best first.
+    fn all(&self, index: &Index, db: &Connection, allowed: &Allowed) -> rusqlite::Result<Vec<(i64, f32)>> {
+        let Some(vector) = self.vector else { return Ok(Vec::new()) };
+        match &self.source {
+            Source::Held => Ok(index.nearest(vector, allowed, SIMILARITY_MIN)),
+            Source::Stored => stored::nearest(db, index, self.maker, vector, allowed, SIMILARITY_MIN),
+            Source::Named(keys) => {
+                let mut found = Vec::new();
+                for key in keys.iter().filter(|key| index.allows(**key, allowed)) {
+                    let similarity = stored::similarity(db, *key, self.maker, vector)?;
+                    found.extend(similarity.map(|similarity| (*key, similarity)));
+                }
+                found.retain(|(_, similarity)| *similarity >= SIMILARITY_MIN);
+                Ok(best(found))
+            }
+        }
+    }
+
+    /// Returns the similarity of one memory that passes the filter.
+    fn one(
+        &self,
+        key: i64,
+        index: &Index,
+        db: &Connection,
+        allowed: &Allowed,
+    ) -> rusqlite::Result<Option<f32>> {
+        match (&self.source, self.vector) {
+            (Source::Held, vector) => Ok(index.similarity_of(key, vector, allowed)),
+            _ if !index.allows(key, allowed) => Ok(None),
+            (_, None) => Ok(Some(0.0)),
+            (_, Some(vector)) => Ok(stored::similarity(db, key, self.maker, vector)?.or(Some(0.0))),
+        }
+    }
 }
 
 /// Ranks by vector and by words; by words alone without a vector.
@@ -74,9 +145,9 @@ fn rank(
     index: &Index,
     connection: &Connection,
     search: &Search,
-    vector: Option<&Vector>,
+    near: &Near<'_>,
 ) -> rusqlite::Result<Vec<(i64, f32)>> {
-    if vector.is_some_and(Vector::is_empty) {
+    if near.vector.is_some_and(Vector::is_empty) {
         return Ok(Vec::new());
     }
     let filter = Filter {
@@ -88,13 +159,15 @@ fn rank(
     };
     let mut scores: BTreeMap<i64, f32> = BTreeMap::new();
     let allowed = index.allowed(filter);
-    let near = vector.map(|vector| index.nearest(vector, &allowed, SIMILARITY_MIN));
-    for (key, similarity) in near.unwrap_or_default() {
+    for (key, similarity) in near.all(index, connection, &allowed)? {
         scores.insert(key, similarity * BY_VECTOR);
     }
     for (key, share) in by_words(index, connection, &search.query)? {
-        let Some(similarity) = index.similarity_of(key, vector, &allowed) else { continue };
-        let score = scores.entry(key).or_insert_with(|| similarity.max(0.0) * BY_VECTOR);
+        if let Entry::Vacant(unscored) = scores.entry(key) {
+            let Some(similarity) = near.one(key, index, connection, &allowed)? else { continue };
+            unscored.insert(similarity.max(0.0) * BY_VECTOR);
+        }
+        let score = scores.entry(key).or_default();
         *score += share * BY_WORDS;
     }
     let mut ranked: Vec<(i64, f32)> = scores.into_iter().filter(|(_, score)| *score >= SCORE_MIN).collect();

@@ -14,7 +14,7 @@ const MONTH: i64 = 30 * 24 * 3600 * 1_000_000;
 async fn open(dir: tempfile::TempDir) -> Bank {
     let store = Store::open(&dir.path().join("daemon.db")).unwrap();
     tables::prepare(&store).await.unwrap();
-    Bank { dir, memories: Memories::new(store, Maker::Words) }
+    Bank { dir, memories: Memories::new(store, Maker::Words, None) }
 }
 
 async fn bank() -> Bank {

@@ -37,6 +37,7 @@ async fn desk() -> Desk {
         lives: workbench::sessions::Lives::default(),
         policies: workbench::policy::Policies::new(None).unwrap(),
         maker: workbench::embed::Maker::Words,
+        qdrant: None,
     };
     let bench = Arc::new(Workbench::open(setup).await.unwrap());
     println!("sandbox tier: {} (level {})", bench.tier(), bench.tier().level());

@@ -3,23 +3,25 @@
 
 use std::path::Path;
 
+use domain::ErrorCode;
 use workbench::memory::Standing;
+use workbench::memory::mirror::Mirrored;
 
 use super::Finding;
 use crate::config::Config;
-use crate::daemon::bench::maker;
+use crate::daemon::bench::{maker, qdrant};
 
 const CHECK: &str = "memory";
+const QDRANT: &str = "qdrant";
+
+/// What to do about settings that cannot be used.
+const SECTION: &str = "correct the section [memory] of the configuration";
 
 pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
     let maker = match maker(config.memory.clone()).await {
         Ok(maker) => maker,
         Err(error) => {
-            return Finding::broken(
-                CHECK,
-                error.message,
-                "correct the section [memory] of the configuration",
-            );
+            return Finding::broken(CHECK, error.message, SECTION);
         }
     };
     let name = maker.name();
@@ -38,3 +40,36 @@ pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
         Err(error) => Finding::warning(CHECK, error.to_string(), "see the finding about the data folder"),
     }
 }
+
+/// Whether the Qdrant server that is configured can be used and has every memory; nothing where none is.
+pub(super) async fn examine_qdrant(config: &Config, data_dir: &Path) -> Option<Finding> {
+    let server = match qdrant(&config.memory) {
+        Ok(server) => server?,
+        Err(error) => return Some(Finding::broken(QDRANT, error.message, SECTION)),
+    };
+    // What is wrong with the maker is a finding of its own.
+    let maker = maker(config.memory.clone()).await.ok()?;
+    let seen = Mirrored::of_file(&data_dir.join("daemon.db"), &maker, &server).await;
+    Some(match seen {
+        Ok(Mirrored { version, collection, memories, there }) if there == memories => Finding::ok(
+            QDRANT,
+            format!("{memories} memories in collection {collection} at {}, Qdrant {version}", server.url()),
+        ),
+        Ok(Mirrored { collection, memories, there, .. }) => Finding::warning(
+            QDRANT,
+            format!("{there} of {memories} memories in collection {collection} at {}", server.url()),
+            "the daemon makes this good when memories are next used; if it stays so, its log says why",
+        ),
+        Err(error) if error.code == ErrorCode::ConfigInvalid => {
+            Finding::broken(QDRANT, format!("{}; {ALONE}", error.message), SECTION)
+        }
+        Err(error) => Finding::warning(
+            QDRANT,
+            format!("{}; {ALONE}", error.message),
+            "start the server, or correct memory.qdrant_url; the daemon sends what is missing then",
+        ),
+    })
+}
+
+/// What an unusable server costs.
+const ALONE: &str = "until it can be used memories are searched in the daemon's own file";

@@ -1,0 +1,163 @@
+//! Rows of memories as points of a Qdrant server: which have one, and what it says. Reads the tables and sends nothing.
+
+use std::path::Path;
+
+use domain::{Error, ErrorCode, Timestamp};
+use runtime::store::{Durability, Store};
+use rusqlite::{Connection, OptionalExtension as _, Row};
+
+use super::super::{FADING, MONTH_US};
+use crate::qdrant::{Marks, Point, fingerprint, id_of};
+use crate::random;
+use crate::vectors::Vector;
+
+/// The row of `meta` that tells this file's points from those of others.
+const OWNER: &str = "memory_mirror";
+
+/// Which rows have a point: found by searches, with a vector of the maker that says something.
+macro_rules! with_point {
+    () => {
+        "model = ?1 AND outdated = 0 AND vector <> zeroblob(length(vector))"
+    };
+}
+
+/// What some rows have become.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    pub(super) there: Vec<Point>,
+    pub(super) gone: Vec<u128>,
+}
+
+/// What a file says about its points.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) owner: Option<String>,
+    pub(super) memories: u64,
+    /// Of their vectors, where there are any.
+    pub(super) width: Option<usize>,
+}
+
+/// Returns a number that a memory of this confidence has, confirmed now. Memories fade alike, so that who has more today has
+/// more on every other day: a server can compare with it and need not be told of time.
+pub(super) fn standing(confidence: f64, held_at: Timestamp) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "a few microseconds do not matter")]
+    let months = held_at.0 as f64 / MONTH_US;
+    confidence + FADING * months
+}
+
+/// Returns the name of this file's points, chosen when it is first needed.
+pub(super) async fn owner(store: &Store) -> Result<String, Error> {
+    let name = random::name().map_err(|error| {
+        Error::new(ErrorCode::StorageFailed, "the system gives no randomness").with_detail(error.to_string())
+    })?;
+    let chosen = name.get(..15).and_then(|name| i64::from_str_radix(name, 16).ok()).unwrap_or_default();
+    store
+        .write(Durability::Synced, move |connection| {
+            connection
+                .execute("INSERT OR IGNORE INTO meta VALUES (?1, ?2)", rusqlite::params![OWNER, chosen])?;
+            Ok(known_owner(connection)?.unwrap_or_default())
+        })
+        .await
+}
+
+fn known_owner(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let select = "SELECT value FROM meta WHERE key = ?1";
+    connection.query_row(select, [OWNER], |row| Ok(format!("{:015x}", row.get::<_, i64>(0)?))).optional()
+}
+
+/// Returns how many numbers a vector of the maker has; none if there is none.
+pub(super) fn width(connection: &Connection, maker: &str) -> rusqlite::Result<Option<usize>> {
+    let select = concat!("SELECT length(vector) FROM bench_memories WHERE ", with_point!(), " LIMIT 1");
+    let found = connection.query_row(select, [maker], |row| row.get::<_, i64>(0)).optional()?;
+    Ok(found.and_then(|width| usize::try_from(width).ok()))
+}
+
+/// Returns how many memories have a point.
+pub(super) fn count(connection: &Connection, maker: &str) -> rusqlite::Result<u64> {
+    let select = concat!("SELECT count(*) FROM bench_memories WHERE ", with_point!());
+    let found = connection.query_row(select, [maker], |row| row.get::<_, i64>(0))?;
+    Ok(u64::try_from(found).unwrap_or(0))
+}
+
+/// Returns the next points behind a row.
+pub(super) fn page(
+    connection: &Connection,
+    owner: &str,
+    maker: &str,
+    behind: i64,
+    most: usize,
+) -> rusqlite::Result<Vec<Point>> {
+    let mut select = connection.prepare_cached(concat!(
+        "SELECT key, id, tenant, team, project, outcome, confidence, held_at, vector FROM bench_memories WHERE ",
+        with_point!(),
+        " AND key > ?2 ORDER BY key LIMIT ?3"
+    ))?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = select.query_map(rusqlite::params![maker, behind, most], |row| point(row, owner))?;
+    rows.collect()
+}
+
+/// Returns what has become of rows.
+pub(super) fn of_keys(
+    connection: &Connection,
+    owner: &str,
+    maker: &str,
+    keys: &[i64],
+) -> rusqlite::Result<Changed> {
+    let mut select = connection.prepare_cached(concat!(
+        "SELECT key, id, tenant, team, project, outcome, confidence, held_at, vector, ",
+        with_point!(),
+        " FROM bench_memories WHERE key = ?2"
+    ))?;
+    let mut changed = Changed::default();
+    for key in keys {
+        let mut rows = select.query(rusqlite::params![maker, key])?;
+        let Some(row) = rows.next()? else { continue };
+        if row.get(9)? {
+            changed.there.push(point(row, owner)?);
+        } else {
+            changed.gone.push(id_of(owner, &row.get::<_, String>(1)?));
+        }
+    }
+    Ok(changed)
+}
+
+/// Looks into a daemon's file.
+pub(super) fn seen(path: &Path, maker: &str) -> Result<Seen, Error> {
+    if !path.exists() {
+        return Ok(Seen::default());
+    }
+    let look = || {
+        let connection = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        if !connection.table_exists(None, "bench_memories")? {
+            return Ok(Seen::default());
+        }
+        Ok(Seen {
+            owner: known_owner(&connection)?,
+            memories: count(&connection, maker)?,
+            width: width(&connection, maker)?,
+        })
+    };
+    look().map_err(|error: rusqlite::Error| {
+        Error::new(ErrorCode::StorageFailed, "the memories cannot be counted").with_detail(error.to_string())
+    })
+}
+
+fn point(row: &Row<'_>, owner: &str) -> rusqlite::Result<Point> {
+    let text = |at| Ok::<_, rusqlite::Error>(fingerprint(row.get_ref(at)?.as_str()?));
+    let vector = Vector::from_bytes(row.get_ref(8)?.as_blob()?);
+    let numbers = vector.iter().flat_map(|vector| vector.numbers()).map(|number| f32::from(*number));
+    Ok(Point {
+        id: id_of(owner, row.get_ref(1)?.as_str()?),
+        key: row.get(0)?,
+        vector: numbers.collect(),
+        marks: Marks {
+            store: owner.to_owned(),
+            tenant: text(2)?,
+            team: text(3)?,
+            project: text(4)?,
+            outcome: text(5)?,
+            standing: standing(row.get(6)?, Timestamp(row.get(7)?)),
+        },
+    })
+}

@@ -1,0 +1,52 @@
+//! Vectors read where they are stored, for searches that hold none in memory: some of them, or all where nobody can say
+//! which are worth reading. Slower than memory, and always there.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::index::{Allowed, Index, best};
+use crate::vectors::{self, Vector};
+
+/// Returns how similar a memory's vector is; none if it has no vector of this maker.
+pub(super) fn similarity(
+    connection: &Connection,
+    key: i64,
+    maker: &str,
+    vector: &Vector,
+) -> rusqlite::Result<Option<f32>> {
+    let mut select =
+        connection.prepare_cached("SELECT vector FROM bench_memories WHERE key = ?1 AND model = ?2")?;
+    let found =
+        select.query_row(rusqlite::params![key, maker], |row| Ok(of(row.get_ref(0)?.as_blob()?, vector)));
+    Ok(found.optional()?.flatten())
+}
+
+/// Returns the most similar memories with their similarity, best first, and none below `least`.
+pub(super) fn nearest(
+    connection: &Connection,
+    index: &Index,
+    maker: &str,
+    vector: &Vector,
+    allowed: &Allowed,
+    least: f32,
+) -> rusqlite::Result<Vec<(i64, f32)>> {
+    let mut select = connection.prepare_cached("SELECT key, vector FROM bench_memories WHERE model = ?1")?;
+    let mut rows = select.query([maker])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key = row.get(0)?;
+        if !index.allows(key, allowed) {
+            continue;
+        }
+        let similarity = of(row.get_ref(1)?.as_blob()?, vector);
+        found
+            .extend(similarity.filter(|similarity| *similarity >= least).map(|similarity| (key, similarity)));
+    }
+    Ok(best(found))
+}
+
+/// Compares a stored vector; one of another width was not made by the maker of this one.
+fn of(bytes: &[u8], vector: &Vector) -> Option<f32> {
+    let stored =
+        Vector::from_bytes(bytes).filter(|stored| stored.numbers().len() == vector.numbers().len())?;
+    Some(vectors::similarity(vector.numbers(), stored.numbers()))
+}
