@@ -158,6 +158,9 @@ pub(crate) const GATEWAY_WRITE_GAP: Duration = Duration::from_millis(2_100);
 /// a stop may take.
 pub(crate) const GATEWAY_LEAVE_WAIT: Duration = Duration::from_millis(2_500);
 
+/// How long the end of a run waits for what it used, which a gateway says beside it. Some models say nothing of it.
+pub(crate) const GATEWAY_USAGE_WAIT: Duration = Duration::from_secs(2);
+
 /// How long a turn outlives the connection to its gateway.
 pub(crate) const GATEWAY_BACK_WAIT: Duration = Duration::from_secs(120);
 

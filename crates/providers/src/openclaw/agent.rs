@@ -18,7 +18,8 @@ use super::gateway::{Gateway, Socket};
 use super::registry::Registry;
 use super::servers::Server;
 use crate::limits::{
-    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_START_WAIT, INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
+    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_START_WAIT, GATEWAY_USAGE_WAIT, INBOX_MAX,
+    RETRY_BASE_WAIT, RETRY_MAX_WAIT,
 };
 
 /// The servers of tools that a conversation has at its gateway.
@@ -201,11 +202,14 @@ impl Worker {
 
     /// Passes frames and inputs on until the connection is lost.
     async fn converse(&mut self, socket: &mut Socket) -> Result<(), Gone> {
+        let mut over_at = None;
         loop {
             let mut out = Out::default();
+            over_at = self.talk.is_over().then(|| over_at.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
                 input = self.inbox.recv(), if self.talk.is_connected => self.heed(input, &mut out)?,
+                () = since(over_at, GATEWAY_USAGE_WAIT) => self.talk.settle(&mut out),
                 message = socket.next() => match message {
                     Some(Ok(Message::Text(text))) => self.talk.take(text.as_str(), &mut out),
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
@@ -258,7 +262,7 @@ impl Worker {
             }
             Some(AgentInput::Interrupt) => self.talk.interrupt(out),
             Some(AgentInput::Decide { native, decision, message, .. }) => {
-                self.talk.decide(&native, decision.allows(), &message, out);
+                self.talk.decide(&native, decision, &message, out);
             }
             // Whoever asks it to leave stops it next, and waits until its servers are gone. Modes are ours: the gateway
             // asks, and is answered. Tools of clients reach it through the bridge.
@@ -340,6 +344,14 @@ impl Worker {
 
     async fn notice(&self, level: Level, message: String) -> Result<(), Gone> {
         self.emit(AgentEvent::Notice { level, message }).await
+    }
+}
+
+/// Waits for a while after something; without it, forever.
+async fn since(at: Option<Instant>, wait: Duration) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at + wait).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::event::Level;
 use domain::request::{Ask, PermissionAsk};
 use domain::turn::EndReason;
-use domain::{AgentEvent, CallId, ErrorCode};
+use domain::{AgentEvent, CallId, Decision, ErrorCode};
 use serde_json::{Value, json};
 
 use crate::limits::MESSAGE_MAX_CHARS;
@@ -56,6 +56,10 @@ struct Run {
     id: String,
     text: String,
     interrupted: bool,
+    /// What the last message of the model used is known.
+    is_counted: bool,
+    /// It is over, but for that.
+    is_over: bool,
 }
 
 /// What frames lead to.
@@ -127,7 +131,12 @@ impl Talk {
     }
 
     /// Answers an approval. The gateway has no place for the reason of a denial: it is shown with the call.
-    pub(super) fn decide(&mut self, native: &str, allowed: bool, message: &str, out: &mut Out) {
+    pub(super) fn decide(&mut self, native: &str, decision: Decision, message: &str, out: &mut Out) {
+        let allowed = decision.allows();
+        if decision == Decision::DenyAndStop {
+            // Before it hears of the denial: its model would go on.
+            self.interrupt(out);
+        }
         if let Some(call) = self.asks.remove(native) {
             if let (false, false, Some(call)) = (allowed, message.is_empty(), call) {
                 self.denials.insert(call, message.to_owned());
@@ -165,11 +174,11 @@ impl Talk {
     fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
         let Some(run) = self.run.take() else { return };
         for call in std::mem::take(&mut self.calls) {
-            out.events.push(AgentEvent::ToolFinished {
-                call,
-                ok: false,
-                output: "the gateway did not say what became of it".to_owned(),
-            });
+            let output = match self.denials.remove(&call) {
+                Some(why) => format!("denied: {why}"),
+                None => "the gateway did not say what became of it".to_owned(),
+            };
+            out.events.push(AgentEvent::ToolFinished { call, ok: false, output });
         }
         self.wrappers.clear();
         self.asks.clear();
@@ -382,7 +391,11 @@ impl Talk {
                 if let Some(rest) = text.strip_prefix(said.as_str()) {
                     self.say(rest, out);
                 }
-                self.end(EndReason::Completed, String::new(), out);
+                // What it used is said beside it, and on a busy machine behind it.
+                match &mut self.run {
+                    Some(run) if !run.is_counted => run.is_over = true,
+                    _ => self.end(EndReason::Completed, String::new(), out),
+                }
             }
             "aborted" => self.end(EndReason::Cancelled, String::new(), out),
             "error" => self.end(EndReason::Failed, cut(payload.text("errorMessage"), MESSAGE_MAX_CHARS), out),
@@ -419,6 +432,22 @@ impl Talk {
             && !usage.is_empty()
         {
             out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+            if let Some(run) = &mut self.run {
+                run.is_counted = true;
+            }
+            self.settle(out);
+        }
+    }
+
+    /// Returns whether the run is over and only what it used is not known.
+    pub(super) fn is_over(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_over)
+    }
+
+    /// Ends a run that is over.
+    pub(super) fn settle(&mut self, out: &mut Out) {
+        if self.is_over() {
+            self.end(EndReason::Completed, String::new(), out);
         }
     }
 

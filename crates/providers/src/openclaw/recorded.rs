@@ -149,7 +149,8 @@ impl Replay {
                     by: "test".to_owned(),
                 };
                 self.apply(Input::Command(command));
-                self.talk.decide(&native, allowed, "", &mut out);
+                let decision = if allowed { domain::Decision::AllowOnce } else { domain::Decision::Deny };
+                self.talk.decide(&native, decision, "", &mut out);
             }
             _ => {}
         }
@@ -165,6 +166,8 @@ impl Replay {
         for frame in (self.alter)(frame.to_string()) {
             let mut out = Out::default();
             self.talk.take(&frame, &mut out);
+            // Recordings tell nothing of what was used.
+            self.talk.settle(&mut out);
             self.took(out);
         }
     }

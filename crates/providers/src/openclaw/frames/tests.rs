@@ -120,7 +120,7 @@ fn an_approval_is_asked_and_answered() {
         matches!(&events[0], AgentEvent::Asked { native, ask: Ask::Permission(ask) } if native == "a1" && ask.tool == "Bash")
     );
     let mut out = Out::default();
-    talk.decide("a1", false, "not on a Sunday", &mut out);
+    talk.decide("a1", Decision::Deny, "not on a Sunday", &mut out);
     assert!(out.frames[0].contains("\"decision\":\"deny\""));
     // Somebody else at the gateway may be quicker.
     take(&mut talk, asked);
@@ -237,4 +237,45 @@ fn a_conversation_that_the_gateway_forgot_is_said_to_be_lost() {
         matches!(&events[..], [AgentEvent::Notice { level: Level::Warning, message, .. }] if message.contains("no longer has")),
         "{events:?}"
     );
+}
+
+#[test]
+fn what_a_run_used_counts_also_where_it_is_said_behind_its_end() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let said = json!({"state": "final", "message": {"content": [{"type": "text", "text": "done"}]}});
+    let (events, _) = take(&mut talk, chat("r1", said.clone()));
+    assert!(matches!(&events[..], [AgentEvent::Text { .. }]) && talk.is_over(), "{events:?}");
+    let used =
+        json!({"role": "assistant", "usage": {"input": 7, "output": 2}, "__openclaw": {"runId": "r1"}});
+    let payload = json!({"sessionKey": "agent:main:k", "message": used});
+    let (events, _) =
+        take(&mut talk, json!({"type": "event", "event": "session.message", "payload": payload}));
+    assert!(
+        matches!(&events[..], [AgentEvent::Usage { usage, .. }, AgentEvent::TurnEnded { reason: EndReason::Completed, .. }]
+            if usage.input_tokens == 7),
+        "{events:?}"
+    );
+    // A model that says nothing of it is not waited for.
+    prompt(&mut talk, "r2");
+    take(&mut talk, chat("r2", said));
+    let mut out = Out::default();
+    talk.settle(&mut out);
+    assert!(matches!(&out.events[..], [AgentEvent::TurnEnded { .. }]), "{out:?}");
+}
+
+#[test]
+fn a_run_that_is_to_stop_is_aborted_before_it_hears_of_the_denial() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let request = json!({"id": "a1", "request": {"command": "ls", "sessionKey": "agent:main:k"}});
+    take(&mut talk, json!({"type": "event", "event": "exec.approval.requested", "payload": request}));
+    let mut out = Out::default();
+    talk.decide("a1", Decision::DenyAndStop, "enough", &mut out);
+    let methods: Vec<Value> = out
+        .frames
+        .iter()
+        .map(|frame| serde_json::from_str::<Value>(frame).unwrap()["method"].clone())
+        .collect();
+    assert_eq!(methods, ["chat.abort", "exec.approval.resolve"]);
 }

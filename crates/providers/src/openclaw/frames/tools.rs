@@ -91,6 +91,7 @@ impl Talk {
         if let Some(run) = &mut self.run {
             // What is said behind a call is another message.
             run.text.clear();
+            run.is_counted = false;
         }
         let own = servers::tool(&self.servers, name);
         let (tool, title) = match own {
