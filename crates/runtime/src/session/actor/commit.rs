@@ -1,0 +1,102 @@
+//! What a session's rules decided becomes true: written first, then shown to readers, then done. Knows nothing of what was
+//! decided or why.
+
+use super::*;
+
+impl Actor {
+    pub(super) async fn commit(&mut self, plan: &mut Plan, durability: Durability) -> Result<(), Error> {
+        self.complete(plan);
+        let write = std::mem::take(&mut plan.write);
+        self.services.store.write(durability, move |connection| sessions::write(connection, &write)).await
+    }
+
+    /// Commits what has happened. A disk that refuses is waited for: the agent's output is safe in its spool.
+    pub(super) async fn commit_at_last(&mut self, plan: &mut Plan) {
+        self.complete(plan);
+        let write = Arc::new(std::mem::take(&mut plan.write));
+        let is_small = write.is_small();
+        loop {
+            let attempt = Arc::clone(&write);
+            let run = move |connection: &_| sessions::write(connection, &attempt);
+            let store = &self.services.store;
+            let result =
+                if is_small { store.write_here(run).await } else { store.write(Durability::Soon, run).await };
+            match result {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::error!(session = %self.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
+                    self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
+                }
+            }
+        }
+    }
+
+    /// Waits, and refuses what is asked meanwhile: nothing that could be answered could be kept.
+    pub(super) async fn refuse_for(&mut self, wait: Duration, error: &Error) {
+        let until = tokio::time::Instant::now() + wait;
+        loop {
+            match tokio::time::timeout_at(until, self.mailbox.recv()).await {
+                // A caller that went away does not need the answer.
+                Ok(Some(Message::Command { reply, .. })) => drop(reply.send(Err(error.clone()))),
+                Ok(Some(Message::Detach { done })) => self.leaving = Some(done),
+                Ok(None) => return tokio::time::sleep_until(until).await,
+                Err(_) => return,
+            }
+        }
+    }
+
+    pub(super) fn complete(&mut self, plan: &mut Plan) {
+        let (spec, state) = (self.machine.spec(), self.machine.state());
+        plan.write.key = self.key;
+        plan.write.last_seq = self.seq;
+        plan.write.last_activity_at = state.last_activity_at;
+        if plan.state_changed {
+            let columns = StateColumns::of(spec, state, self.run, self.next_write_id);
+            plan.write.state = Some(Box::new(columns));
+        }
+        if let Agent::Process(process) = &self.agent {
+            let saved = process.codec.save();
+            if saved != self.saved_codec {
+                plan.write.codec = Some(saved.clone());
+                self.saved_codec = saved;
+            }
+        }
+    }
+
+    /// Makes committed events visible.
+    pub(super) fn show(&mut self, plan: &mut Plan) -> Vec<Arc<domain::Event>> {
+        let events = std::mem::take(&mut plan.events);
+        if plan.state_changed {
+            self.snapshot.send_replace(Arc::new(snapshot_of(&self.machine, self.seq)));
+        }
+        self.stream.publish(events.clone());
+        events
+    }
+
+    pub(super) async fn carry_out(&mut self, after: Vec<After>) {
+        for after in after {
+            match after {
+                After::Send { write_id, bytes } => {
+                    if let Agent::Process(process) = &mut self.agent {
+                        deliver(process, write_id, &bytes);
+                    }
+                }
+                After::Tell(input) => {
+                    if let Err(error) = link::tell_in_process(&mut self.agent, input) {
+                        Box::pin(
+                            self.take(Input::Agent(AgentEvent::Broken {
+                                code: None,
+                                message: error.message,
+                            })),
+                        )
+                        .await;
+                    }
+                }
+                After::Launch { resume } => Box::pin(self.launch_run(resume)).await,
+                After::Terminate(step) => self.terminate(step),
+                After::Arm(timer, wait) => self.timers.arm(timer, wait),
+                After::Disarm(timer) => self.timers.disarm(timer),
+            }
+        }
+    }
+}

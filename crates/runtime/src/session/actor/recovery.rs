@@ -1,0 +1,96 @@
+//! A session's agent comes to be, or is found again that a former daemon left: greeted, caught up with, or given up. Where its
+//! process and its spool are is `run`'s to know.
+
+use super::*;
+
+impl Actor {
+    pub(super) async fn launch_run(&mut self, resume: bool) {
+        failpoint!("launch.committed");
+        let outcome = self.launch(resume).await;
+        failpoint!("launch.attached");
+        self.greet(outcome).await;
+    }
+
+    /// Notes how the launch went and tells a process its first words.
+    pub(super) async fn greet(&mut self, outcome: Input) {
+        let mut plan = Plan::default();
+        self.decide_unrefusable(clock::now(), outcome, &mut plan);
+        if let Agent::Process(process) = &mut self.agent {
+            let mut greeting = Vec::new();
+            process.codec.open(&mut greeting);
+            if !greeting.is_empty() {
+                self.send(greeting, &mut plan);
+            }
+        }
+        self.commit_at_last(&mut plan).await;
+        failpoint!("greeting.committed");
+        self.show(&mut plan);
+        self.carry_out(plan.after).await;
+    }
+
+    /// Takes up a session that a former daemon had.
+    pub(super) async fn recover(&mut self, mark: &SpoolMark) {
+        if !self.machine.state().status.has_agent() {
+            return;
+        }
+        let codec = self.saved_codec.clone();
+        match self.reattach(mark, &codec).await {
+            Reattached::Held => {
+                failpoint!("recover.attached");
+                self.resend_outbox().await;
+                failpoint!("recover.resent");
+                self.take_reattached().await;
+            }
+            Reattached::Ungreeted { pid } => {
+                self.greet(Input::Launched { pid }).await;
+                self.take_reattached().await;
+            }
+            Reattached::NeverStarted => {
+                // In a folder of its own: a shim of the former daemon may still be looking for the other.
+                let mut plan = Plan::default();
+                self.begin_run(!self.machine.state().native_session.is_empty(), &mut plan);
+                self.commit_at_last(&mut plan).await;
+                self.show(&mut plan);
+                self.carry_out(plan.after).await;
+                self.take_reattached().await;
+            }
+            Reattached::Revive => self.revive().await,
+            Reattached::Lost(message) => self.take(Reattached::exit(&message)).await,
+        }
+    }
+
+    /// Goes on with waits from where they were. The wall clock may have jumped while no daemon was there, so the time
+    /// that has passed is the agent's age.
+    pub(super) async fn take_reattached(&mut self) {
+        let age = match &self.agent {
+            Agent::Process(process) => process.link.agent_age(),
+            Agent::None | Agent::InProcess { .. } => None,
+        };
+        let started = self.machine.state().started_at;
+        let now = started.zip(age).map_or_else(clock::now, |(started, age)| started.after(age));
+        self.take_at(now, Input::Reattached).await;
+    }
+
+    pub(super) async fn revive(&mut self) {
+        self.take(Input::Revived).await;
+        if self.machine.state().status.has_agent() {
+            let outcome = self.launch(true).await;
+            self.take(outcome).await;
+        }
+    }
+
+    /// Sends again what may not have reached the agent; the shim knows what did.
+    pub(super) async fn resend_outbox(&mut self) {
+        let key = self.key;
+        let outbox = self.services.store.read(move |connection| sessions::outbox(connection, key)).await;
+        match (outbox, &mut self.agent) {
+            (Ok(writes), Agent::Process(process)) => {
+                for (write_id, bytes) in writes {
+                    deliver(process, write_id, &bytes);
+                }
+            }
+            (Err(error), _) => tracing::error!(%error, "cannot read the outbox"),
+            (Ok(_), _) => {}
+        }
+    }
+}
