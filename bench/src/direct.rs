@@ -135,7 +135,8 @@ impl Program {
                 self.call("initialize", &json!({"protocolVersion": 1, "clientCapabilities": {}}))?;
                 let own = json!({"name": "bench", "command": program, "args": [word], "env": []});
                 let servers = if terms == Terms::Equal { json!([own]) } else { json!([]) };
-                let begun = self.call("session/new", &json!({"cwd": world.project(), "mcpServers": servers}))?;
+                let begun =
+                    self.call("session/new", &json!({"cwd": world.project(), "mcpServers": servers}))?;
                 self.conversation = begun["sessionId"].clone();
             }
         }

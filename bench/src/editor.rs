@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::clock::monotonic_ns;
+use crate::direct;
 use crate::emitter::{FILLER, Script};
 use crate::stats;
 
@@ -92,30 +93,22 @@ impl Editor {
         self.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
-    /// Reads a turn whose stamps may come several in a line or in parts, as others tell them; every one once, in order.
-    pub(crate) fn stamps(&mut self, count: u64) -> Result<Vec<f64>> {
-        let (mut ages, mut begun) = (Vec::new(), String::new());
+    /// Reads a turn whose stamped pieces may come several in a line or in parts, as others tell them; every one once, in
+    /// order. Returns how old each was.
+    pub(crate) fn stamped(&mut self, count: u64) -> Result<Vec<f64>> {
+        let mut heard = direct::Heard::default();
         loop {
             let line = self.read()?;
-            let now = monotonic_ns();
             if line.contains("\"stopReason\"") {
-                break;
+                return Ok(stats::sorted(heard.check(count)?.ages));
             }
             if !line.contains("\"agent_message_chunk\"") {
                 ensure!(!line.contains("\"error\""), "{line}");
                 continue;
             }
             let message: Value = serde_json::from_str(line)?;
-            begun.push_str(message["params"]["update"]["content"]["text"].as_str().unwrap_or_default());
-            while let Some(at) = begun.find(FILLER) {
-                let (number, written) = stamp(&begun[..at]).context("a stamp is broken")?;
-                ensure!(number == ages.len() as u64, "stamp {} came as number {number}", ages.len());
-                ages.push(now.saturating_sub(written) as f64 / 1e3);
-                begun.drain(..at + FILLER.len());
-            }
+            heard.take(message["params"]["update"]["content"]["text"].as_str().unwrap_or_default())?;
         }
-        ensure!(ages.len() as u64 == count, "{} of {count} stamps came", ages.len());
-        Ok(stats::sorted(ages))
     }
 
     /// Reads a turn to the line that ends it: every chunk once, in order.
@@ -164,11 +157,6 @@ impl Drop for Editor {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn stamp(text: &str) -> Option<(u64, u64)> {
-    let (number, written) = text.trim_end().split_once(' ')?;
-    Some((number.trim().parse().ok()?, written.parse().ok()?))
 }
 
 /// The number and the time in a chunk of either side, if it is one and whole.

@@ -11,13 +11,12 @@ use serde_json::json;
 use super::acp::start_to_initialize;
 use crate::daemon;
 use crate::editor::Editor;
-use crate::emitter::FILLER;
 use crate::machine;
 use crate::stats::{median, mib, micros, percentile};
 use crate::table::{Goal, Table};
 
 const ROUNDS: usize = 3;
-const STAMPS: u64 = 400;
+const PIECES: u64 = 400;
 const GAP_MS: u64 = 5;
 
 /// Command lines of adapters, `NAME=COMMAND` separated by `;`: `codex` and `claude`.
@@ -95,11 +94,11 @@ fn measure(world: &World, command: &dyn Fn() -> Result<Command>) -> Result<Measu
     let mut editor = Editor::start(command()?)?;
     editor.initialize(std::time::Instant::now())?;
     let session = editor.open(&world.project()).context("opening a session")?;
-    let script = json!([{"stamps": STAMPS, "gap_ms": GAP_MS, "filler": FILLER}]);
+    let script = json!([{"stamped": PIECES, "gap_ms": GAP_MS}]);
     let (mut halves, mut worst) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         editor.say(&session, &format!("round {round} SCRIPT: {script}"))?;
-        let ages = editor.stamps(STAMPS)?;
+        let ages = editor.stamped(PIECES)?;
         // The first round starts the agent and does not count.
         if round > 0 {
             halves.push(percentile(&ages, 0.5));

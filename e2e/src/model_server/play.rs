@@ -124,17 +124,6 @@ impl<E: Encoder> Player<E> {
                 }
                 self.frame(Frame::TextEnd(&all)).await
             }
-            Block::Stamps { count, pace, filler } => {
-                self.frame(Frame::TextStart).await?;
-                let mut text = String::new();
-                for number in 0..*count {
-                    let part = format!("{number:08} {:016} {filler}", monotonic_ns());
-                    self.frame(Frame::TextDelta(&part)).await?;
-                    text.push_str(&part);
-                    self.gap(*pace).await?;
-                }
-                self.frame(Frame::TextEnd(&text)).await
-            }
             Block::Thinking { text, pace } => {
                 self.frame(Frame::ThinkingStart).await?;
                 for part in cut(text, pace.chunks) {
@@ -195,12 +184,6 @@ impl<E: Encoder> Player<E> {
             () = self.body.closed() => Err(Stop::ClientGone),
         }
     }
-}
-
-/// The clock that whoever measures has too.
-fn monotonic_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 async fn file_exists(path: &Path) {

@@ -70,8 +70,6 @@ pub(crate) enum Block {
         retry_after: Option<String>,
         times: Option<u64>,
     },
-    /// Deltas that each say their number and the time they are sent, for measurements.
-    Stamps { count: u64, pace: Pace, filler: String },
     /// An error inside the stream, after which it ends.
     StreamError { kind: String, message: String },
 }
@@ -209,7 +207,6 @@ const KINDS: &[&str] = &[
     "wait_file",
     "drop",
     "status",
-    "stamps",
     "sse_error",
 ];
 
@@ -247,11 +244,6 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
             message: message(),
             retry_after: map.get("retry_after").map(|v| v.to_string()),
             times: number("times"),
-        },
-        "stamps" => Block::Stamps {
-            count: value.as_u64().ok_or("stamps must be a number")?,
-            pace,
-            filler: map.get("filler").and_then(Value::as_str).unwrap_or_default().to_owned(),
         },
         _ => Block::StreamError { kind: text()?, message: message() },
     })
