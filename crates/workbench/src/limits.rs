@@ -55,6 +55,9 @@ pub const STAGE_WAIT: Duration = Duration::from_secs(10);
 /// waiting for the kernel, in which a fast client runs several commands; and few enough that nobody misses the memory.
 pub const SANDBOXES_READY: usize = 8;
 
+/// How many keepers that die are replaced for one command.
+pub const KEEPERS_TRIED: usize = 3;
+
 /// Memory on the account of control groups that the next command may take over: what the start of a few programs leaves.
 pub const CGROUP_REST_MAX: u64 = 64 << 20;
 

@@ -125,7 +125,7 @@ pub(super) async fn start(
     mut leftovers: Leftovers,
     timeout: Duration,
 ) -> Result<Running, Error> {
-    let Stage { control, mut orders, told, stdout, stderr, cgroup } = stage;
+    let Stage { control, handle, mut orders, told, stdout, stderr, cgroup } = stage;
     leftovers.cgroup = cgroup;
     let message = order::encode(&order).map_err(failed("order"))?;
     let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -133,7 +133,6 @@ pub(super) async fn start(
     let _ = orders.write_all(&message).await;
     drop(orders);
     let now = Instant::now();
-    let handle = tokio::time::timeout(limits::STAGE_WAIT, take_handle(&control)).await.ok().flatten();
     let (read, mut write) = control.into_split();
     let _ = write.write_all(&millis.to_le_bytes()).await;
     let mut running = Running {
@@ -160,21 +159,25 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::new(ErrorCode::SandboxFailed, format!("{what}: {error}"))
 }
 
-/// Receives the handle to the stage, the first thing it sends; none if it ended before that.
-async fn take_handle(control: &UnixStream) -> Option<OwnedFd> {
+/// Receives the first thing that comes from a stage, the handle to it, or from its keeper, which has none to give and says
+/// next why there is no stage. An error if nobody is there to say anything.
+pub(super) async fn take_handle(control: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let receive = || -> io::Result<Option<OwnedFd>> {
         let mut byte = order::HANDLE;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut byte)];
-        rustix::net::recvmsg(control, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        if rustix::net::recvmsg(control, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let handles = ancillary.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut list) => list.next(),
             _ => None,
         });
         Ok(handles.last())
     };
-    control.async_io(Interest::READABLE, receive).await.ok().flatten()
+    let wait = tokio::time::timeout(limits::STAGE_WAIT, control.async_io(Interest::READABLE, receive));
+    wait.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// The whole environment of a command: a few fixed names, then its own.

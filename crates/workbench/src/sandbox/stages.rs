@@ -27,6 +27,7 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 use super::cgroup::{Cgroup, Groups};
+use super::launch;
 use super::order::Plan;
 use super::stage::landlock::{SYSTEM, SYSTEM_ETC};
 use crate::limits;
@@ -35,6 +36,8 @@ use crate::limits;
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) control: UnixStream,
+    /// The stage itself, once it has been heard of.
+    pub(super) handle: Option<OwnedFd>,
     pub(super) orders: pipe::Sender,
     /// Closes when the command takes over.
     pub(super) told: pipe::Receiver,
@@ -58,6 +61,7 @@ impl Stage {
         parts.control.set_nonblocking(true)?;
         Ok(Self {
             control: UnixStream::from_std(parts.control)?,
+            handle: None,
             orders: pipe::Sender::from_owned_fd(parts.orders)?,
             told: pipe::Receiver::from_owned_fd(parts.told)?,
             stdout: pipe::Receiver::from_owned_fd(parts.stdout)?,
@@ -73,9 +77,15 @@ impl Stage {
         rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|count| count == 0)
     }
 
+    /// Waits until it is heard of; false if its keeper died before it came to that: nothing was made, nothing ran.
+    async fn is_begun(&mut self) -> bool {
+        let handle = launch::take_handle(&self.control).await;
+        handle.map(|handle| self.handle = handle).is_ok()
+    }
+
     /// Ends it and clears away what it needed.
     async fn dismiss(self) {
-        let Self { mut control, orders, told, stdout, stderr, cgroup } = self;
+        let Self { mut control, orders, told, stdout, stderr, cgroup, .. } = self;
         drop((orders, told, stdout, stderr));
         let gone = async {
             let _ = tokio::io::AsyncWriteExt::shutdown(&mut control).await;
@@ -254,10 +264,17 @@ impl Stages {
 
     /// Makes a sandbox for a command that waits for it.
     pub(super) async fn make(self: &Arc<Self>, recipe: Recipe) -> Result<Stage, Error> {
-        let stages = Arc::clone(self);
-        let made = tokio::task::spawn_blocking(move || stages.parts(&recipe)).await;
-        let parts = made.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-        Stage::new(parts).map_err(|error| failed(&error))
+        for _ in 0..limits::KEEPERS_TRIED {
+            let (stages, recipe) = (Arc::clone(self), recipe.clone());
+            let made = tokio::task::spawn_blocking(move || stages.parts(&recipe)).await;
+            let parts = made.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+            let mut stage = Stage::new(parts).map_err(|error| failed(&error))?;
+            if stage.is_begun().await {
+                return Ok(stage);
+            }
+            tokio::spawn(stage.dismiss());
+        }
+        Err(failed(&"what makes it ended"))
     }
 
     /// The same, with what it is made of as that was before it was begun.
@@ -273,10 +290,13 @@ impl Stages {
 
     /// Returns a sandbox that was made before, or makes one.
     pub(super) async fn take(self: &Arc<Self>, recipe: Recipe) -> Result<Stage, Error> {
-        match self.find(&recipe.plan.root) {
-            Some(stage) => Ok(stage),
-            None => self.make(recipe).await,
+        while let Some(mut stage) = self.find(&recipe.plan.root) {
+            if stage.is_begun().await {
+                return Ok(stage);
+            }
+            tokio::spawn(stage.dismiss());
         }
+        self.make(recipe).await
     }
 
     /// Sees to it that the next command finds a sandbox; to be called when the one before has begun.

@@ -48,7 +48,7 @@ pub(crate) fn enter() -> i32 {
                 Given { plan, control, orders: File::from(orders), told: File::from(told), owner, filters }
             }
             Err(error) => {
-                order::report(&control, &Fault { step: "plan", error }.report());
+                refuse(&control, &Fault { step: "plan", error });
                 continue;
             }
         };
@@ -62,9 +62,15 @@ pub(crate) fn enter() -> i32 {
                 sys::exit_now(become_stage(given, stdout, stderr));
             }
             Ok(Fork::Parent(_)) => {}
-            Err(error) => order::report(&given.control, &Fault { step: "namespaces", error }.report()),
+            Err(error) => refuse(&given.control, &Fault { step: "namespaces", error }),
         }
     }
+}
+
+/// Says why there is no stage, in its place: without a handle.
+fn refuse(mut control: &File, fault: &Fault) {
+    let _ = io::Write::write_all(&mut control, &order::HANDLE);
+    order::report(control, &fault.report());
 }
 
 /// Leaves the daemon's surroundings: no descriptors but the socket, no terminal, no signals that were meant for the

@@ -92,7 +92,8 @@ async fn folders_that_were_replaced_meanwhile_are_seen_as_they_are_now() {
             std::fs::create_dir(folder).unwrap();
             std::fs::write(folder.join("mark"), text).unwrap();
         };
-        (replace(&project, "first"), replace(&tools, "first"));
+        replace(&project, "first");
+        replace(&tools, "first");
         let mut config = config(tier);
         config.read_only = vec![tools.clone()];
         let sandbox = Sandbox::probe(config).await;
