@@ -23,6 +23,11 @@ impl Cut {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+
+    /// What stands behind `ESC [` or `ESC (`: text, if the code was cut off there.
+    pub(crate) fn end(&self) -> &[u8] {
+        self.bytes().get(2..).unwrap_or_default()
+    }
 }
 
 /// What is known between chunks: the start of a code that has not ended, and how many stood at this place.

@@ -27,6 +27,10 @@ pub(crate) struct Gate {
     dfa: dfa::DFA,
     start: StateID,
     targets: Vec<Vec<Target>>,
+    /// The words again, in small letters and in order, for those that begin at a known place.
+    words: Vec<Vec<u8>>,
+    /// What words begin with: a bit for each two bytes, whatever their case.
+    pairs: Box<[u64; 1024]>,
 }
 
 /// The text every armoured key starts with.
@@ -53,11 +57,67 @@ impl Gate {
         for (pattern, anchor, word) in known.anchors() {
             call(word, Target::Known { pattern, anchor });
         }
-        let (words, targets): (Vec<_>, Vec<_>) = words.into_iter().unzip();
+        let (words, targets): (Vec<Vec<u8>>, Vec<_>) = words.into_iter().unzip();
         let dfa = dfa::Builder::new().ascii_case_insensitive(true).build(&words);
         let dfa = dfa.map_err(|error| format!("keywords: {error}"))?;
         let start = dfa.start_state(Anchored::No).map_err(|error| format!("keywords: {error}"))?;
-        Ok(Self { dfa, start, targets })
+        let mut gate = Self { dfa, start, targets, words: Vec::new(), pairs: Box::new([0; 1024]) };
+        for word in &words {
+            let all: Vec<u8> = (0..=u8::MAX).collect();
+            let (one, two) = (word.first().map(std::slice::from_ref), word.get(1).map(std::slice::from_ref));
+            for one in one.unwrap_or(&all) {
+                two.unwrap_or(&all).iter().for_each(|two| gate.note_pair(*one, *two));
+            }
+        }
+        gate.words = words;
+        Ok(gate)
+    }
+
+    fn note_pair(&mut self, one: u8, two: u8) {
+        for one in [one, one.to_ascii_uppercase()] {
+            for two in [two, two.to_ascii_uppercase()] {
+                let pair = usize::from(one) << 8 | usize::from(two);
+                self.pairs[pair / 64] |= 1 << (pair % 64);
+            }
+        }
+    }
+
+    /// Whether a word can begin inside `end`, which this byte follows; asked of every code.
+    pub(crate) fn may_begin(&self, end: &[u8], next: Option<u8>) -> bool {
+        let Some(next) = next else { return true };
+        let mut behind = next;
+        end.iter().rev().any(|&byte| {
+            let pair = usize::from(byte) << 8 | usize::from(behind);
+            behind = byte;
+            self.pairs[pair / 64] & (1 << (pair % 64)) != 0
+        })
+    }
+
+    /// Returns the words that `end` and the text behind it begin with, and whom they call.
+    pub(crate) fn words<'g>(
+        &'g self,
+        end: &'g [u8],
+        text: &'g [u8],
+    ) -> impl Iterator<Item = (usize, Target)> + 'g {
+        let fits = self.alike(end).filter(move |at| {
+            let word = &self.words[*at];
+            word.len() <= end.len() + text.len() && begins(end, text, word)
+        });
+        fits.flat_map(move |at| self.targets[at].iter().map(move |target| (self.words[at].len(), *target)))
+    }
+
+    /// Whether more text could make a word of `end` and the text behind it.
+    pub(crate) fn is_open(&self, end: &[u8], text: &[u8]) -> bool {
+        let mut longer = self.alike(end).filter(|at| self.words[*at].len() > end.len() + text.len());
+        longer.any(|at| begins(end, text, &self.words[at]))
+    }
+
+    /// Returns the words with the same first letter.
+    fn alike(&self, end: &[u8]) -> std::ops::Range<usize> {
+        let Some(letter) = end.first().map(u8::to_ascii_lowercase) else { return 0..0 };
+        let from = self.words.partition_point(|word| word.first().is_none_or(|first| *first < letter));
+        let to = self.words.partition_point(|word| word.first().is_none_or(|first| *first <= letter));
+        from..to
     }
 
     /// Returns the state before the first byte.
@@ -88,4 +148,10 @@ impl Gate {
         }
         state
     }
+}
+
+/// Whether a word, or what there is of it, stands at the beginning of one text and its continuation.
+fn begins(end: &[u8], text: &[u8], word: &[u8]) -> bool {
+    let stands = end.iter().chain(text).map(u8::to_ascii_lowercase);
+    stands.zip(word).all(|(stands, wanted)| stands == *wanted)
 }

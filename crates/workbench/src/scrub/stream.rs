@@ -2,6 +2,8 @@
 //! its keywords, and a byte is let out when no stretch that covers it is left to search. So the result is the same
 //! for every way of cutting the text up, and what is held back is bounded.
 
+mod other;
+
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use super::pem::{self, Verdict};
 use super::rules::Rank;
 use super::{Finding, Findings, Scrubber};
 use crate::limits;
+use other::{Call, Doubt};
 
 /// A stretch of text that a rule will search.
 #[derive(Debug)]
@@ -77,6 +80,9 @@ pub struct Stream {
     closed: Vec<Open>,
     suspects: Vec<Suspect>,
     keys: VecDeque<Key>,
+    /// Codes that may be the beginning of something, and who wants to look at what they begin.
+    doubts: Vec<Doubt>,
+    calls: Vec<Call>,
     spans: BinaryHeap<Span>,
     redacted_to: u64,
     /// Secrets longer than what their rules look at: where each goes on, and how.
@@ -118,6 +124,8 @@ impl Stream {
             closed: Vec::new(),
             suspects: Vec::new(),
             keys: VecDeque::new(),
+            doubts: Vec::new(),
+            calls: Vec::new(),
             spans: BinaryHeap::new(),
             redacted_to: 0,
             tails: Vec::new(),
@@ -143,7 +151,9 @@ impl Stream {
     /// Takes a piece of the text and adds what can be shown by now to `out`.
     pub fn push_into(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         for slice in chunk.chunks(limits::SCRUB_SLICE_MAX) {
+            let known = self.cuts.len();
             self.stripper.take(slice, self.base, &mut self.view, &mut self.cuts);
+            self.doubt(known);
             self.advance(out);
         }
     }
@@ -180,6 +190,8 @@ impl Stream {
             + self.suspects.capacity() * size_of::<Suspect>()
             + self.keys.capacity() * size_of::<Key>()
             + self.spans.capacity() * size_of::<Span>()
+            + self.doubts.capacity() * size_of::<Doubt>()
+            + self.calls.capacity() * size_of::<Call>()
     }
 
     fn available(&self) -> u64 {
@@ -191,6 +203,8 @@ impl Stream {
         self.search_ready();
         self.verify_suspects();
         self.judge_keys();
+        self.settle_doubts();
+        self.answer_calls();
         let safe = self.safe();
         self.emit(safe, out);
         self.forget();
@@ -300,6 +314,9 @@ impl Stream {
         let path = self.path.as_deref();
         let stretch = Stretch { view: &self.view, base: self.base, from, to, path };
         engine::search(rules, &rules.rules[rule as usize], stretch, |span| self.spans.push(span));
+        if !self.cuts.is_empty() {
+            self.search_otherwise(rule, from, to);
+        }
     }
 
     /// Compares where a known secret may stand.
@@ -364,7 +381,8 @@ impl Stream {
         let open = self.open.iter().chain(&self.closed).map(|open| open.start);
         let suspects = self.suspects.iter().map(|suspect| suspect.end.saturating_sub(KnownSet::BEFORE));
         let keys = self.keys.iter().map(|key| key.start);
-        open.chain(suspects).chain(keys).fold(coming, u64::min).max(self.emitted)
+        let others = self.doubts.iter().map(|doubt| doubt.at).chain(self.calls.iter().map(|call| call.at));
+        open.chain(suspects).chain(keys).chain(others).fold(coming, u64::min).max(self.emitted)
     }
 
     /// Lets everything before `safe` out, secrets as their names.

@@ -1,9 +1,11 @@
 //! That the scrubber finds the same whatever way a text is cut up, and the same as a plain search that sees all of it
 //! at once; that what it holds back stays small; that rule files of others count.
 
+use std::collections::VecDeque;
+
 use proptest::prelude::*;
 
-use super::ansi::Stripper;
+use super::ansi::{Cut, Stripper};
 use super::engine::{Span, Stretch, Tail};
 use super::pem::{self, Verdict};
 use super::rules::Rank;
@@ -19,6 +21,7 @@ fn scrubber() -> Scrubber {
         .get_or_init(|| {
             let file = "[[rules]]\nid='everywhere'\nregex='zq[0-9]{4,}'\n\
                 [[rules]]\nid='endless'\nregex='begin[a-z0-9]+'\nkeywords=['begin']\n\
+                [[rules]]\nid='value'\nregex='house=([0-9A-Z]{8})\\b'\nkeywords=['house']\n\
                 [[rules]]\nid='lines'\nregex='ln[0-9]{3}'\nkeywords=['ln']\n\
                 [[rules.allowlists]]\nregexTarget='line'\nregexes=['harmless']";
             let known = [
@@ -57,9 +60,11 @@ fn plainly(scrubber: &Scrubber, text: &[u8]) -> Vec<u8> {
             while start + limits::SCRUB_PIECE_MAX + overlap <= end {
                 let to = start + limits::SCRUB_PIECE_MAX + overlap;
                 search(scrubber, rule, &view, start, to, &mut spans);
+                search_otherwise(scrubber, rule, &view, &cuts, start, to, &mut spans);
                 start += limits::SCRUB_PIECE_MAX;
             }
             search(scrubber, rule, &view, start, end, &mut spans);
+            search_otherwise(scrubber, rule, &view, &cuts, start, end, &mut spans);
         }
     }
     for at in memchr::memmem::find_iter(&lower, b"-----begin") {
@@ -76,6 +81,7 @@ fn plainly(scrubber: &Scrubber, text: &[u8]) -> Vec<u8> {
             }
         }
     }
+    begun_in_codes(scrubber, &view, &cuts, &mut spans);
     spans.sort_by(|one, other| other.cmp(one));
     write_out(
         &view,
@@ -114,6 +120,81 @@ fn stretches(rule: &rules::Rule, lower: &[u8]) -> Vec<(u64, u64)> {
 fn search(scrubber: &Scrubber, rule: &rules::Rule, view: &[u8], from: u64, to: u64, spans: &mut Vec<Span>) {
     let stretch = Stretch { view, base: 0, from, to, path: None };
     engine::search(&scrubber.rules, rule, stretch, |span| spans.push(span));
+}
+
+/// Puts the ends of codes inside a stretch back that may be text, and searches it again.
+fn search_otherwise(
+    scrubber: &Scrubber,
+    rule: &rules::Rule,
+    view: &[u8],
+    cuts: &VecDeque<Cut>,
+    from: u64,
+    to: u64,
+    spans: &mut Vec<Span>,
+) {
+    let colour = |end: &[u8]| end.len() > 1 && (end.ends_with(b"m") || end.ends_with(b"K"));
+    let within = cuts.iter().filter(|cut| from < cut.at && cut.at < to && !colour(cut.end()));
+    let mut other: Vec<(u8, usize, bool)> = Vec::new();
+    let as_is = |from: usize, to: usize| (from..to).map(|at| (view[at], at, false));
+    let mut done = 0;
+    for cut in within {
+        let at = cut.at as usize;
+        other.extend(as_is(done, at));
+        other.extend(cut.end().iter().map(|byte| (*byte, at, true)));
+        done = at;
+    }
+    if other.is_empty() {
+        return;
+    }
+    other.extend(as_is(done, view.len()));
+    let added = (other.len() - view.len()) as u64;
+    let bytes: Vec<u8> = other.iter().map(|(byte, _, _)| *byte).collect();
+    let back = |at: u64| other.get(at as usize).map_or(view.len(), |(_, at, _)| *at) as u64;
+    let stretch = Stretch { view: &bytes, base: 0, from, to: to + added, path: None };
+    engine::search(&scrubber.rules, rule, stretch, |span| {
+        let added = other[span.start as usize..span.end as usize].iter().any(|(_, _, added)| *added);
+        let (start, end) = (back(span.start), back(span.end));
+        if added && end > start {
+            spans.push(Span { start, end, ..span });
+        }
+    });
+}
+
+/// Looks for words that begin inside a code and searches what they begin.
+fn begun_in_codes(scrubber: &Scrubber, view: &[u8], cuts: &VecDeque<Cut>, spans: &mut Vec<Span>) {
+    for cut in cuts {
+        for from in 0..cut.end().len() {
+            let (at, end) = (cut.at, &cut.end()[from..]);
+            // More than any rule looks at.
+            let behind = &view[at as usize..];
+            let text = [end, &behind[..behind.len().min(16 * 1024)]].concat();
+            let lower = text.to_ascii_lowercase();
+            let back = |place: u64| at + place.saturating_sub(end.len() as u64);
+            let mut keep = |span: Span| {
+                let (start, end) = (back(span.start), back(span.end));
+                if end > start {
+                    spans.push(Span { start, end, ..span });
+                }
+            };
+            for rule in &scrubber.rules.rules {
+                for word in rule.keywords.iter().map(|word| word.to_ascii_lowercase()) {
+                    if lower.starts_with(word.as_bytes()) {
+                        let to = word.len() as u64 + rule.after;
+                        let stretch = Stretch { view: &text, base: 0, from: 0, to, path: None };
+                        engine::search(&scrubber.rules, rule, stretch, &mut keep);
+                    }
+                }
+            }
+            for (index, anchor, word) in scrubber.known.anchors() {
+                let pattern = scrubber.known.pattern(index);
+                if text.starts_with(word)
+                    && let Some((start, end)) = pattern.verify(&text, word.len(), anchor)
+                {
+                    keep(span(start, end, Tail::Closed, Rank::Known, &pattern.name));
+                }
+            }
+        }
+    }
 }
 
 fn write_out(view: &[u8], cuts: &[(usize, Vec<u8>)], spans: &[Span]) -> Vec<u8> {
@@ -166,6 +247,10 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"\x1b[01;31m\x1b[K".to_vec(),
         b"\x1b[m".to_vec(),
         b"\x1b[".to_vec(),
+        b"\x1b[1".to_vec(),
+        format!("{}Z7QHL3X5VN2RJ4TD", "AKIA").into_bytes(),
+        b" house=".to_vec(),
+        b"\x1b[A1B2C3D4".to_vec(),
         b"begin".to_vec(),
         "begin0a".repeat(300).into_bytes(),
         "begin0a".repeat(2600).into_bytes(),
@@ -304,4 +389,33 @@ fn findings_say_where_and_never_what() {
     assert_eq!(offsets, [first, first + SECRET.len() as u64 + 1]);
     assert_eq!((scrubbed.findings.total(), scrubbed.findings.counts().len()), (2, 1));
     assert!(!format!("{:?}", scrubbed.findings).contains("kN0wn"));
+}
+
+#[test]
+fn a_secret_behind_a_code_that_was_cut_off_is_found() {
+    let aws = format!("{}Z7QHL3X5VN2RJ4TD", "AKIA");
+    for (text, shown) in [
+        (format!("x \x1b[{aws} y"), "x \x1b[A[REDACTED:aws-access-key-id] y"),
+        (format!("x \x1b[31{aws} y"), "x \x1b[31A[REDACTED:aws-access-key-id] y"),
+        (format!("x \x1b[1{SECRET} y"), "x \x1b[1k[REDACTED:env:ONE] y"),
+        ("house=\x1b[A1B2C3D4 y".to_owned(), "house=\x1b[A[REDACTED:value] y"),
+        ("house=\x1b[12C4D5E6 y".to_owned(), "house=\x1b[12C[REDACTED:value] y"),
+        // And where the letter belongs to the code.
+        (format!("x \x1b[A{aws} y"), "x \x1b[A[REDACTED:aws-access-key-id] y"),
+        (
+            format!("x \x1b[01;31m\x1b[K{aws}\x1b[m y"),
+            "x \x1b[01;31m\x1b[K[REDACTED:aws-access-key-id]\x1b[m y",
+        ),
+        ("house=\x1b[AA1B2C3D4 y".to_owned(), "house=\x1b[A[REDACTED:value] y"),
+        (
+            "only \x1b[1mcolours\x1b[m and \x1b[2Jmoves".to_owned(),
+            "only \x1b[1mcolours\x1b[m and \x1b[2Jmoves",
+        ),
+    ] {
+        let scrubbed = scrubber().scrub(text.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&scrubbed.bytes), shown, "{text:?}");
+        for cut in 0..=text.len() {
+            assert_eq!(in_pieces(&scrubber(), text.as_bytes(), &[cut]), scrubbed, "{text:?} cut at {cut}");
+        }
+    }
 }
