@@ -45,7 +45,7 @@ async fn a_timeout_fails_the_session(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let mut request = stage.new_session();
     // Long enough for a real agent to start on a busy machine; the session then only waits for it.
-    let seconds = if agent.is_real() && agent.is_process() { 20 } else { 2 };
+    let seconds = if agent.is_real() && agent.program().is_some() { 20 } else { 2 };
     request.timeout = Some(prost_types::Duration { seconds, nanos: 0 });
     let id = stage.create_as(request).await?.id;
     let turn = stage.send(&id, &script(agent, "stuck", &json!([[{"text": "half"}, {"hang": true}]]))).await?;
