@@ -36,9 +36,9 @@ pub(super) struct Live {
 fn given() -> (PathBuf, String) {
     let given =
         std::env::var_os("OBEY_TEST_CLAUDE").map(PathBuf::from).zip(std::env::var("OBEY_TEST_MODEL").ok());
-    given.expect(
-        "OBEY_TEST_CLAUDE and OBEY_TEST_MODEL name the program and its model; scripts/run-tests sets both",
-    )
+    given.unwrap_or_else(|| {
+        panic!("OBEY_TEST_CLAUDE or OBEY_TEST_MODEL is not set; scripts/run-tests sets both")
+    })
 }
 
 impl Live {

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use super::{Fault, Given, Wake, inner};
 use crate::sandbox::order::Report;
@@ -69,14 +69,44 @@ fn attend(control: &File, child: i32) -> Result<Report, Fault> {
 /// Kills and reaps until no child is left. Children of children come to us when their parents die.
 fn kill_all_below() {
     loop {
-        for pid in descendants() {
-            // What cannot fork any more cannot run away while the others are being killed.
-            let none = Rlimit { current: Some(0), maximum: Some(0) };
-            let _ = rustix::process::prlimit(Some(pid), Resource::Nproc, none);
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        let below = descendants();
+        // All stand still before the first dies: the limit on their number then keeps any from starting another, and a
+        // number that was freed goes to nobody while we still have it on our list.
+        for signal in [Signal::STOP, Signal::KILL] {
+            for process in &below {
+                process.signal(signal);
+            }
         }
         if !reap() {
             return;
+        }
+    }
+}
+
+/// A process that was seen below this one. Numbers are given again, so it is known by its start as well.
+struct Seen {
+    pid: Pid,
+    parent: i32,
+    started: u64,
+}
+
+impl Seen {
+    fn look(pid: i32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in brackets may hold anything; behind it, the parent is the second field and the start the twentieth.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
+        let parent = fields.next()?.parse().ok()?;
+        Some(Self { pid: Pid::from_raw(pid)?, parent, started: fields.nth(17)?.parse().ok()? })
+    }
+
+    /// Signals this process and no other that has its number by now: what is the same after a handle was taken was the
+    /// same when it was.
+    fn signal(&self, signal: Signal) {
+        let Ok(handle) = rustix::process::pidfd_open(self.pid, PidfdFlags::empty()) else { return };
+        let now = Self::look(self.pid.as_raw_nonzero().get());
+        if now.is_some_and(|now| now.started == self.started) {
+            // Gone meanwhile is as good.
+            let _ = rustix::process::pidfd_send_signal(&handle, signal);
         }
     }
 }
@@ -95,24 +125,18 @@ fn reap() -> bool {
 }
 
 /// Every process below this one. A process between two readings of the list is found on the next round.
-fn descendants() -> Vec<Pid> {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    let mut parents = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name in brackets may hold anything; the parent is the second field behind it.
-        let parent =
-            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<i32>().ok());
-        parents.extend(parent.map(|parent| (pid, parent)));
+fn descendants() -> Vec<Seen> {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut others: Vec<Seen> = numbers.filter_map(Seen::look).collect();
+    let mut found: Vec<Seen> = Vec::new();
+    let mut parents = vec![rustix::process::getpid().as_raw_nonzero().get()];
+    while let Some(parent) = parents.pop() {
+        let (below, rest) = others.into_iter().partition(|process| process.parent == parent);
+        others = rest;
+        let below: Vec<Seen> = below;
+        parents.extend(below.iter().map(|process| process.pid.as_raw_nonzero().get()));
+        found.extend(below);
     }
-    let mut found = vec![own];
-    let mut at = 0;
-    while let Some(&parent) = found.get(at) {
-        found.extend(parents.iter().filter(|(_, its)| *its == parent).map(|(pid, _)| *pid));
-        at += 1;
-    }
-    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
+    found
 }
