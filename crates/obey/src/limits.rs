@@ -104,6 +104,10 @@ pub(crate) const PLAYBACK_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const MCP_RETRY_WAIT: Duration = Duration::from_millis(250);
 pub(crate) const MCP_RETRIES_MAX: u32 = 1_200;
 
+/// After so many attempts, ten seconds' worth, an agent's MCP server takes the daemon for gone and looks for it less often.
+pub(crate) const MCP_QUICK_RETRIES: u32 = 40;
+pub(crate) const MCP_GONE_WAIT: Duration = Duration::from_secs(5);
+
 /// How long an agent may take to answer a ping of its MCP server. Every agent answers at once unless the machine is
 /// busy; one that never does costs its clients this much once per change of their tools.
 pub(crate) const MCP_PING_WAIT: Duration = Duration::from_secs(5);

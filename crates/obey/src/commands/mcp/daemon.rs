@@ -60,11 +60,12 @@ impl Daemon {
                     }
                 }
                 // The session has ended, or the daemon is being exchanged.
+                let mut tried = 0_u32;
                 stream = loop {
-                    tokio::time::sleep(limits::MCP_RETRY_WAIT).await;
+                    tokio::time::sleep(wait_after(tried)).await;
                     match daemon.stream().await {
                         Ok(stream) => break stream,
-                        Err(status) if passes(&status) => {}
+                        Err(status) if passes(&status) => tried = tried.saturating_add(1),
                         Err(_) => return,
                     }
                 };
@@ -105,6 +106,11 @@ impl Daemon {
             }
         }
     }
+}
+
+/// How long to wait before the next attempt: a daemon that is exchanged is soon back, one that is gone may never be.
+fn wait_after(tried: u32) -> std::time::Duration {
+    if tried < limits::MCP_QUICK_RETRIES { limits::MCP_RETRY_WAIT } else { limits::MCP_GONE_WAIT }
 }
 
 /// Whether an error is one of a daemon that is not there at the moment.
