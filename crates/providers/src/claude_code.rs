@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{
-    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
+    Availability, BridgeServer, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
 };
 use serde_json::{Map, Value};
 
@@ -76,17 +76,18 @@ impl Provider for ClaudeCode {
         let mut settings = Settings::read(&request.spec.provider_config)?;
         if request.bridge.is_some() {
             launch::allow_bridge(&mut settings);
+            // The name is taken.
+            settings.mcp_servers.remove(BridgeServer::NAME);
         }
         let environment = launch::environment(request);
         let path = crate::program::variable(&environment, "PATH");
         let untrusted = crate::program::untrusted_dir(request.spec, &environment);
         let program = launch::PROGRAM.locate(self.binary.as_deref(), path, untrusted)?;
         let (name, exists) = launch::conversation(request);
-        let args = launch::arguments(&settings, request.state, &name, exists);
+        let mut args = launch::arguments(&settings, request.state, &name, exists);
+        args.extend(request.bridge.as_ref().map(launch::bridge));
         let memory = launch::memory(request, &name);
-        let mut servers = settings.mcp_servers;
-        servers.extend(request.bridge.as_ref().map(launch::bridge));
-        let first = First { system_prompt: settings.append_system_prompt, servers };
+        let first = First { system_prompt: settings.append_system_prompt, servers: settings.mcp_servers };
         let codec = Box::new(ClaudeCodec { memory, first });
         Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec }))
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use domain::State;
 use runtime::provider::{BridgeServer, LaunchRequest};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::memory::Memory;
 use super::settings::Settings;
@@ -123,16 +123,17 @@ pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsStrin
     environment
 }
 
-/// Returns the daemon's own server as the agent's configuration has it.
-pub(super) fn bridge(server: &BridgeServer) -> (String, Value) {
+/// Returns the option that names the daemon's own server. It holds no secret, and from the command line the agent starts the
+/// server while it gets ready itself, not afterwards.
+pub(super) fn bridge(server: &BridgeServer) -> OsString {
     // Otherwise the agent hides the tools behind a search of its own, and starts without waiting for them.
-    let config = json!({
+    let own = json!({
         "type": "stdio",
         "command": server.command.to_string_lossy(),
         "args": server.args,
         "alwaysLoad": true,
     });
-    (BridgeServer::NAME.to_owned(), config)
+    format!("--mcp-config={}", json!({"mcpServers": {BridgeServer::NAME: own}})).into()
 }
 
 /// Has the agent call the daemon's own tools without a word: the daemon asks about them once the call is there. In plan

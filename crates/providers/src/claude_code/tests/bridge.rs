@@ -48,13 +48,10 @@ fn the_daemon_asks_about_its_own_tools_itself() {
 }
 
 #[test]
-fn the_server_is_told_through_standard_input() {
+fn the_server_is_named_on_the_command_line() {
     let server = BridgeServer { command: "/usr/bin/obey".into(), args: vec!["mcp".into()] };
-    let servers = [launch::bridge(&server)].into_iter().collect();
-    let mut wire = Vec::new();
-    encode::open(&mut Memory::default(), "", servers, &mut wire);
-    let lines: Vec<Value> =
-        wire.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
-    let told = &lines[1]["request"]["servers"]["obey"];
+    let option = launch::bridge(&server).into_string().unwrap();
+    let config: Value = serde_json::from_str(option.strip_prefix("--mcp-config=").unwrap()).unwrap();
+    let told = &config["mcpServers"]["obey"];
     assert_eq!((&told["command"], &told["alwaysLoad"]), (&json!("/usr/bin/obey"), &json!(true)), "{told}");
 }
