@@ -19,13 +19,12 @@ pub(crate) enum Kind {
     Acp,
 }
 
-/// On which terms an agent is driven.
+/// What an agent has besides its own tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Terms {
-    /// As little as will do.
-    Bare,
-    /// The same greeting as the daemon's, its look at models and settings, and a server with as many tools.
-    Equal,
+pub(crate) enum Extras {
+    Nothing,
+    /// The workbench, or, without the daemon, a server with as many tools.
+    Tools,
 }
 
 /// What a turn looked like: when its first piece was read, and how old each piece was then, in microseconds.
@@ -69,7 +68,8 @@ pub(crate) struct Program {
 
 impl Program {
     /// Starts the program and a conversation, so far that it takes prompts.
-    pub(crate) fn start(kind: Kind, terms: Terms, world: &World) -> Result<Self> {
+    pub(crate) fn start(kind: Kind, extras: Extras, world: &World) -> Result<Self> {
+        let (program, word) = tools::command()?;
         let missing = "it is not installed; run scripts/setup-tests";
         let mut command = match kind {
             Kind::Claude => {
@@ -82,6 +82,11 @@ impl Program {
                     "--include-partial-messages",
                 ]);
                 command.args(["--model", "sonnet"]);
+                if extras == Extras::Tools {
+                    let server = json!({"command": program, "args": [word], "alwaysLoad": true});
+                    let config = json!({"mcpServers": {"bench": server}});
+                    command.args(["--mcp-config", &config.to_string()]);
+                }
                 command
             }
             Kind::Codex => {
@@ -92,7 +97,7 @@ impl Program {
             Kind::Acp => world.command(e2e::tools::codex_acp()?.context(missing)?),
         };
         let mut program = Self::spawn(kind, &mut command)?;
-        program.begin(terms, world)?;
+        program.begin(extras, world)?;
         Ok(program)
     }
 
@@ -103,19 +108,13 @@ impl Program {
         Ok(Self { kind, child, stdin, stdout, line: String::new(), asked: 0, conversation: Value::Null })
     }
 
-    fn begin(&mut self, terms: Terms, world: &World) -> Result<()> {
+    fn begin(&mut self, extras: Extras, world: &World) -> Result<()> {
         let (program, word) = tools::command()?;
         let server = json!({"command": program, "args": [word]});
-        match (self.kind, terms) {
+        match (self.kind, extras) {
             // It takes a prompt at once.
-            (Kind::Claude, Terms::Bare) => {}
-            (Kind::Claude, Terms::Equal) => {
-                self.control("initialize", &json!({"subtype": "initialize", "forwardSubagentText": true}))?;
-                let own = json!({"type": "stdio", "command": program, "args": [word], "alwaysLoad": true});
-                self.control("servers", &json!({"subtype": "mcp_set_servers", "servers": {"bench": own}}))?;
-                while self.read()?["response"]["request_id"] != "initialize" {}
-            }
-            (Kind::Codex, terms) => {
+            (Kind::Claude, _) => {}
+            (Kind::Codex, extras) => {
                 let client = json!({"name": "bench", "title": "Bench", "version": "0"});
                 self.call(
                     "initialize",
@@ -123,18 +122,15 @@ impl Program {
                 )?;
                 self.send(&json!({"method": "initialized"}))?;
                 let mut begin = json!({"cwd": world.project(), "model": "gpt-5.5"});
-                if terms == Terms::Equal {
+                if extras == Extras::Tools {
                     begin["config"] = json!({"mcp_servers.bench": server});
-                    self.ask("account/read", &json!({"refreshToken": false}))?;
-                    self.ask("model/list", &json!({"includeHidden": true}))?;
-                    self.ask("config/read", &json!({"cwd": world.project(), "includeLayers": false}))?;
                 }
                 self.conversation = self.call("thread/start", &begin)?["thread"]["id"].clone();
             }
-            (Kind::Acp, terms) => {
+            (Kind::Acp, extras) => {
                 self.call("initialize", &json!({"protocolVersion": 1, "clientCapabilities": {}}))?;
                 let own = json!({"name": "bench", "command": program, "args": [word], "env": []});
-                let servers = if terms == Terms::Equal { json!([own]) } else { json!([]) };
+                let servers = if extras == Extras::Tools { json!([own]) } else { json!([]) };
                 let begun =
                     self.call("session/new", &json!({"cwd": world.project(), "mcpServers": servers}))?;
                 self.conversation = begun["sessionId"].clone();
@@ -188,11 +184,6 @@ impl Program {
 
     fn send(&mut self, message: &Value) -> Result<()> {
         Ok(self.stdin.write_all(format!("{message}\n").as_bytes())?)
-    }
-
-    /// Asks Claude Code something that is no prompt.
-    fn control(&mut self, id: &str, request: &Value) -> Result<()> {
-        self.send(&json!({"type": "control_request", "request_id": id, "request": request}))
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Result<u64> {

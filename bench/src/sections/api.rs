@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use e2e::world::World;
 
 use super::provider::{API, Stage, script};
+use crate::direct::Extras;
 use crate::machine::status;
 use crate::stats::{micros, percentile, sorted};
 use crate::table::{Goal, Table};
@@ -18,7 +19,7 @@ const AT_ONCE: usize = 500;
 const PIECES: u64 = 100;
 
 pub(crate) async fn idle(table: &mut Table) -> Result<()> {
-    let stage = Stage::open(World::with_openai()?).await?;
+    let stage = Stage::open(World::with_openai()?, Extras::Tools).await?;
     let pid = u32::try_from(stage.daemon.pid().context("no daemon")?)?;
     // What the first ones bring along for all is not theirs, and a daemon gives back what its start needed.
     for _ in 0..20 {
@@ -36,7 +37,7 @@ pub(crate) async fn idle(table: &mut Table) -> Result<()> {
 }
 
 pub(crate) async fn many(table: &mut Table) -> Result<()> {
-    let stage = Arc::new(Stage::open(World::with_openai()?).await?);
+    let stage = Arc::new(Stage::open(World::with_openai()?, Extras::Tools).await?);
     let mut sessions = Vec::new();
     for _ in 0..AT_ONCE {
         sessions.push(stage.create(&API, "").await?);

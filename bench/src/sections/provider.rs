@@ -11,12 +11,12 @@ use e2e::world::World;
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
-use crate::direct::{Heard, Kind, Program, Terms, ask_endpoint};
+use crate::direct::{Extras, Heard, Kind, Program, ask_endpoint};
 use crate::stats::{median, micros, percentile, sorted};
 use crate::table::{Goal, Table};
 
-/// Starts of each side; an agent takes up to two seconds.
-const STARTS: usize = 9;
+/// Starts of each side: a single one takes a tenth more or less than the one before.
+const STARTS: usize = 40;
 const TURNS: usize = 5;
 const PIECES: u64 = 400;
 /// A model says some hundred words a second at most.
@@ -37,9 +37,11 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn open(world: World) -> Result<Self> {
+    pub(crate) async fn open(world: World, extras: Extras) -> Result<Self> {
         std::fs::create_dir_all(world.path("config/obey"))?;
-        std::fs::write(world.path("config/obey/config.toml"), "[sessions]\nmax_active = 1000\n")?;
+        let for_agents = extras == Extras::Tools;
+        let config = format!("[sessions]\nmax_active = 1000\n[workbench]\nfor_agents = {for_agents}\n");
+        std::fs::write(world.path("config/obey/config.toml"), config)?;
         let daemon = Daemon::start(&world).await?;
         let clients = daemon.clients().await?;
         let path = world.project().display().to_string();
@@ -65,21 +67,25 @@ impl Stage {
         Ok(created.session.context("no session")?.id)
     }
 
-    pub(crate) async fn stop(&self, session: &str) -> Result<()> {
+    /// Ends a session and waits until its agent is gone: what it still does is nobody else's time.
+    pub(crate) async fn stop(&self, session: &str, after_seq: u64) -> Result<()> {
         let request = local::StopSessionRequest { session_id: session.to_owned(), graceful: false };
         self.clients.local.clone().stop_session(request).await?;
+        let mut events = self.events(session, after_seq).await?;
+        while events.message().await?.context("the journal ended")?.r#type != "agent_exited" {}
         Ok(())
+    }
+
+    async fn events(&self, session: &str, after_seq: u64) -> Result<tonic::Streaming<pb::Event>> {
+        let session_id = session.to_owned();
+        let request =
+            pb::ReadEventsRequest { session_id, after_seq, follow: true, ..pb::ReadEventsRequest::default() };
+        Ok(self.clients.events.clone().read_events(request).await?.into_inner())
     }
 
     /// Reads a session's journal after a number to the end of a turn.
     pub(crate) async fn read(&self, session: &str, after_seq: u64) -> Result<(Heard, u64)> {
-        let request = pb::ReadEventsRequest {
-            session_id: session.to_owned(),
-            after_seq,
-            follow: true,
-            ..pb::ReadEventsRequest::default()
-        };
-        let mut events = self.clients.events.clone().read_events(request).await?.into_inner();
+        let mut events = self.events(session, after_seq).await?;
         let mut heard = Heard::default();
         loop {
             let event = events.message().await?.context("the journal ended")?;
@@ -116,39 +122,47 @@ pub(crate) const API: Agent =
 pub(crate) async fn claude(table: &mut Table) -> Result<()> {
     let provider = local::SessionProvider::ClaudeCode;
     let agent = Agent { name: "Claude Code", provider, model: "sonnet", config: &[] };
-    program(table, Kind::Claude, &agent, World::with_claude()?).await
+    program(table, Kind::Claude, &agent, World::with_claude).await
 }
 
 pub(crate) async fn codex(table: &mut Table) -> Result<()> {
     let provider = local::SessionProvider::Codex;
     let agent = Agent { name: "Codex", provider, model: "gpt-5.5", config: &[] };
-    program(table, Kind::Codex, &agent, World::with_codex()?).await
+    program(table, Kind::Codex, &agent, World::with_codex).await
 }
 
 pub(crate) async fn acp(table: &mut Table) -> Result<()> {
     let provider = local::SessionProvider::Acp;
     let agent = Agent { name: "codex-acp", provider, model: "", config: &[("agent", "codex-acp")] };
-    program(table, Kind::Acp, &agent, World::with_codex_acp()?).await
+    program(table, Kind::Acp, &agent, World::with_codex_acp).await
 }
 
-async fn program(table: &mut Table, kind: Kind, agent: &Agent, world: Option<World>) -> Result<()> {
-    let Some(world) = world else { return Ok(()) };
-    let stage = Stage::open(world).await?;
-    let (mut ours, mut floors, mut equals) = (Vec::new(), Vec::new(), Vec::new());
+async fn program(
+    table: &mut Table,
+    kind: Kind,
+    agent: &Agent,
+    world: impl Fn() -> Result<Option<World>>,
+) -> Result<()> {
+    let (Some(plain), Some(full)) = (world()?, world()?) else { return Ok(()) };
+    let plain = Stage::open(plain, Extras::Nothing).await?;
+    let stage = Stage::open(full, Extras::Tools).await?;
+    let mut took = [(); 4].map(|()| Vec::new());
     for round in 0..=STARTS {
-        let low = start_directly(kind, Terms::Bare, &stage.world)?;
-        let equal = start_directly(kind, Terms::Equal, &stage.world)?;
-        let high = start(&stage, agent).await?;
+        let bare = start_directly(kind, Extras::Nothing, &plain.world)?;
+        let ours_bare = start(&plain, agent).await?;
+        let with_tools = start_directly(kind, Extras::Tools, &stage.world)?;
+        let ours_with_tools = start(&stage, agent).await?;
         // The first round warms all sides up and does not count.
         if round > 0 {
-            floors.push(low as f64 / 1e6);
-            equals.push(equal as f64 / 1e6);
-            ours.push(high as f64 / 1e6);
+            let times = [bare, ours_bare, with_tools, ours_with_tools];
+            took.iter_mut().zip(times).for_each(|(took, time)| took.push(time as f64 / 1e6));
         }
     }
-    started(table, agent, "", &ours, &floors);
-    started(table, agent, ", on equal terms", &ours, &equals);
-    let mut direct = Program::start(kind, Terms::Bare, &stage.world)?;
+    let [bare, ours_bare, with_tools, ours_with_tools] = &took;
+    started(table, agent, "", ours_bare, bare, Some(START_MOST));
+    started(table, agent, ", both with tools", ours_with_tools, with_tools, Some(START_MOST));
+    started(table, agent, ", ours alone with tools", ours_with_tools, bare, None);
+    let mut direct = Program::start(kind, Extras::Nothing, &stage.world)?;
     let session = stage.create(agent, "").await?;
     let (mut ours, mut floors, mut last) = (Vec::new(), Vec::new(), 0);
     for round in 0..=TURNS {
@@ -161,11 +175,11 @@ async fn program(table: &mut Table, kind: Kind, agent: &Agent, world: Option<Wor
         }
     }
     aged(table, agent, &ours, &floors);
-    stage.stop(&session).await
+    stage.stop(&session, last).await
 }
 
 pub(crate) async fn api(table: &mut Table) -> Result<()> {
-    let stage = Stage::open(World::with_openai()?).await?;
+    let stage = Stage::open(World::with_openai()?, Extras::Tools).await?;
     // Once is enough; a second time says so.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (client, url) = (reqwest::Client::new(), stage.world.model().openai_base_url());
@@ -180,7 +194,7 @@ pub(crate) async fn api(table: &mut Table) -> Result<()> {
             ours.push(high as f64 / 1e6);
         }
     }
-    started(table, &API, "", &ours, &floors);
+    started(table, &API, "", &ours, &floors, Some(START_MOST));
     let session = stage.create(&API, "").await?;
     let (mut ours, mut floors, mut last) = (Vec::new(), Vec::new(), 0);
     for round in 0..=TURNS {
@@ -193,7 +207,7 @@ pub(crate) async fn api(table: &mut Table) -> Result<()> {
         }
     }
     aged(table, &API, &ours, &floors);
-    stage.stop(&session).await
+    stage.stop(&session, last).await
 }
 
 /// A prompt whose answer is so many pieces, after some thought.
@@ -205,9 +219,9 @@ pub(crate) fn script(key: &str, pieces: u64, thinking_ms: u64) -> String {
 }
 
 /// The same without the daemon.
-fn start_directly(kind: Kind, terms: Terms, world: &World) -> Result<u64> {
+fn start_directly(kind: Kind, extras: Extras, world: &World) -> Result<u64> {
     let began = stamp::now_ns();
-    let mut direct = Program::start(kind, terms, world)?;
+    let mut direct = Program::start(kind, extras, world)?;
     Ok(direct.turn(&script("direct", 1, 0))?.check(1)?.first_ns - began)
 }
 
@@ -216,9 +230,9 @@ async fn start(stage: &Stage, agent: &Agent) -> Result<u64> {
     let thinking = if agent.provider == local::SessionProvider::OpenaiApi { THINKING_MS } else { 0 };
     let began = stamp::now_ns();
     let session = stage.create(agent, &script("ours", 1, thinking)).await?;
-    let (heard, _) = stage.read(&session, 0).await?;
+    let (heard, last) = stage.read(&session, 0).await?;
     let took = heard.check(1)?.first_ns - began;
-    stage.stop(&session).await?;
+    stage.stop(&session, last).await?;
     Ok(took)
 }
 
@@ -233,11 +247,11 @@ async fn turn(stage: &Stage, session: &str, after: u64) -> Result<(Heard, u64)> 
     Ok((read.0.check(PIECES)?, read.1))
 }
 
-fn started(table: &mut Table, agent: &Agent, terms: &str, ours: &[f64], floors: &[f64]) {
+fn started(table: &mut Table, agent: &Agent, which: &str, ours: &[f64], floors: &[f64], most: Option<f64>) {
     let ratios: Vec<f64> = ours.iter().zip(floors).map(|(ours, floor)| ours / floor).collect();
     let words = |took: &[f64]| format!("{:.0} ms", median(took));
-    let what = format!("{}: start to the first piece of an answer{terms}", agent.name);
-    table.ratio(&what, words(ours), words(floors), &ratios, Some(START_MOST));
+    let what = format!("{}: start to the first piece of an answer{which}", agent.name);
+    table.ratio(&what, words(ours), words(floors), &ratios, most);
 }
 
 fn aged(table: &mut Table, agent: &Agent, ours: &[f64], floors: &[f64]) {
