@@ -62,8 +62,8 @@ async fn finding(bench: &Bench) -> Result<(String, String)> {
 
 /// Waits until the server has exactly these memories, and returns what `obey doctor` says about it.
 async fn in_step(bench: &Bench, memories: usize) -> Result<String> {
-    found(bench, &format!("{memories} memories in collection "), |said, wanted| said.starts_with(wanted))
-        .await
+    let noun = if memories == 1 { "memory" } else { "memories" };
+    found(bench, &format!("{memories} {noun} in collection "), |said, wanted| said.starts_with(wanted)).await
 }
 
 /// Waits until `obey doctor` says something about the server, and returns its whole sentence.

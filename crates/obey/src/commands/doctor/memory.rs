@@ -27,7 +27,7 @@ pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
     let name = maker.name();
     match Standing::of_file(&data_dir.join("daemon.db"), &maker) {
         Ok(Some(Standing { memories, waiting: 0, .. })) => {
-            Finding::ok(CHECK, format!("{memories} memories, vectors by {name}"))
+            Finding::ok(CHECK, format!("{}, vectors by {name}", all(memories)))
         }
         Ok(Some(Standing { memories, waiting, .. })) => Finding::warning(
             CHECK,
@@ -53,7 +53,7 @@ pub(super) async fn examine_qdrant(config: &Config, data_dir: &Path) -> Option<F
     Some(match seen {
         Ok(Mirrored { version, collection, memories, there }) if there == memories => Finding::ok(
             QDRANT,
-            format!("{memories} memories in collection {collection} at {}, Qdrant {version}", server.url()),
+            format!("{} in collection {collection} at {}, Qdrant {version}", all(memories), server.url()),
         ),
         Ok(Mirrored { collection, memories, there, .. }) => Finding::warning(
             QDRANT,
@@ -73,3 +73,7 @@ pub(super) async fn examine_qdrant(config: &Config, data_dir: &Path) -> Option<F
 
 /// What an unusable server costs.
 const ALONE: &str = "until it can be used memories are searched in the daemon's own file";
+
+fn all(memories: u64) -> String {
+    if memories == 1 { "1 memory".to_owned() } else { format!("{memories} memories") }
+}
