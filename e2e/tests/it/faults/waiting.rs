@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use e2e::clients::wait_event;
+use e2e::deadline::poll;
 use e2e::processes;
 use serde_json::{Value, json};
 use wire::obey::local::v1::{ActivityType, ExecuteRequest, SessionStatus, WatchAllSessionsRequest};
@@ -87,23 +88,25 @@ async fn a_timeout_counts_from_the_original_start(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let mut request = stage.new_session();
     // Long enough for a real agent to start on a busy machine.
-    let timeout = Duration::from_secs(if agent.is_real() { 20 } else { 4 });
+    let timeout = Duration::from_secs(if agent.is_real() { 20 } else { 8 });
     request.timeout = Some(prost_types::Duration { seconds: timeout.as_secs() as i64, nanos: 0 });
     let id = stage.create_as(request).await?.id;
     drop(stage.send(&id, &script(agent, "stuck", &json!([[{"text": "half"}, {"hang": true}]]))).await?);
     stage.wait_for_text(&id, "half").await?;
     crash(&mut stage).await?;
-    crash(&mut stage).await?;
+    let time = |at: Option<prost_types::Timestamp>| at.and_then(|at| SystemTime::try_from(at).ok());
+    let started = time(stage.info(&id).await?.started_at).context("it has no start")?;
+    stage.daemon.kill9().await?;
+    poll("the timeout, without a daemon", || (started.elapsed().ok()? > timeout).then_some(())).await?;
+    let revived = SystemTime::now();
+    revive(&mut stage).await?;
     let failed = stage.wait_for_status(&id, "FAILED").await?;
     assert_eq!(failed["code"], "OBEY-2014", "{failed}");
-    let info = stage.info(&id).await?;
-    let time = |at: Option<prost_types::Timestamp>| at.and_then(|at| SystemTime::try_from(at).ok());
-    let (started, ended) =
-        time(info.started_at).zip(time(info.ended_at)).context("it has no start or no end")?;
-    let lived = ended.duration_since(started)?;
-    assert!(lived >= timeout, "the timeout came early, after {lived:?}");
-    // Starting over at each restart would have added several seconds; a stop may take five.
-    assert!(lived < timeout + Duration::from_secs(6), "the timeout came late, after {lived:?}");
+    let ended = time(stage.info(&id).await?.ended_at).context("it has no end")?;
+    assert!(ended.duration_since(started)? >= timeout, "the timeout came early");
+    // Starting over would have taken the whole of it again.
+    let after = ended.duration_since(revived)?;
+    assert!(after < timeout, "the timeout came {after:?} after the daemon");
     stage.close().await
 }
 
