@@ -7,9 +7,10 @@ use std::io::{BufRead, Write};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// As many as the workbench has, and as long as its descriptions and schemas are in the middle.
-const TOOLS: usize = 28;
-const DESCRIPTION_CHARS: usize = 180;
+/// As many as the workbench gives an agent, with descriptions and schemas as long as its own are in the middle: 14 KB.
+const TOOLS: usize = 25;
+const PROPERTIES: usize = 4;
+const DESCRIPTION_CHARS: usize = 52;
 
 /// Returns how the server is started: this program, by this word.
 pub(crate) fn command() -> Result<(String, &'static str)> {
@@ -40,10 +41,13 @@ pub(crate) fn serve() -> Result<()> {
 }
 
 fn tool(number: usize) -> Value {
-    let text = json!({"type": "string", "description": "A text."});
+    let description = "x".repeat(DESCRIPTION_CHARS);
+    let text = json!({"type": "string", "description": description});
+    let properties: serde_json::Map<String, Value> =
+        (0..PROPERTIES).map(|at| (format!("a{at}"), text.clone())).collect();
     json!({
         "name": format!("tool_{number}"),
-        "description": "x".repeat(DESCRIPTION_CHARS),
-        "inputSchema": {"type": "object", "properties": {"first": text, "second": text}, "required": ["first"]},
+        "description": description,
+        "inputSchema": {"type": "object", "properties": properties, "required": ["a0"]},
     })
 }
