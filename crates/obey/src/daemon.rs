@@ -159,7 +159,7 @@ fn bench_routes(
     if let Some(bench) = &bench {
         toolboxes.push(Box::new(bench.clone()));
     }
-    operations.get_or_init(|| Inside { bench, team: surfaces::bridge::Team::new(supervisor.clone()) });
+    operations.get_or_init(|| Inside::new(bench, surfaces::bridge::Team::new(supervisor.clone())));
     let usual = bench::usual_project(&options.config);
     let projects = Arc::new(projects::Projects::new(contextd.clone(), usual));
     let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes, projects);

@@ -89,7 +89,7 @@ impl Tools for Desk {
         })
     }
 
-    fn offers(&self) -> Vec<Offer> {
+    fn offers(&self) -> Arc<[Offer]> {
         self.operations.get().map(Inside::offers).unwrap_or_default()
     }
 }

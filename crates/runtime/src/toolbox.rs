@@ -29,9 +29,9 @@ pub trait Tools: Send + Sync {
         work
     }
 
-    /// Returns what else is offered, under names of its own.
-    fn offers(&self) -> Vec<Offer> {
-        Vec::new()
+    /// Returns what else is offered, under names of its own: the same to all, and kept once.
+    fn offers(&self) -> Arc<[Offer]> {
+        Arc::default()
     }
 }
 

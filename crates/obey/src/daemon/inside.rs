@@ -1,6 +1,8 @@
 //! What agents inside the daemon are offered beside their own tools: the operations of the workbench, where agents get
 //! them, and workers. They have asked for what must be asked for before a call comes here.
 
+use std::sync::Arc;
+
 use domain::{Error, SessionId};
 use runtime::toolbox::{Done, Need, Offer};
 use serde_json::Value;
@@ -10,19 +12,25 @@ use super::tools::BenchTools;
 
 /// The daemon's tools for agents inside of it.
 pub(crate) struct Inside {
-    pub(super) bench: Option<BenchTools>,
-    pub(super) team: Team,
+    bench: Option<BenchTools>,
+    team: Team,
+    offers: Arc<[Offer]>,
 }
 
 impl Inside {
-    pub(crate) fn offers(&self) -> Vec<Offer> {
-        let team = Team::offers().into_iter().map(|tool| Offer {
+    pub(super) fn new(bench: Option<BenchTools>, team: Team) -> Self {
+        let team_offers = Team::offers().into_iter().map(|tool| Offer {
             name: tool.name,
             description: tool.description,
             input_schema: tool.input_schema,
             need: if tool.read_only { Need::Nothing } else { Need::Permission },
         });
-        self.bench.iter().flat_map(BenchTools::offers).chain(team).collect()
+        let offers = bench.iter().flat_map(BenchTools::offers).chain(team_offers).collect();
+        Self { bench, team, offers }
+    }
+
+    pub(crate) fn offers(&self) -> Arc<[Offer]> {
+        Arc::clone(&self.offers)
     }
 
     pub(crate) async fn call(&self, session: &SessionId, tool: &str, input: Value) -> Result<Done, Error> {

@@ -112,7 +112,7 @@ pub(super) struct Worker {
     pub(super) clients: Vec<ClientTool>,
     pub(super) tools: Arc<dyn Tools>,
     /// What the daemon offers beside the built-in tools.
-    named: Vec<Offer>,
+    named: Arc<[Offer]>,
     pub(super) history: History,
     /// Tokens of the conversation as the endpoint counted them last, and how many entries it had then.
     pub(super) counted: (u64, usize),
