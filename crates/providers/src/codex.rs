@@ -84,8 +84,7 @@ impl Provider for Codex {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let mut settings = Settings::read(&request.spec.provider_config)?;
-        settings.mcp_servers.extend(request.bridge.as_ref().map(launch::bridge));
+        let settings = Settings::read(&request.spec.provider_config)?;
         let mut environment = launch::environment(request);
         let notify = launch::notify(&settings, &self.notify, &self.obey_exe, &mut environment);
         let path = crate::program::variable(&environment, "PATH");

@@ -5,6 +5,7 @@ mod answer;
 use domain::event::Attachment;
 use domain::turn::EndReason;
 use domain::{AgentInput, Error};
+use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
 use super::memory::{Interrupt, Memory, Turn};
@@ -95,7 +96,10 @@ fn overrides(memory: &Memory, settings: &Settings) -> Value {
         let roots: Vec<String> = memory.workspace.writable_roots.iter().cloned().chain(own).collect();
         set("sandbox_workspace_write.writable_roots", json!(roots));
     }
-    for (name, server) in &settings.mcp_servers {
+    let bridge = memory.bridge.iter().map(|server| (BridgeServer::NAME, server));
+    for (name, server) in
+        settings.mcp_servers.iter().map(|(name, server)| (name.as_str(), server)).chain(bridge)
+    {
         set(&format!("mcp_servers.{name}"), server.clone());
     }
     Value::Object(config)

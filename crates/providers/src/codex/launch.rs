@@ -153,14 +153,13 @@ fn text(value: &str) -> String {
 
 /// Returns the daemon's own server as the agent's configuration has it. A call may wait for a person's permission and a
 /// client's tool, which have bounds of their own.
-pub(super) fn bridge(server: &BridgeServer) -> (String, Value) {
-    let config = json!({
+pub(super) fn bridge(server: &BridgeServer) -> Value {
+    json!({
         "command": server.command.to_string_lossy(),
         "args": server.args,
         "startup_timeout_sec": BRIDGE_START_SECS,
         "tool_timeout_sec": BRIDGE_CALL_SECS,
-    });
-    (BridgeServer::NAME.to_owned(), config)
+    })
 }
 
 /// Returns what the codec of a new run knows.
@@ -175,6 +174,7 @@ pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
         asked_model: asked,
         mode: state.mode,
         bridged: request.bridge.is_some(),
+        bridge: request.bridge.as_ref().map(bridge),
         ..Memory::default()
     }
 }

@@ -32,6 +32,9 @@ pub(super) struct Memory {
     pub(super) mode: Mode,
     /// The agent has the daemon's own server.
     pub(super) bridged: bool,
+    /// How it starts that server, told when a conversation begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bridge: Option<Value>,
     pub(super) version: String,
     /// Lines nobody understood before the agent said what it is.
     pub(super) garbage: u32,
@@ -107,6 +110,9 @@ pub(super) struct Call {
     /// The tool, where a request does not name it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) tool: String,
+    /// Somebody was asked whether a server's tool may run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_asked: bool,
     /// Why it was denied.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) denied: String,

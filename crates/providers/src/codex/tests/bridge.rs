@@ -1,7 +1,7 @@
 //! The daemon's own MCP server: how Codex is told of it, and what its tools are called.
 
 use domain::AgentEvent;
-use runtime::provider::BridgeServer;
+use runtime::provider::{BridgeServer, Codec as _};
 use serde_json::{Value, json};
 
 use super::{began, hear, hear_all, note, prompt, running};
@@ -58,7 +58,9 @@ fn the_daemon_asks_about_its_own_tools_itself() {
 fn the_server_and_its_changes_are_part_of_the_conversation() {
     let mut codec = bridged();
     let server = BridgeServer { command: "/usr/bin/obey".into(), args: vec!["mcp".into()] };
-    codec.settings.mcp_servers.extend([launch::bridge(&server)]);
+    codec.memory.bridge = Some(launch::bridge(&server));
+    // A daemon that comes back before the conversation has begun knows the server still.
+    codec.memory = serde_json::from_str(&codec.save()).unwrap();
     let mut wire = Vec::new();
     encode::begin_thread(&mut codec.memory, &codec.settings, &mut wire);
     let told: Value = serde_json::from_slice(&wire).unwrap();

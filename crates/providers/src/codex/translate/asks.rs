@@ -158,18 +158,19 @@ fn questions(params: &Value) -> Ask {
 
 /// A server asks something, or the agent asks whether a server's tool may run: both come the same way. A form with
 /// fields is questions; everything else is a yes or a no.
-fn elicitation(memory: &Memory, params: &Value) -> (Asking, Ask) {
+fn elicitation(memory: &mut Memory, params: &Value) -> (Asking, Ask) {
     let (server, message) = (params.text("serverName"), params.text("message"));
     let meta = params.under("_meta");
     if meta.text("codex_approval_kind") == "mcp_tool_call" {
-        let prefix = format!("mcp__{server}__");
-        // The request names the server only; the call that waits is the last one of that server.
-        let waits = memory.calls.iter().rev().find(|(_, call)| call.tool.starts_with(&prefix));
+        let (tool, call) = waiting_call(memory, params);
         let mut params = params.clone();
-        params["itemId"] = json!(waits.map(|(call, _)| call.as_str()).unwrap_or_default());
-        let tool = waits.map_or_else(|| format!("{prefix}tool"), |(_, call)| call.tool.clone());
+        params["itemId"] = json!(call.as_ref().map(CallId::as_str).unwrap_or_default());
         let input = meta.under("tool_params").clone();
-        return (Asking::Consent, permission(memory, &params, &tool, input, message));
+        let ask = permission(memory, &params, &tool, input, message);
+        if let Some(call) = call.and_then(|call| memory.calls.get_mut(&call)) {
+            call.is_asked = true;
+        }
+        return (Asking::Consent, ask);
     }
     let fields =
         params.under("requestedSchema").under("properties").as_object().filter(|map| !map.is_empty());
@@ -186,6 +187,28 @@ fn elicitation(memory: &Memory, params: &Value) -> (Asking, Ask) {
     }
     let title = format!("{server} asks: {message}");
     (Asking::Form(BTreeMap::new()), permission(memory, params, "mcp_elicitation", input, &title))
+}
+
+/// Returns the tool of a server that is asked about, and its call. The request names the server, and the tool in its words
+/// alone; several calls may be open. A tool that cannot be told for certain is nobody's: what was allowed to another must
+/// not count for it.
+fn waiting_call(memory: &Memory, params: &Value) -> (String, Option<CallId>) {
+    let (server, message) = (params.text("serverName"), params.text("message"));
+    let prefix = format!("mcp__{server}__");
+    let named = message.strip_prefix(&format!("Allow the {server} MCP server to run tool \""));
+    let named = named.and_then(|rest| rest.strip_suffix("\"?")).map(|name| format!("{prefix}{name}"));
+    let parent = match whose(memory, params) {
+        Whose::Workers(call) => Some(call),
+        Whose::Own | Whose::Nobodys => None,
+    };
+    let fits = |tool: &str| named.as_ref().map_or_else(|| tool.starts_with(&prefix), |named| tool == named);
+    let mut waiting =
+        memory.calls.iter().filter(|(_, call)| !call.is_asked && call.parent == parent && fits(&call.tool));
+    match (waiting.next(), waiting.next(), named) {
+        (first, _, Some(named)) => (named, first.map(|(id, _)| id.clone())),
+        (Some((id, call)), None, None) => (call.tool.clone(), Some(id.clone())),
+        (_, _, None) => (format!("{prefix}tool"), None),
+    }
 }
 
 /// Returns a field of a server's form as a question.
