@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
+use runtime::environment::inherited;
 use runtime::provider::{
     Availability, Capabilities, Codec, Decoded, Errand, Helper, LaunchPlan, LaunchRequest, ProcessLaunch,
     Provider,
@@ -26,7 +27,7 @@ use runtime::provider::{
 use runtime::toolbox::Toolbox;
 use serde_json::Value;
 
-use crate::config::invalid;
+use crate::config::{fill_servers, invalid};
 use crate::limits::MODEL_NAME_MAX_CHARS;
 use crate::program::{find, is_executable, untrusted_dir, variable};
 use helper::Errands;
@@ -83,7 +84,8 @@ impl Provider for Acp {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let settings = self.settings(request.spec)?;
+        let mut settings = self.settings(request.spec)?;
+        fill_servers(&mut settings.mcp_servers, &request.environment)?;
         let (name, args) = settings.command.split_first().ok_or_else(|| invalid("command", "is empty"))?;
         let untrusted = untrusted_dir(request.spec, &request.environment);
         let path = variable(&request.environment, "PATH");
@@ -106,7 +108,10 @@ impl Provider for Acp {
             Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
                 .with_detail(error.to_string())
         })?;
-        Ok(Box::new(AcpCodec { memory, settings: self.settings(spec)?, begun: Vec::new() }))
+        let mut settings = self.settings(spec)?;
+        // A variable that is gone costs a server that was not told yet, and no session.
+        let _ = fill_servers(&mut settings.mcp_servers, &inherited(&spec.environment));
+        Ok(Box::new(AcpCodec { memory, settings, begun: Vec::new() }))
     }
 
     fn helper(&self, spec: &SessionSpec) -> Option<Arc<dyn Helper>> {

@@ -20,8 +20,7 @@ use std::path::{Path, PathBuf};
 
 use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{
-    Availability, BridgeServer, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch,
-    Provider,
+    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
 };
 use serde_json::{Map, Value};
 
@@ -77,10 +76,9 @@ impl Provider for ClaudeCode {
         let mut settings = Settings::read(&request.spec.provider_config)?;
         if request.bridge.is_some() {
             launch::allow_bridge(&mut settings);
-            // The name is taken.
-            settings.mcp_servers.remove(BridgeServer::NAME);
         }
         let environment = launch::environment(request);
+        crate::config::fill_servers(&mut settings.mcp_servers, &environment)?;
         let path = crate::program::variable(&environment, "PATH");
         let untrusted = crate::program::untrusted_dir(request.spec, &environment);
         let program = launch::PROGRAM.locate(self.binary.as_deref(), path, untrusted)?;

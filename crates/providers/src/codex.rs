@@ -17,11 +17,13 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
+use runtime::environment::inherited;
 use runtime::provider::{
     Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
 };
 use serde_json::Value;
 
+use crate::config::fill_servers;
 use memory::Memory;
 use settings::Settings;
 
@@ -84,8 +86,9 @@ impl Provider for Codex {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let settings = Settings::read(&request.spec.provider_config)?;
+        let mut settings = Settings::read(&request.spec.provider_config)?;
         let mut environment = launch::environment(request);
+        fill_servers(&mut settings.mcp_servers, &environment)?;
         let notify = launch::notify(&settings, &self.notify, &self.obey_exe, &mut environment);
         let path = crate::program::variable(&environment, "PATH");
         let untrusted = crate::program::untrusted_dir(request.spec, &environment);
@@ -101,7 +104,9 @@ impl Provider for Codex {
             Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
                 .with_detail(error.to_string())
         })?;
-        let settings = Settings::read(&spec.provider_config)?;
+        let mut settings = Settings::read(&spec.provider_config)?;
+        // A variable that is gone costs a server that was not told yet, and no session.
+        let _ = fill_servers(&mut settings.mcp_servers, &inherited(&spec.environment));
         Ok(Box::new(CodexCodec { memory, settings }))
     }
 

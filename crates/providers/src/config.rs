@@ -2,6 +2,7 @@
 //! `provider_config.<key>`. Knows no provider.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use domain::{Error, Mode};
@@ -9,6 +10,7 @@ use runtime::provider::BridgeServer;
 use serde_json::{Map, Value};
 
 use crate::limits;
+use crate::mcp::filled;
 use crate::near::near;
 
 /// Refuses keys that are not on a provider's list; a key that is silently ignored is a trap.
@@ -174,12 +176,49 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
     Ok(servers)
 }
 
+/// Puts variables of the agent's environment in the place of their names in what servers are started and reached with, so
+/// that keys need not be stored.
+pub(crate) fn fill_servers(
+    servers: &mut Map<String, Value>,
+    environment: &[(OsString, OsString)],
+) -> Result<(), Error> {
+    fn fill(value: &mut Value, environment: &[(OsString, OsString)]) -> Result<(), String> {
+        match value {
+            Value::String(text) => *text = filled(text, environment)?,
+            Value::Array(list) => list.iter_mut().try_for_each(|value| fill(value, environment))?,
+            Value::Object(map) => map.values_mut().try_for_each(|value| fill(value, environment))?,
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        Ok(())
+    }
+    servers.iter_mut().try_for_each(|(name, server)| {
+        fill(server, environment)
+            .map_err(|what| invalid("mcp_servers", format_args!("server {name}: {what}")))
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn config(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
         entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn variables_of_servers_are_filled_in_wherever_they_stand() {
+        let text = r#"{"s": {"command": "${TOOL}", "args": ["--key=${KEY}", "${NO:-none}"], "env": {"K": "${KEY}"}}}"#;
+        let environment = [("TOOL".into(), "x".into()), ("KEY".into(), "secret".into())];
+        let mut servers = mcp_servers(&config(&[("mcp_servers", text)])).unwrap();
+        fill_servers(&mut servers, &environment).unwrap();
+        let filled = json!({"command": "x", "args": ["--key=secret", "none"], "env": {"K": "secret"}});
+        assert_eq!(servers["s"], filled);
+        let mut servers =
+            mcp_servers(&config(&[("mcp_servers", r#"{"s": {"url": "http://${HOST}/"}}"#)])).unwrap();
+        let error = fill_servers(&mut servers, &environment).unwrap_err();
+        assert_eq!(error.message, "provider_config.mcp_servers: server s: the variable HOST is not set");
     }
 
     #[test]

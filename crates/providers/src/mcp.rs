@@ -20,7 +20,7 @@ use crate::limits::{MCP_SCHEMA_MAX_BYTES, MCP_TOOLS_MAX, SERVER_TOOLS_MAX};
 use crate::text::cut;
 use server::Server;
 
-pub(crate) use spec::{Reach, Spec, read};
+pub(crate) use spec::{Reach, Spec, filled, read};
 
 /// What servers are reached with.
 pub(crate) struct Ground {

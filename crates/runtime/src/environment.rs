@@ -99,7 +99,7 @@ pub fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
 }
 
 /// Returns what a command or an agent inherits of the daemon's environment, with a request's own entries added.
-pub(crate) fn inherited(added: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+pub fn inherited(added: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
     let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
         .filter(|(name, _)| name.to_str().is_some_and(|name| !listed(NOT_INHERITED, name)))
         .collect();

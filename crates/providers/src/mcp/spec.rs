@@ -134,13 +134,18 @@ fn seconds(
     }
 }
 
-/// Puts variables in the place of their names; one that is not set is the error.
-pub(super) fn filled(text: &str, environment: &[(OsString, OsString)]) -> Result<String, String> {
+/// Puts variables in the place of their names, `${NAME}` or `${NAME:-otherwise}`; one that is not set is the error.
+pub(crate) fn filled(text: &str, environment: &[(OsString, OsString)]) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("${") {
         let Some((name, after)) = behind.split_once('}') else { break };
-        let value = variable(environment, name).and_then(|value| value.to_str());
+        let (name, otherwise) = match name.split_once(":-") {
+            Some((name, otherwise)) => (name, Some(otherwise)),
+            None => (name, None),
+        };
+        let set = variable(environment, name).and_then(|value| value.to_str());
+        let value = set.filter(|value| !value.is_empty() || otherwise.is_none()).or(otherwise);
         filled.push_str(before);
         filled.push_str(value.ok_or_else(|| format!("the variable {name} is not set"))?);
         rest = after;
@@ -203,6 +208,7 @@ mod tests {
         let environment = [("KEY".into(), "secret".into())];
         assert_eq!(filled("Bearer ${KEY}!", &environment).unwrap(), "Bearer secret!");
         assert_eq!(filled("${", &environment).unwrap(), "${");
+        assert_eq!(filled("${KEY:-x} ${NO:-y}${NO:-}", &environment).unwrap(), "secret y");
         assert_eq!(filled("${NO}", &environment).unwrap_err(), "the variable NO is not set");
     }
 }

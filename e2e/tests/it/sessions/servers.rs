@@ -13,8 +13,9 @@ async fn a_tool_of_an_mcp_server_is_called(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let server = e2e::tools::repository().join("e2e/tests/acp/mcp_server.py");
     let servers =
-        json!({"lab": {"command": "python3", "args": [server], "env": {"SECRET": "the tool was here"}}});
+        json!({"lab": {"command": "python3", "args": [server], "env": {"SECRET": "${LAB_SECRET}"}}});
     let mut request = stage.new_session();
+    request.environment.insert("LAB_SECRET".into(), "the tool was here".into());
     request.provider_config.insert("mcp_servers".into(), servers.to_string());
     request.provider_config.insert("permission_mode".into(), "autonomous".into());
     let id = stage.create_as(request).await?.id;
