@@ -458,8 +458,14 @@ fn check(config: &Config) -> Result<()> {
             "workbench: session_idle_minutes and session_max_minutes must be above 0".to_owned(),
         ));
     }
-    if domain::ProviderKind::parse(&config.acp.provider).is_none() {
-        return Err(invalid(format!("acp.provider: there is no provider {:?}", config.acp.provider)));
+    let default = &config.sessions.default_provider;
+    for (key, name) in [("acp.provider", &config.acp.provider), ("sessions.default_provider", default)] {
+        let may_be_empty = key == "sessions.default_provider";
+        if domain::ProviderKind::parse(name).is_none() && !(may_be_empty && name.is_empty()) {
+            let known: Vec<&str> = domain::ProviderKind::ALL.iter().map(|kind| kind.name()).collect();
+            let known = known.join(", ");
+            return Err(invalid(format!("{key}: {name:?} is no provider; use one of {known}")));
+        }
     }
     if config.acp.max_sessions == 0 {
         return Err(invalid("acp.max_sessions: must be above 0".to_owned()));

@@ -24,6 +24,8 @@ pub(crate) enum Requests {
     Tell,
     /// Permissions are given at once, and it is said so.
     Allow,
+    /// Nothing is given: nobody is there who could look.
+    Deny,
 }
 
 /// What needs a decision of whoever runs the conversation.
@@ -219,6 +221,13 @@ impl<'a> Conversation<'a> {
             Requests::Tell => {
                 self.tell(&open)?;
                 self.asking.add(open);
+                Ok(())
+            }
+            Requests::Deny => {
+                self.note(Style::Warn, &format!("? {}", open.summary()))?;
+                self.note(Style::Dim, "  Denied: a test lets no agent do anything.")?;
+                let to = To { session: &session, request: &open.id, by: "obey agents test" };
+                answers::decide(&self.client, to, Verdict::of(Decision::Deny)).await?;
                 Ok(())
             }
             Requests::Allow => {

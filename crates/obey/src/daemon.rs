@@ -81,7 +81,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
     let (leaving, is_leaving) = tokio::sync::watch::channel(false);
     let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
-    let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options)?);
+    let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options));
     let routes = bench_routes(routes, &options, opening, &supervisor, &operations);
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
@@ -276,20 +276,10 @@ fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::Ab
     }
 }
 
-fn about_roz(options: &ServeOptions) -> Result<surfaces::roz::About, Error> {
-    let name = options.config.sessions.default_provider.as_str();
-    let default_provider = match name {
-        "" => None,
-        name => Some(domain::ProviderKind::parse(name).ok_or_else(|| {
-            let known: Vec<&str> = domain::ProviderKind::ALL.iter().map(|kind| kind.name()).collect();
-            let message = format!(
-                "sessions.default_provider: {name:?} is no provider; use one of {}",
-                known.join(", ")
-            );
-            Error::new(domain::ErrorCode::ConfigInvalid, message)
-        })?),
-    };
-    Ok(surfaces::roz::About { default_provider, started_at: clock::now() })
+fn about_roz(options: &ServeOptions) -> surfaces::roz::About {
+    // Empty, or a name that was checked when the configuration was read.
+    let default_provider = domain::ProviderKind::parse(&options.config.sessions.default_provider);
+    surfaces::roz::About { default_provider, started_at: clock::now() }
 }
 
 /// What the next daemon must know to become like this one; where it listens is known once it is bound.

@@ -47,7 +47,7 @@ impl Failure {
     pub(crate) fn coded(code: ErrorCode, message: impl Into<String>) -> Self {
         let mut failure = Self::plain(exit_of(code), message);
         failure.code = Some(code.to_string());
-        failure.hint = hint_of(code);
+        failure.hint = hint_of(code, &failure.message);
         failure
     }
 
@@ -114,7 +114,7 @@ impl From<Status> for Failure {
         };
         Self {
             exit: known.map_or_else(|| exit_of_grpc(status.code()), exit_of),
-            hint: known.and_then(hint_of),
+            hint: known.and_then(|known| hint_of(known, &message)),
             grpc: Some(status.code()),
             code,
             message,
@@ -211,8 +211,8 @@ fn grpc_name(code: Code) -> &'static str {
     }
 }
 
-/// Says what to do about an error, where one sentence can.
-fn hint_of(code: ErrorCode) -> Option<String> {
+/// Says what to do about an error, where one sentence can and its message does not.
+fn hint_of(code: ErrorCode, message: &str) -> Option<String> {
     let hint = match code {
         ErrorCode::CampaignNotFound => {
             "register the folder: obey campaign add PATH (registered: obey campaigns)"
@@ -222,10 +222,11 @@ fn hint_of(code: ErrorCode) -> Option<String> {
             return Some(format!("providers: {}", names.join(", ")));
         }
         ErrorCode::CreateFailed | ErrorCode::ProviderNotReady => {
-            "the agent's program must be installed and on the daemon's PATH (claude-code: npm install -g \
-             @anthropic-ai/claude-code; codex: npm install -g @openai/codex); check with: obey doctor"
+            "what can be run here, and how to get the rest: obey agents list"
         }
         ErrorCode::SessionNotFound => "list them: obey session list --all",
+        // States of other things are told with what to do.
+        ErrorCode::WrongState if !message.starts_with("session ") => return None,
         ErrorCode::WrongState => {
             "look at it: obey session info ID; busy: wait for it (obey session wait ID), cancel its turn or add to it \
              (send --steer); ended: obey session restart ID"
@@ -248,7 +249,8 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::CommandNotAllowed => {
             "add it to `allow` under [execute] in config.toml and restart the daemon"
         }
-        ErrorCode::ItemNotFound => "ids are seen in their own project only; refs go with their session",
+        ErrorCode::ItemNotFound if message.contains("ref") => "refs go with their session",
+        ErrorCode::ItemNotFound => "each project has its own; another one is named with --project",
         ErrorCode::PolicyRefused => {
             "look at it: obey policy get ID; try another way: obey policy check 'COMMAND'"
         }
@@ -294,6 +296,16 @@ mod tests {
             failure.for_programs(),
             json!({"error": {"code": "OBEY-2001", "grpc": "NOT_FOUND", "message": "campaign \"x\" is not registered"}})
         );
+    }
+
+    #[test]
+    fn a_hint_is_about_what_went_wrong() {
+        let hint = |code: ErrorCode, message: &str| Failure::coded(code, message).hint.unwrap_or_default();
+        assert!(hint(ErrorCode::WrongState, "session s is WORKING").contains("obey session info"));
+        assert_eq!(hint(ErrorCode::WrongState, "campaign shop has 2 running sessions; stop them first"), "");
+        assert_eq!(hint(ErrorCode::ItemNotFound, "there is no ref ref_1"), "refs go with their session");
+        assert!(!hint(ErrorCode::ItemNotFound, "there is no policy nono").contains("ref"));
+        assert!(!hint(ErrorCode::ProviderNotReady, "OPENAI_API_KEY is not set").contains("npm"));
     }
 
     #[test]

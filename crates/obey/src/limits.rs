@@ -137,3 +137,6 @@ pub(crate) const ACP_AGAIN_WAIT: Duration = Duration::from_secs(60);
 
 /// Between two looks for a daemon that somebody stopped and nobody needs.
 pub(crate) const ACP_LOOK_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long `obey agents test` lets an agent work on one word.
+pub(crate) const AGENT_TEST_WAIT: Duration = Duration::from_secs(180);

@@ -81,7 +81,8 @@ fn several(typed: &str, many: &[&local::SessionInfo]) -> Failure {
         let status = names::status(session.status).map_or("", Status::name);
         message.push_str(&format!("\n  {}  {}  {status}", session.id, session.agent_name));
     }
-    Failure::usage(message).with_hint("use a longer start of the id")
+    let is_name = many.iter().any(|session| session.agent_name == typed);
+    Failure::usage(message).with_hint(if is_name { "use its id" } else { "use a longer start of the id" })
 }
 
 /// Returns every campaign.
@@ -97,13 +98,24 @@ pub(crate) async fn campaign(client: &Client, typed: Option<&str>, folder: &Path
     }
 }
 
+/// Returns the id of a registered campaign given by id or name.
+pub(crate) fn known_campaign(all: &[pb::Campaign], typed: &str) -> Result<String> {
+    find_campaign(all, typed).map(|campaign| campaign.id.clone()).ok_or_else(|| {
+        let meant = nearest(typed, all.iter().map(|campaign| campaign.name.as_str()));
+        let meant = meant.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        Failure::coded(ErrorCode::CampaignNotFound, format!("campaign {typed:?} is not registered{meant}"))
+    })
+}
+
+fn find_campaign<'a>(all: &'a [pb::Campaign], typed: &str) -> Option<&'a pb::Campaign> {
+    all.iter().find(|campaign| campaign.id == typed).or_else(|| all.iter().find(|c| c.name == typed))
+}
+
 /// Returns the id of a campaign given by id or name. One that is not listed is passed on: the daemon may know it from
 /// another registry.
 pub(crate) async fn named_campaign(client: &Client, typed: &str) -> Result<String> {
     let all = campaigns(client).await?;
-    let found =
-        all.iter().find(|campaign| campaign.id == typed).or_else(|| all.iter().find(|c| c.name == typed));
-    Ok(found.map_or_else(|| typed.to_owned(), |campaign| campaign.id.clone()))
+    Ok(find_campaign(&all, typed).map_or_else(|| typed.to_owned(), |campaign| campaign.id.clone()))
 }
 
 fn campaign_of_folder(campaigns: &[pb::Campaign], folder: &Path) -> Result<String> {

@@ -17,6 +17,7 @@ use crate::console::Console;
 use crate::conversation::{Conversation, Requests};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::limits::AGENT_TEST_WAIT;
 use crate::names;
 use crate::nearest::nearest;
 use crate::output::Style;
@@ -40,25 +41,28 @@ pub(super) fn list(console: &mut Console) -> Result<Exit> {
         console.out.json(&json!({"agents": list}))?;
         return Ok(Exit::OK);
     }
-    let mut table = Table::new(&["NAME", "PROVIDER", "VERSION", "CAN", "WHERE"]);
+    let mut table = Table::new(&["NAME", "PROVIDER", "STATE", "VERSION", "CAN", "WHERE"]);
+    let mut remedies = Vec::new();
     for agent in &agents {
-        let (version, place) = match &agent.availability {
+        let (state, version, place) = match &agent.availability {
             Availability::Installed { program, version } => {
-                (version.clone().unwrap_or_else(|| "?".to_owned()), program.display().to_string())
+                let version = version.clone().unwrap_or_else(|| "?".to_owned());
+                ("installed", version, program.display().to_string())
             }
-            Availability::BuiltIn => (env!("CARGO_PKG_VERSION").to_owned(), "part of obey".to_owned()),
-            Availability::Missing { remedy } => ("-".to_owned(), format!("not installed: {remedy}")),
+            Availability::BuiltIn => ("built in", env!("CARGO_PKG_VERSION").to_owned(), "-".to_owned()),
+            Availability::Missing { remedy } => {
+                remedies.push(format!("{}: {remedy}", agent.name));
+                ("missing", "-".to_owned(), "-".to_owned())
+            }
         };
         let provider = agent.provider.name().to_owned();
-        table.row(vec![
-            agent.name.clone(),
-            provider,
-            version,
-            abilities(agent.capabilities).join(","),
-            place,
-        ]);
+        let can = abilities(agent.capabilities).join(", ");
+        table.row(vec![agent.name.clone(), provider, state.to_owned(), version, can, place]);
     }
     session::print_table(console, &table)?;
+    for remedy in remedies {
+        console.out.note(Style::Dim, &remedy)?;
+    }
     Ok(Exit::OK)
 }
 
@@ -129,7 +133,14 @@ fn find(config: &Config) -> Result<Vec<Found>> {
 
 pub(super) async fn test(console: &mut Console, args: &AgentTestArgs) -> Result<Exit> {
     let agents = find(&configuration(console)?)?;
-    let Some(agent) = agents.iter().find(|agent| agent.name == args.name) else {
+    // Providers have short names, too.
+    let provider = match ProviderKind::parse(&args.name) {
+        Some(kind) => kind.name(),
+        None => args.name.as_str(),
+    };
+    let Some(agent) =
+        agents.iter().find(|agent| [args.name.as_str(), provider].contains(&agent.name.as_str()))
+    else {
         let meant = nearest(&args.name, agents.iter().map(|agent| agent.name.as_str()));
         let meant = meant.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         return Err(Failure::usage(format!(
@@ -173,7 +184,12 @@ pub(super) async fn test(console: &mut Console, args: &AgentTestArgs) -> Result<
 async fn talk(console: &mut Console, client: &crate::client::Client, id: &str) -> Result<Exit> {
     let accepted = session::prompt(client, id, PROMPT, false).await?;
     let after = accepted.seq.saturating_sub(1);
-    let mut conversation = Conversation::new(console, client.clone(), id.to_owned(), after, Requests::Tell);
+    let mut conversation = Conversation::new(console, client.clone(), id.to_owned(), after, Requests::Deny);
     conversation.sent(&accepted);
-    session::until_turn_ends(&mut conversation, &accepted.turn_id).await
+    let turn = session::until_turn_ends(&mut conversation, &accepted.turn_id);
+    tokio::time::timeout(AGENT_TEST_WAIT, turn).await.unwrap_or_else(|_| {
+        let seconds = AGENT_TEST_WAIT.as_secs();
+        Err(Failure::failed(format!("the agent has not ended its turn within {seconds} s"))
+            .with_hint(format!("what it did: obey session log {id}")))
+    })
 }

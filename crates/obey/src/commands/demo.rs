@@ -41,7 +41,9 @@ pub(super) async fn run(console: &mut Console, args: &DemoArgs) -> Result<Exit> 
     };
     console.out.status("starting the agent…")?;
     let session = session::create(&client, session::Plan { request, parent: None }).await?;
-    console.out.line(&format!("Session: {}", session.id))?;
+    if !console.out.json {
+        console.out.line(&format!("Session: {}", session.id))?;
+    }
     step(
         console,
         &format!(

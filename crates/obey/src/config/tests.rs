@@ -103,6 +103,20 @@ fn a_flag_replaces_the_addresses() {
 }
 
 #[test]
+fn a_provider_that_does_not_exist_is_named_with_those_that_do() {
+    for (text, key) in
+        [("[acp]\nprovider", "acp.provider"), ("[sessions]\ndefault_provider", "sessions.default_provider")]
+    {
+        let said = message(&format!("{text} = \"claud\""));
+        assert!(
+            said.starts_with(&format!("{key}: \"claud\" is no provider; use one of claude-code, ")),
+            "{said}"
+        );
+    }
+    assert!(load_text("[sessions]\ndefault_provider = \"\"").is_ok());
+}
+
+#[test]
 fn an_unknown_key_names_the_nearest_one() {
     assert_eq!(message("lisen = []"), "config.toml: unknown key lisen; did you mean listen?");
     assert_eq!(

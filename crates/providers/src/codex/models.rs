@@ -27,7 +27,7 @@ pub(super) fn check_known(model: &str, known: &[String]) -> Result<(), Error> {
     let found = near(model, known.iter().map(String::as_str));
     let remedy = match found.first() {
         Some(name) => format!("did you mean {name}?"),
-        None => format!("it has {}", known.join(", ")),
+        None => format!("it has {}.", known.join(", ")),
     };
     Err(unsupported(format!(
         "model: codex has no model {model:?}; {remedy} A model of your own provider is known once it is the `model` \

@@ -26,7 +26,9 @@ pub(super) fn play<W: Write>(
         (true, names.join("\n"))
     })?;
     if looked {
-        agent.text(&format!("There are {} entries in {here}.\n", names.len()))?;
+        let count = names.len();
+        let entries = if count == 1 { "is 1 entry".to_owned() } else { format!("are {count} entries") };
+        agent.text(&format!("There {entries} in {here}.\n"))?;
     } else {
         agent.text("I was not allowed to look around.\n")?;
     }

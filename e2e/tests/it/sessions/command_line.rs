@@ -94,8 +94,11 @@ async fn mistakes_have_codes(agent: Agent) -> Result<()> {
     assert_eq!(usage.code, Some(2), "{usage:?}");
     let campaign =
         cli.run(&["session", "create", "--campaign", "nowhere", "--provider", agent.name()]).await?;
-    assert_eq!(campaign.code, Some(4), "{campaign:?}");
-    assert!(campaign.stderr.contains("OBEY-2001"), "{campaign:?}");
+    let listed = cli.run(&["session", "list", "--campaign", "nowhere"]).await?;
+    for mistaken in [campaign, listed] {
+        assert_eq!(mistaken.code, Some(4), "{mistaken:?}");
+        assert!(mistaken.stderr.contains("OBEY-2001"), "{mistaken:?}");
+    }
     let json = cli.run(&["session", "stop", "sess_nothing", "--json"]).await?;
     let error: Value = serde_json::from_str(&json.stderr).with_context(|| format!("{json:?}"))?;
     assert_eq!(error["error"]["code"], "OBEY-2010", "{json:?}");

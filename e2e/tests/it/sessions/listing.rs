@@ -1,4 +1,4 @@
-//! `obey agents`: what is installed is listed with what it can, and tried. The scripted agent has `obey demo`.
+//! `obey agents`: what is installed is listed with what it can, and tried.
 
 use std::collections::HashMap;
 
@@ -24,6 +24,18 @@ async fn an_agent_is_listed_with_what_it_can_and_a_turn_with_it_is_tried(agent: 
     let tested = stage.cli().ok(&["agents", "test", name]).await?;
     assert!(tested.stdout.contains("You said: Reply with the single word: ready"), "{tested:?}");
     assert!(tested.stderr.contains(&format!("{name} works")), "{tested:?}");
+    let listed = stage.cli().json(&["session", "list"]).await?;
+    assert!(!listed.to_string().contains("sess_"), "a test leaves nothing behind: {listed}");
+    stage.close().await
+}
+
+/// It is the one agent that asks about a single word.
+#[tokio::test]
+async fn an_agent_that_asks_during_its_test_is_denied_and_leaves_nothing() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let tested = stage.cli().ok(&["agents", "test", "scripted"]).await?;
+    assert!(tested.stdout.contains("I was not allowed to look around."), "{tested:?}");
+    assert!(tested.stderr.contains("scripted works"), "{tested:?}");
     let listed = stage.cli().json(&["session", "list"]).await?;
     assert!(!listed.to_string().contains("sess_"), "a test leaves nothing behind: {listed}");
     stage.close().await

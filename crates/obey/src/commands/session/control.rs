@@ -6,6 +6,7 @@ use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
 use super::{get, print_state, send};
+use crate::answers;
 use crate::args::session::{ModeArgs, RestartArgs, StopArgs, WaitArgs};
 use crate::client::Client;
 use crate::console::Console;
@@ -15,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::feed::{Feed, FeedItem};
 use crate::format;
 use crate::names;
+use crate::output::Style;
 use crate::resolve;
 
 pub(super) async fn cancel(console: &mut Console, typed: &str) -> Result<Exit> {
@@ -45,6 +47,14 @@ pub(super) async fn mode(console: &mut Console, args: &ModeArgs) -> Result<Exit>
 pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let id = resolve::session(&client, &args.session).await?;
+    if !args.force {
+        let waiting = answers::list(&client, &id, false).await?;
+        if let Some(request) = waiting.first() {
+            let text =
+                format!("{} waits for an answer; its turn gets 30 s to end (--force: none)", request.id);
+            console.out.note(Style::Warn, &text)?;
+        }
+    }
     console.out.status("ending the agent…")?;
     let request = local::StopSessionRequest { session_id: id, graceful: !args.force };
     let response = client.daemon().stop_session(request).await?.into_inner();

@@ -19,7 +19,7 @@ pub(super) async fn run(console: &mut Console, args: &ListArgs) -> Result<Exit> 
     let client = console.connect().await?;
     let campaigns = resolve::campaigns(&client).await?;
     let campaign_id = match &args.campaign {
-        Some(typed) => resolve::named_campaign(&client, typed).await?,
+        Some(typed) => resolve::known_campaign(&campaigns, typed)?,
         None => String::new(),
     };
     let request = local::ListSessionsRequest {
