@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{
-    Availability, BridgeServer, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
+    Availability, BridgeServer, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch,
+    Provider,
 };
 use serde_json::{Map, Value};
 
