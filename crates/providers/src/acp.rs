@@ -10,6 +10,7 @@ mod names;
 mod rpc;
 mod settings;
 mod translate;
+mod typed;
 mod versions;
 
 #[cfg(test)]
@@ -34,9 +35,6 @@ use helper::Errands;
 use memory::{Bridge, Memory};
 pub use settings::Named;
 use settings::Settings;
-
-/// The version of the protocol this code was tested with.
-const PROTOCOL: u64 = 1;
 
 /// The provider `acp`.
 pub struct Acp {

@@ -157,6 +157,8 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
     let Value::Object(mut servers) = value else {
         return Err(wrong("must be a JSON object of servers by name".to_owned()));
     };
+    // However they are written down, they have one order: names that are made of theirs depend on it.
+    servers.sort_keys();
     for (name, server) in &mut servers {
         let good = !name.is_empty()
             && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.'));

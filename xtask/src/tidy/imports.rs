@@ -49,6 +49,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("reqwest", &["providers", "workbench", "bench"]),
     // Where memories may be searched: docs/decisions/0027.
     ("qdrant-client", &["workbench"]),
+    // The words of ACP agents: docs/decisions/0028.
+    ("agent-client-protocol-schema", &["providers"]),
     ("regex", &["workbench"]),
     ("prost", &["wire", "surfaces", "obey", "e2e", "bench"]),
     ("prost-types", &["wire", "surfaces", "obey", "e2e", "bench"]),

@@ -1,5 +1,6 @@
 //! Modes and models an agent offers, and which of them a session gets. Pure.
 
+use agent_client_protocol_schema::v1;
 use domain::{Error, ErrorCode, Mode};
 use serde_json::Value;
 
@@ -9,17 +10,20 @@ use crate::look::Look;
 use crate::near::near;
 
 /// Reads the modes of a new conversation.
-pub(super) fn modes(result: &Value) -> Choice {
-    let modes = result.under("modes");
-    let names = modes.list("availableModes").iter().map(|mode| mode.text("id"));
-    read(names, modes.text("currentModeId")).unwrap_or_else(|| option(result, "mode"))
+pub(super) fn modes(session: &v1::NewSessionResponse) -> Choice {
+    let modes = session.modes.as_ref().and_then(|modes| {
+        read(modes.available_modes.iter().map(|mode| &*mode.id.0), &modes.current_mode_id.0)
+    });
+    modes.unwrap_or_else(|| option(session, &v1::SessionConfigOptionCategory::Mode, "mode"))
 }
 
-/// Reads the models of a new conversation.
-pub(super) fn models(result: &Value) -> Choice {
-    let models = result.under("models");
+/// Reads the models of a new conversation. The protocol had a list of them once, which the types no longer have:
+/// codex-acp 2.6 and goose send it still beside their options, gemini has nothing else.
+pub(super) fn models(session: &v1::NewSessionResponse, beside: &Value) -> Choice {
+    let models = beside.under("models");
     let names = models.list("availableModels").iter().map(|model| model.text("modelId"));
-    read(names, models.text("currentModelId")).unwrap_or_else(|| option(result, "model"))
+    read(names, models.text("currentModelId"))
+        .unwrap_or_else(|| option(session, &v1::SessionConfigOptionCategory::Model, "model"))
 }
 
 fn read<'a>(names: impl Iterator<Item = &'a str>, current: &str) -> Option<Choice> {
@@ -28,16 +32,22 @@ fn read<'a>(names: impl Iterator<Item = &'a str>, current: &str) -> Option<Choic
 }
 
 /// Newer agents have options instead, in groups or not.
-fn option(result: &Value, wanted: &str) -> Choice {
-    let is_wanted = |option: &&Value| option.text("category") == wanted || option.text("id") == wanted;
-    let Some(option) = result.list("configOptions").iter().find(is_wanted) else { return Choice::default() };
-    let values = option.list("options").iter().flat_map(|entry| match entry.list("options") {
-        [] => std::slice::from_ref(entry).iter(),
-        group => group.iter(),
-    });
-    let names = values.map(|entry| entry.text("value"));
-    let mut choice = read(names, option.text("currentValue")).unwrap_or_default();
-    option.text("id").clone_into(&mut choice.option);
+fn option(session: &v1::NewSessionResponse, category: &v1::SessionConfigOptionCategory, id: &str) -> Choice {
+    let is_wanted =
+        |option: &&v1::SessionConfigOption| option.category.as_ref() == Some(category) || &*option.id.0 == id;
+    let Some(option) = session.config_options.iter().flatten().find(is_wanted) else {
+        return Choice::default();
+    };
+    let v1::SessionConfigKind::Select(select) = &option.kind else { return Choice::default() };
+    let values: Vec<&str> = match &select.options {
+        v1::SessionConfigSelectOptions::Ungrouped(all) => all.iter().map(|entry| &*entry.value.0).collect(),
+        v1::SessionConfigSelectOptions::Grouped(groups) => {
+            groups.iter().flat_map(|group| &group.options).map(|entry| &*entry.value.0).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut choice = read(values.into_iter(), &select.current_value.0).unwrap_or_default();
+    (*option.id.0).clone_into(&mut choice.option);
     choice
 }
 
@@ -85,25 +95,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::acp::typed;
 
     #[test]
     fn choices_are_read_in_both_forms() {
         let old = json!({"modes": {"currentModeId": "auto", "availableModes": [{"id": "read-only"}, {"id": "auto"}]},
             "models": {"currentModelId": "m1", "availableModels": [{"modelId": "m1"}, {"modelId": "m2"}]}});
-        assert_eq!(modes(&old).names, ["read-only", "auto"]);
-        assert_eq!((models(&old).current.as_str(), models(&old).option.as_str()), ("m1", ""));
-        let new = json!({"configOptions": [
-            {"id": "the-model", "category": "model", "currentValue": "a", "options": [
-                {"value": "a"}, {"group": "more", "options": [{"value": "b"}]}]}]});
-        assert_eq!(
-            models(&new),
-            Choice {
-                names: vec!["a".to_owned(), "b".to_owned()],
-                current: "a".to_owned(),
-                option: "the-model".to_owned(),
-            }
-        );
-        assert_eq!(modes(&new), Choice::default());
+        let session = |value: &Value| typed::read(&mut value.clone(), "session/new").unwrap();
+        assert_eq!(modes(&session(&old)).names, ["read-only", "auto"]);
+        let models_of = |value: &Value| models(&session(value), value);
+        assert_eq!((models_of(&old).current.as_str(), models_of(&old).option.as_str()), ("m1", ""));
+        for options in [
+            json!([{"value": "a"}, {"value": "b"}]),
+            json!([{"group": "one", "options": [{"value": "a"}]}, {"group": "more", "options": [{"value": "b"}]}]),
+        ] {
+            let new = json!({"configOptions": [{"id": "the-model", "category": "model", "currentValue": "a",
+                "options": options}]});
+            assert_eq!(
+                models_of(&new),
+                Choice {
+                    names: vec!["a".to_owned(), "b".to_owned()],
+                    current: "a".to_owned(),
+                    option: "the-model".to_owned(),
+                }
+            );
+            assert_eq!(modes(&session(&new)), Choice::default());
+        }
     }
 
     #[test]

@@ -1,70 +1,87 @@
 //! Turns what an agent is told into lines for an ACP agent.
 
+use agent_client_protocol_schema::{ProtocolVersion, v1};
 use domain::event::Attachment;
 use domain::{AgentInput, Decision, Error, Mode};
 use runtime::provider::BridgeServer;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::choices;
-use super::memory::{Asked, Memory, Turn};
+use super::memory::{Asked, Choice, Memory, Turn};
 use super::rpc::{self, Purpose};
 use super::settings::Settings;
 use crate::base64;
+use crate::look::Look;
 
 /// Writes what the agent is told first.
 pub(super) fn open(memory: &mut Memory, settings: &Settings, wire: &mut Vec<u8>) {
     // Gemini reads through a client that offers it, and then cannot make a file that does not exist yet.
     let files = settings.client_tools && settings.name != "gemini";
-    let params = json!({
-        "protocolVersion": 1,
-        "clientInfo": {"name": "obey", "title": "obey", "version": env!("CARGO_PKG_VERSION")},
-        "clientCapabilities": {
-            "fs": {"readTextFile": files, "writeTextFile": files},
-            "terminal": settings.client_tools,
-        },
-    });
+    let files = v1::FileSystemCapabilities::new().read_text_file(files).write_text_file(files);
+    let can = v1::ClientCapabilities::new().fs(files).terminal(settings.client_tools);
+    let who = v1::Implementation::new("obey", env!("CARGO_PKG_VERSION")).title("obey".to_owned());
+    let params = v1::InitializeRequest::new(ProtocolVersion::V1).client_capabilities(can).client_info(who);
     memory.ask(Purpose::Initialize, params, wire);
 }
 
 /// Begins a conversation, or takes up the one that was, in the best way the agent knows.
 pub(super) fn begin_session(memory: &mut Memory, settings: &Settings, wire: &mut Vec<u8>) {
-    let mut params = json!({"cwd": memory.cwd, "mcpServers": servers(memory, settings)});
-    if memory.resume.is_empty() {
-        memory.ask(Purpose::New, params, wire);
-        return;
+    let (cwd, session) = (memory.cwd.clone(), memory.resume.clone());
+    let servers = servers(memory, settings);
+    if session.is_empty() {
+        memory.ask(Purpose::New, v1::NewSessionRequest::new(cwd).mcp_servers(servers), wire);
+    } else if memory.can.resume {
+        let mut params = json!(v1::ResumeSessionRequest::new(session, cwd));
+        // The type leaves an empty list out; agents have always had one from us.
+        params["mcpServers"] = json!(servers);
+        memory.ask(Purpose::Resume, params, wire);
+    } else {
+        memory.ask(Purpose::Load, v1::LoadSessionRequest::new(session, cwd).mcp_servers(servers), wire);
     }
-    params["sessionId"] = json!(memory.resume);
-    let purpose = if memory.can.resume { Purpose::Resume } else { Purpose::Load };
-    memory.ask(purpose, params, wire);
 }
 
 /// Returns servers in the protocol's own form; those the agent cannot reach are left out.
-fn servers(memory: &Memory, settings: &Settings) -> Vec<Value> {
-    let pairs = |map: &Value| -> Vec<Value> {
-        let map = map.as_object().cloned().unwrap_or_default();
-        map.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
-    };
+fn servers(memory: &Memory, settings: &Settings) -> Vec<v1::McpServer> {
+    fn pairs<T>(map: &Value, make: fn(String, String) -> T) -> Vec<T> {
+        // People write numbers, too, where a text is meant.
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let pairs = map.as_object().into_iter().flatten();
+        pairs.map(|(name, value)| make(name.clone(), text(value))).collect()
+    }
     let own = |(name, server): (&String, &Value)| {
-        if server["command"].is_string() {
-            return Some(json!({"name": name, "command": server["command"], "args": server["args"],
-                "env": pairs(&server["env"])}));
+        let (command, url) = (server.text("command"), server.text("url"));
+        let headers = || pairs(server.under("headers"), v1::HttpHeader::new);
+        if !command.is_empty() {
+            let args = server.list("args").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let env = pairs(server.under("env"), v1::EnvVariable::new);
+            v1::McpServer::Stdio(v1::McpServerStdio::new(name, command).args(args).env(env))
+        } else if server.text("type") == "sse" {
+            v1::McpServer::Sse(v1::McpServerSse::new(name, url).headers(headers()))
+        } else {
+            v1::McpServer::Http(v1::McpServerHttp::new(name, url).headers(headers()))
         }
-        let kind = if server["type"] == "sse" { "sse" } else { "http" };
-        let reachable = if kind == "sse" { memory.can.sse_servers } else { memory.can.http_servers };
-        reachable.then(|| {
-            json!({"type": kind, "name": name, "url": server["url"], "headers": pairs(&server["headers"])})
-        })
     };
     let bridge = memory.bridge.iter().map(|bridge| {
-        json!({"name": BridgeServer::NAME, "command": bridge.command, "args": bridge.args, "env": []})
+        let server = v1::McpServerStdio::new(BridgeServer::NAME, &bridge.command);
+        v1::McpServer::Stdio(server.args(bridge.args.clone()))
     });
-    settings.mcp_servers.iter().filter_map(own).chain(bridge).collect()
+    let reached = settings.mcp_servers.iter().filter(|(_, server)| reaches(memory, server));
+    reached.map(own).chain(bridge).collect()
+}
+
+/// Returns whether the agent reaches a server.
+fn reaches(memory: &Memory, server: &Value) -> bool {
+    match (server.text("command"), server.text("type")) {
+        ("", "sse") => memory.can.sse_servers,
+        ("", _) => memory.can.http_servers,
+        _ => true,
+    }
 }
 
 /// Returns the names of servers the agent cannot reach.
-pub(super) fn unreachable(memory: &Memory, settings: &Settings) -> Vec<String> {
-    let reached: Vec<Value> = servers(memory, settings).iter().map(|server| server["name"].clone()).collect();
-    settings.mcp_servers.keys().filter(|name| !reached.contains(&json!(name))).cloned().collect()
+pub(super) fn unreachable<'a>(memory: &Memory, settings: &'a Settings) -> Vec<&'a str> {
+    let unreached = settings.mcp_servers.iter().filter(|(_, server)| !reaches(memory, server));
+    unreached.map(|(name, _)| name.as_str()).collect()
 }
 
 /// Writes the lines for an input.
@@ -83,7 +100,7 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
         AgentInput::Steer { text } => memory.queued.push_back(text.clone()),
         AgentInput::Compact => {
             memory.turn = Some(Turn::default());
-            prompt(memory, json!([text_part("/compact")]), wire);
+            prompt(memory, vec!["/compact".into()], wire);
         }
         AgentInput::Interrupt => interrupt(memory, wire),
         AgentInput::Decide { native, decision, message, .. } => {
@@ -108,9 +125,8 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
 }
 
 /// Says something as the user.
-pub(super) fn prompt(memory: &mut Memory, content: Value, wire: &mut Vec<u8>) {
-    let params = json!({"sessionId": memory.session, "prompt": content});
-    memory.ask(Purpose::Prompt, params, wire);
+pub(super) fn prompt(memory: &mut Memory, content: Vec<v1::ContentBlock>, wire: &mut Vec<u8>) {
+    memory.ask(Purpose::Prompt, v1::PromptRequest::new(memory.session.clone(), content), wire);
     if let Some(turn) = &mut memory.turn {
         turn.prompt = memory.sent;
     }
@@ -119,12 +135,12 @@ pub(super) fn prompt(memory: &mut Memory, content: Value, wire: &mut Vec<u8>) {
 /// Says what was held back until the agent had settled; a turn that was interrupted meanwhile ends in the agent's way.
 pub(super) fn let_go(memory: &mut Memory, wire: &mut Vec<u8>) {
     let content = std::mem::take(&mut memory.held);
-    if content.is_null() {
+    if content.is_empty() {
         return;
     }
     prompt(memory, content, wire);
     if memory.turn.as_ref().is_some_and(|turn| turn.interrupted) {
-        rpc::notify("session/cancel", json!({"sessionId": memory.session}), wire);
+        memory.cancel(wire);
     }
 }
 
@@ -134,7 +150,7 @@ fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
     if let Some(turn) = &mut memory.turn {
         turn.interrupted = true;
     }
-    rpc::notify("session/cancel", json!({"sessionId": memory.session}), wire);
+    memory.cancel(wire);
     if std::mem::take(&mut memory.has_commands) {
         // Goose leaves what it began in our terminals running. Where too much is under way, the agent ends it.
         let _ = memory.remember_errand(&Value::Null, json!({"do": "end"}));
@@ -142,9 +158,12 @@ fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
     for asking in std::mem::take(&mut memory.asks).into_values() {
         match asking.what {
             Asked::Options { .. } => {
-                rpc::reply(&asking.id, json!({"outcome": {"outcome": "cancelled"}}), wire);
+                let outcome = v1::RequestPermissionOutcome::Cancelled;
+                rpc::reply(&asking.id, v1::RequestPermissionResponse::new(outcome), wire);
             }
-            Asked::Errand(_) => rpc::refuse(&asking.id, rpc::INTERNAL_ERROR, "the turn was cancelled", wire),
+            Asked::Errand(_) => {
+                rpc::refuse(&asking.id, v1::ErrorCode::InternalError, "the turn was cancelled", wire);
+            }
         }
     }
 }
@@ -167,30 +186,35 @@ fn decide(memory: &mut Memory, native: &str, decision: Decision, message: &str, 
             {
                 turn.allowed.extend(about);
             }
-            rpc::reply(&asking.id, json!({"outcome": chosen(&options, decision)}), wire);
+            rpc::reply(&asking.id, chosen(&options, decision), wire);
         }
         Asked::Errand(what) if decision.allows() => {
             if memory.remember_errand(&asking.id, what).is_none() {
-                rpc::refuse(&asking.id, rpc::INTERNAL_ERROR, "too much is under way", wire);
+                rpc::refuse(&asking.id, v1::ErrorCode::InternalError, "too much is under way", wire);
             }
         }
         Asked::Errand(_) => {
             let said = if message.is_empty() { "denied by the user" } else { message };
-            rpc::refuse(&asking.id, rpc::INTERNAL_ERROR, said, wire);
+            rpc::refuse(&asking.id, v1::ErrorCode::InternalError, said, wire);
         }
     }
 }
 
 /// Chooses among an agent's options. What is remembered is ours to remember, so it is never told to.
-pub(super) fn chosen(options: &[(String, String)], decision: Decision) -> Value {
-    let kinds: &[&str] =
-        if decision.allows() { &["allow_once", "allow_always"] } else { &["reject_once", "reject_always"] };
+pub(super) fn chosen(
+    options: &[(v1::PermissionOptionKind, v1::PermissionOptionId)],
+    decision: Decision,
+) -> v1::RequestPermissionResponse {
+    use v1::PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+    let kinds = if decision.allows() { [AllowOnce, AllowAlways] } else { [RejectOnce, RejectAlways] };
     let found = kinds.iter().find_map(|kind| options.iter().find(|(own, _)| own == kind));
-    match found {
-        Some((_, name)) => json!({"outcome": "selected", "optionId": name}),
+    v1::RequestPermissionResponse::new(match found {
+        Some((_, name)) => {
+            v1::RequestPermissionOutcome::Selected(v1::SelectedPermissionOutcome::new(name.clone()))
+        }
         // An agent that offers no way to deny is told that nobody answered.
-        None => json!({"outcome": "cancelled"}),
-    }
+        None => v1::RequestPermissionOutcome::Cancelled,
+    })
 }
 
 /// Tells the agent what the session's mode means.
@@ -200,14 +224,12 @@ pub(super) fn set_mode(memory: &mut Memory, wire: &mut Vec<u8>) {
     else {
         return;
     };
-    if memory.modes.option.is_empty() {
-        let params = json!({"sessionId": memory.session, "modeId": name});
-        memory.ask(Purpose::SetMode, params, wire);
-    } else {
-        let params = json!({"sessionId": memory.session, "configId": memory.modes.option, "value": name});
-        memory.ask(Purpose::SetOption, params, wire);
+    memory.modes.current.clone_from(&name);
+    let session = memory.session.clone();
+    match option(&memory.modes) {
+        None => memory.ask(Purpose::SetMode, v1::SetSessionModeRequest::new(session, name), wire),
+        Some(option) => set_option(memory, option, &name, wire),
     }
-    memory.modes.current = name;
 }
 
 /// Tells the agent which model to use.
@@ -216,14 +238,25 @@ pub(super) fn set_model(memory: &mut Memory, wire: &mut Vec<u8>) {
     if name.is_empty() || name == memory.models.current || memory.models.names.is_empty() {
         return;
     }
-    if memory.models.option.is_empty() {
-        let params = json!({"sessionId": memory.session, "modelId": name});
-        memory.ask(Purpose::SetModel, params, wire);
-    } else {
-        let params = json!({"sessionId": memory.session, "configId": memory.models.option, "value": name});
-        memory.ask(Purpose::SetOption, params, wire);
+    memory.models.current.clone_from(&name);
+    match option(&memory.models) {
+        // The protocol had this call once and the types no longer do: codex-acp 2.6, gemini and goose know it.
+        None => {
+            let params = json!({"sessionId": memory.session, "modelId": name});
+            memory.ask(Purpose::SetModel, params, wire);
+        }
+        Some(option) => set_option(memory, option, &name, wire),
     }
-    memory.models.current = name;
+}
+
+/// Returns the configuration option that holds a choice.
+fn option(choice: &Choice) -> Option<String> {
+    Some(choice.option.clone()).filter(|option| !option.is_empty())
+}
+
+fn set_option(memory: &mut Memory, option: String, value: &str, wire: &mut Vec<u8>) {
+    let params = v1::SetSessionConfigOptionRequest::new(memory.session.clone(), option, value);
+    memory.ask(Purpose::SetOption, params, wire);
 }
 
 /// Returns whether the agent has a mode of its own for the session's.
@@ -231,21 +264,19 @@ pub(super) fn has_mode(memory: &Memory) -> bool {
     memory.mode != Mode::Plan || choices::mode_of(memory.mode, &memory.modes).is_some()
 }
 
-pub(super) fn text_part(text: &str) -> Value {
-    json!({"type": "text", "text": text})
-}
-
 /// Returns a prompt's parts, the files first.
-fn content(memory: &Memory, text: &str, attachments: &[Attachment]) -> Result<Value, Error> {
-    let mut parts =
-        attachments.iter().map(|file| part(memory, file)).collect::<Result<Vec<Value>, Error>>()?;
+fn content(memory: &Memory, text: &str, attachments: &[Attachment]) -> Result<Vec<v1::ContentBlock>, Error> {
+    let mut parts = attachments
+        .iter()
+        .map(|file| part(memory, file))
+        .collect::<Result<Vec<v1::ContentBlock>, Error>>()?;
     if !text.is_empty() || parts.is_empty() {
-        parts.push(text_part(text));
+        parts.push(text.into());
     }
-    Ok(parts.into())
+    Ok(parts)
 }
 
-fn part(memory: &Memory, file: &Attachment) -> Result<Value, Error> {
+fn part(memory: &Memory, file: &Attachment) -> Result<v1::ContentBlock, Error> {
     let wrong = |what: String| Error::invalid("attachments", what);
     let bytes = base64::decode(&file.content)
         .ok_or_else(|| wrong(format!("the content of {:?} is not base64", file.name)))?;
@@ -254,29 +285,11 @@ fn part(memory: &Memory, file: &Attachment) -> Result<Value, Error> {
             return Err(wrong(format!("{:?}: this agent takes no pictures", file.name)));
         }
         let content: String = file.content.split_ascii_whitespace().collect();
-        return Ok(json!({"type": "image", "mimeType": file.media_type, "data": content}));
+        return Ok(v1::ContentBlock::Image(v1::ImageContent::new(content, &file.media_type)));
     }
     let text = String::from_utf8(bytes).map_err(|_| {
         wrong(format!("{:?} is {}; text and pictures can be sent", file.name, file.media_type))
     })?;
     let name = file.name.replace(['"', '<', '>', '\n'], "_");
-    Ok(text_part(&format!("<attachment name=\"{name}\">\n{text}\n</attachment>")))
-}
-
-/// Returns what an agent said it can do.
-pub(super) fn abilities(result: &Value) -> super::memory::Abilities {
-    let can = &result["agentCapabilities"];
-    let is = |value: &Value| match value {
-        Value::Bool(yes) => *yes,
-        Value::Object(_) => true,
-        _ => false,
-    };
-    let sessions: Map<String, Value> = can["sessionCapabilities"].as_object().cloned().unwrap_or_default();
-    super::memory::Abilities {
-        load: is(&can["loadSession"]),
-        resume: sessions.get("resume").is_some_and(is),
-        image: is(&can["promptCapabilities"]["image"]),
-        http_servers: is(&can["mcpCapabilities"]["http"]),
-        sse_servers: is(&can["mcpCapabilities"]["sse"]),
-    }
+    Ok(format!("<attachment name=\"{name}\">\n{text}\n</attachment>").into())
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agent_client_protocol_schema::v1;
 use domain::{Error, ErrorCode};
 use runtime::provider::Helper;
 use runtime::toolbox::{Done, Task, Tools, Work};
@@ -57,15 +58,15 @@ impl Helper for Errands {
                     raw: true,
                 };
                 let work = self.tools.perform(task);
-                Box::pin(async move { Ok(json!({"content": work.await?.output})) })
+                Box::pin(async move { Ok(json!(v1::ReadTextFileResponse::new(work.await?.output))) })
             }
             "write" => {
                 let work = self.tools.perform(Task::Write { path: text("path"), content: text("content") });
-                Box::pin(async move { work.await.map(|_| json!({})) })
+                Box::pin(async move { work.await.map(|_| json!(v1::WriteTextFileResponse::new())) })
             }
             "run" => {
                 let begun = self.begin(&what);
-                Box::pin(async move { begun.map(|name| json!({"terminalId": name})) })
+                Box::pin(async move { begun.map(|name| json!(v1::CreateTerminalResponse::new(name))) })
             }
             // The turn was interrupted; who waits for a command hears that it was killed.
             "end" => {
@@ -134,11 +135,8 @@ async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<
             let done = terminal.ended.borrow().clone();
             let (output, truncated) =
                 last_bytes(done.as_ref().map_or("", |done| &done.output), terminal.output_max_bytes);
-            let mut answer = json!({"output": output, "truncated": truncated});
-            if let Some(done) = done {
-                answer["exitStatus"] = json!({"exitCode": done.exit_code, "signal": null});
-            }
-            Ok(answer)
+            let status = done.as_ref().map(|done| exit_status(done, None));
+            Ok(json!(v1::TerminalOutputResponse::new(output, truncated).exit_status(status)))
         }
         "wait_for_exit" => {
             let done = match terminal.ended.wait_for(Option::is_some).await {
@@ -146,15 +144,20 @@ async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<
                 // It was killed, and nothing is known but that.
                 Err(_) => killed(),
             };
-            let signal = if done.exit_code.is_none() { json!("SIGKILL") } else { Value::Null };
-            Ok(json!({"exitCode": done.exit_code, "signal": signal}))
+            let signal = done.exit_code.is_none().then_some("SIGKILL");
+            Ok(json!(v1::WaitForTerminalExitResponse::new(exit_status(&done, signal))))
         }
         // Dropping its work kills a command.
         _ => {
             terminal.task.abort();
-            Ok(json!({}))
+            Ok(json!(v1::KillTerminalResponse::new()))
         }
     }
+}
+
+fn exit_status(done: &Done, signal: Option<&str>) -> v1::TerminalExitStatus {
+    let code = done.exit_code.and_then(|code| u32::try_from(code).ok());
+    v1::TerminalExitStatus::new().exit_code(code).signal(signal.map(str::to_owned))
 }
 
 /// Returns the end of a text, and whether that is not all of it.
@@ -202,12 +205,9 @@ mod tests {
         let begun = ask(&errands, json!({"do": "run", "command": "héllo", "limit": 4})).await.unwrap();
         let name = &begun["terminalId"];
         let exit = ask(&errands, json!({"do": "wait_for_exit", "terminal": name})).await.unwrap();
-        assert_eq!(exit, json!({"exitCode": 0, "signal": null}));
+        assert_eq!(exit, json!({"exitCode": 0}));
         let output = ask(&errands, json!({"do": "output", "terminal": name})).await.unwrap();
-        assert_eq!(
-            output,
-            json!({"output": "llo", "truncated": true, "exitStatus": {"exitCode": 0, "signal": null}})
-        );
+        assert_eq!(output, json!({"output": "llo", "truncated": true, "exitStatus": {"exitCode": 0}}));
         ask(&errands, json!({"do": "release", "terminal": name})).await.unwrap();
         assert!(ask(&errands, json!({"do": "output", "terminal": name})).await.is_err());
     }
@@ -218,7 +218,7 @@ mod tests {
         let begun = ask(&errands, json!({"do": "run", "command": "forever"})).await.unwrap();
         let wait = errands.run(json!({"do": "wait_for_exit", "terminal": begun["terminalId"]}));
         ask(&errands, json!({"do": "end"})).await.unwrap();
-        assert_eq!(wait.await.unwrap(), json!({"exitCode": null, "signal": "SIGKILL"}));
+        assert_eq!(wait.await.unwrap(), json!({"signal": "SIGKILL"}));
     }
 
     #[tokio::test]
@@ -230,6 +230,6 @@ mod tests {
         assert_eq!(running, json!({"output": "", "truncated": false}));
         ask(&errands, json!({"do": "kill", "terminal": name})).await.unwrap();
         let exit = ask(&errands, json!({"do": "wait_for_exit", "terminal": name})).await.unwrap();
-        assert_eq!(exit, json!({"exitCode": null, "signal": "SIGKILL"}));
+        assert_eq!(exit, json!({"signal": "SIGKILL"}));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use agent_client_protocol_schema::v1;
 use domain::{CallId, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,8 +45,8 @@ pub(super) struct Memory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ready: Option<Ready>,
     /// A prompt that waits for that.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    pub(super) held: Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) held: Vec<v1::ContentBlock>,
     pub(super) turn: Option<Turn>,
     /// Messages that came during a turn and wait for its end.
     pub(super) queued: VecDeque<String>,
@@ -150,7 +151,7 @@ pub(super) struct Asking {
 pub(super) enum Asked {
     /// The agent chooses among these: kind and name of each option.
     Options {
-        options: Vec<(String, String)>,
+        options: Vec<(v1::PermissionOptionKind, v1::PermissionOptionId)>,
         /// What it wants to do, for errands that follow.
         about: Vec<String>,
     },
@@ -168,12 +169,17 @@ pub(super) struct Wanted {
 
 impl Memory {
     /// Asks the agent something.
-    pub(super) fn ask(&mut self, purpose: Purpose, params: Value, wire: &mut Vec<u8>) {
+    pub(super) fn ask(&mut self, purpose: Purpose, params: impl Serialize, wire: &mut Vec<u8>) {
         self.sent += 1;
         if matches!(purpose, Purpose::SetMode | Purpose::SetModel | Purpose::SetOption) {
             self.unsettled += 1;
         }
         rpc::ask(purpose, self.sent, params, wire);
+    }
+
+    /// Ends what the agent does.
+    pub(super) fn cancel(&self, wire: &mut Vec<u8>) {
+        rpc::notify("session/cancel", v1::CancelNotification::new(self.session.clone()), wire);
     }
 
     /// Remembers a permission until it is answered.
@@ -198,7 +204,7 @@ impl Memory {
     /// Forgets what ended with the turn.
     pub(super) fn end_turn(&mut self) {
         self.turn = None;
-        self.held = Value::Null;
+        self.held.clear();
         self.calls.clear();
         self.asks.clear();
     }

@@ -1,6 +1,7 @@
 //! What an agent's call is called, and what it is about. Agents of this protocol name kinds of tools and show titles;
 //! sessions want the names that permission rules are written for. Pure.
 
+use agent_client_protocol_schema::v1::{ContentBlock, ToolCall, ToolCallContent as Shown, ToolKind as Kind};
 use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
@@ -17,14 +18,14 @@ pub(super) struct Named {
 }
 
 /// Names a call; where the daemon's own server is there, its tools have their plain names.
-pub(super) fn call(call: &Value, has_bridge: bool) -> Named {
+pub(super) fn call(call: &ToolCall, has_bridge: bool) -> Named {
     if let Some(named) = bridged(call).filter(|_| has_bridge) {
         return named;
     }
-    let raw = call.under("rawInput");
-    let command = command(raw).or_else(|| shown_command(call));
+    let raw = raw_input(call);
+    let command = any_command(call);
     let tool = tool(call, command.is_some());
-    let title = one_line(call.text("title"), TITLE_MAX_CHARS);
+    let title = one_line(&call.title, TITLE_MAX_CHARS);
     let input = match &command {
         Some(command) => with(raw, "command", json!(command)),
         None => match paths(call).first() {
@@ -38,19 +39,18 @@ pub(super) fn call(call: &Value, has_bridge: bool) -> Named {
 
 /// Names a call of one of the daemon's own tools. Agents say the server beside the tool, or put its name before it. Only
 /// where the agent says so and not its model: a call that is taken for one of these is not asked about twice.
-pub(super) fn bridged(call: &Value) -> Option<Named> {
-    let raw = call.under("rawInput");
-    let acts = matches!(call.text("kind"), "execute" | "edit" | "delete" | "move" | "fetch" | "switch_mode");
+pub(super) fn bridged(call: &ToolCall) -> Option<Named> {
+    let raw = raw_input(call);
+    let acts = !matches!(call.kind, Kind::Read | Kind::Search | Kind::Think | Kind::Other);
     if acts || command(raw).is_some() {
         return None;
     }
-    let titled =
-        call.text("title").strip_prefix("Tool: ").and_then(|name| name.strip_prefix(BridgeServer::NAME));
+    let titled = call.title.strip_prefix("Tool: ").and_then(|name| name.strip_prefix(BridgeServer::NAME));
     let titled = titled.and_then(|name| name.strip_prefix('/')).filter(|tool| *tool == raw.text("tool"));
     let (tool, input) = match titled.filter(|_| raw.text("server") == BridgeServer::NAME) {
         Some(tool) => (tool, object(raw.under("arguments"))),
         None => {
-            let mut names = own_names(call).into_iter().chain([call.text("title")]);
+            let mut names = own_names(call).into_iter().chain([call.title.as_str()]);
             (names.find_map(plain)?, object(raw))
         }
     };
@@ -64,30 +64,38 @@ fn plain(name: &str) -> Option<&str> {
     BridgeServer::plain_name(name).or_else(joined)
 }
 
-/// What agents call a tool themselves, in the places they have for it.
-fn own_names(call: &Value) -> [&str; 4] {
+/// What the agent told beside the protocol's own fields.
+pub(super) fn meta<'a>(call: &'a ToolCall, key: &str) -> &'a Value {
+    call.meta.as_ref().and_then(|meta| meta.get(key)).unwrap_or(&Value::Null)
+}
+
+fn raw_input(call: &ToolCall) -> &Value {
+    call.raw_input.as_ref().unwrap_or(&Value::Null)
+}
+
+/// What agents call a tool themselves, in the places they have for it: the field is younger than most of them.
+fn own_names(call: &ToolCall) -> [&str; 4] {
     [
-        call.text("name"),
-        call.under("_meta").under("goose").under("toolCall").text("toolName"),
-        call.under("_meta").under("claudeCode").text("toolName"),
-        call.under("_meta").text("toolName"),
+        call.name.as_deref().unwrap_or_default(),
+        meta(call, "goose").under("toolCall").text("toolName"),
+        meta(call, "claudeCode").text("toolName"),
+        meta(call, "toolName").as_str().unwrap_or_default(),
     ]
 }
 
-fn tool(call: &Value, runs_command: bool) -> String {
-    let own = own_names(call);
-    match call.text("kind") {
-        "execute" => "Bash",
-        "edit" | "delete" | "move" => "Edit",
-        "read" => "Read",
-        "search" => "Grep",
-        "fetch" => "WebFetch",
-        "think" => "Think",
-        "switch_mode" => "ExitPlanMode",
+fn tool(call: &ToolCall, runs_command: bool) -> String {
+    match call.kind {
+        Kind::Execute => "Bash",
+        Kind::Edit | Kind::Delete | Kind::Move => "Edit",
+        Kind::Read => "Read",
+        Kind::Search => "Grep",
+        Kind::Fetch => "WebFetch",
+        Kind::Think => "Think",
+        Kind::SwitchMode => "ExitPlanMode",
         _ if runs_command => "Bash",
         _ => {
-            let named = own.into_iter().find(|name| !name.is_empty());
-            let word = call.text("title").split([' ', ':', '(']).next().unwrap_or_default();
+            let named = own_names(call).into_iter().find(|name| !name.is_empty());
+            let word = call.title.split([' ', ':', '(']).next().unwrap_or_default();
             return match named.unwrap_or(word) {
                 "" => "Tool".to_owned(),
                 name => one_line(name, 64),
@@ -97,8 +105,13 @@ fn tool(call: &Value, runs_command: bool) -> String {
     .to_owned()
 }
 
-/// Returns the command of a call: a line, or what a shell is given.
-pub(super) fn command(raw: &Value) -> Option<String> {
+/// Returns the command of a call, for what follows it.
+pub(super) fn any_command(call: &ToolCall) -> Option<String> {
+    command(raw_input(call)).or_else(|| shown_command(call))
+}
+
+/// Returns the command of an input: a line, or what a shell is given.
+fn command(raw: &Value) -> Option<String> {
     match raw.under("command") {
         Value::String(line) => Some(line.clone()),
         Value::Array(words) => {
@@ -116,22 +129,24 @@ pub(super) fn command(raw: &Value) -> Option<String> {
 }
 
 /// Returns the command of a call that has no input, as Gemini's: its title.
-pub(super) fn shown_command(call: &Value) -> Option<String> {
-    let is_bare = call.text("kind") == "execute" && call.under("rawInput").is_null();
-    is_bare.then(|| call.text("title").to_owned()).filter(|title| !title.is_empty())
+fn shown_command(call: &ToolCall) -> Option<String> {
+    let is_bare = call.kind == Kind::Execute && call.raw_input.is_none();
+    is_bare.then(|| call.title.clone()).filter(|title| !title.is_empty())
 }
 
 /// Returns the files a call is about.
-pub(super) fn paths(call: &Value) -> Vec<String> {
-    let raw = call.under("rawInput");
-    let named = ["file_path", "path", "filePath", "abs_path"].map(|key| raw.text(key));
-    let diffs =
-        call.list("content").iter().filter(|part| part.text("type") == "diff").map(|part| part.text("path"));
-    let places = call.list("locations").iter().map(|place| place.text("path"));
+pub(super) fn paths(call: &ToolCall) -> Vec<String> {
+    let raw = raw_input(call);
+    let named = ["file_path", "path", "filePath", "abs_path"].map(|key| raw.text(key).into());
+    let diffs = call.content.iter().filter_map(|part| match part {
+        Shown::Diff(diff) => Some(diff.path.to_string_lossy()),
+        _ => None,
+    });
+    let places = call.locations.iter().map(|place| place.path.to_string_lossy());
     let mut paths: Vec<String> = Vec::new();
     for path in diffs.chain(named).chain(places).filter(|path| !path.is_empty()).take(CHANGES_MAX) {
-        if !paths.iter().any(|known| known == path) {
-            paths.push(path.to_owned());
+        if !paths.iter().any(|known| *known == path) {
+            paths.push(path.into_owned());
         }
     }
     paths
@@ -155,30 +170,34 @@ fn with(raw: &Value, key: &str, value: Value) -> Value {
 }
 
 /// Returns what a call has shown: its texts, the new state of files, its raw output.
-pub(super) fn output(update: &Value) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for part in update.list("content") {
-        match part.text("type") {
-            "content" => parts.push(unfenced(part.under("content").text("text"))),
-            "diff" => parts.push(format!("{}\n", part.text("path"))),
-            _ => {}
-        }
-    }
-    let said: String = parts.concat();
-    let raw = update.under("rawOutput");
+pub(super) fn output(update: &ToolCall) -> String {
+    let raw = update.raw_output.as_ref().unwrap_or(&Value::Null);
     let shown = ["aggregated_output", "formatted_output", "output", "stdout"].map(|key| raw.text(key));
-    let raw_text = raw.as_str().or_else(|| shown.into_iter().find(|text| !text.is_empty()));
-    match raw_text {
+    match raw.as_str().or_else(|| shown.into_iter().find(|text| !text.is_empty())) {
         // What a program printed is more than what is shown of it.
         Some(text) if !text.is_empty() => text.to_owned(),
-        _ => said,
+        _ => update.content.iter().map(said).collect(),
+    }
+}
+
+fn said(part: &Shown) -> String {
+    match part {
+        Shown::Content(part) => match &part.content {
+            ContentBlock::Text(text) => unfenced(&text.text),
+            _ => String::new(),
+        },
+        Shown::Diff(diff) => format!("{}\n", diff.path.display()),
+        _ => String::new(),
     }
 }
 
 /// Returns the terminal a call shows.
-pub(super) fn terminal(update: &Value) -> Option<&str> {
-    let part = update.list("content").iter().find(|part| part.text("type") == "terminal")?;
-    Some(part.text("terminalId")).filter(|name| !name.is_empty())
+pub(super) fn terminal(update: &ToolCall) -> Option<&str> {
+    let terminal = update.content.iter().find_map(|part| match part {
+        Shown::Terminal(terminal) => Some(&*terminal.terminal_id.0),
+        _ => None,
+    });
+    terminal.filter(|name| !name.is_empty())
 }
 
 /// Takes a text out of the code fence some agents put around output.
@@ -193,11 +212,16 @@ fn unfenced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acp::typed;
+
+    fn of(mut call: Value) -> ToolCall {
+        typed::read(&mut call, "tool_call").unwrap()
+    }
 
     #[test]
     fn calls_get_the_names_rules_are_written_for() {
         let named = |value: Value| {
-            let named = call(&value, true);
+            let named = call(&of(value), true);
             (named.tool, named.input["command"].clone(), named.input["file_path"].clone())
         };
         let codex =
@@ -211,7 +235,7 @@ mod tests {
         assert_eq!(named(gemini), ("Bash".to_owned(), json!("touch x"), Value::Null));
         let other = json!({"title": "weather: today", "rawInput": "x"});
         assert_eq!(named(other), ("weather".to_owned(), Value::Null, Value::Null));
-        assert_eq!(call(&json!({}), true).tool, "Tool");
+        assert_eq!(call(&of(json!({})), true).tool, "Tool");
     }
 
     #[test]
@@ -223,9 +247,10 @@ mod tests {
             json!({"title": "Lift", "_meta": {"claudeCode": {"toolName": "mcp__obey__lift"}}, "rawInput": input}),
             json!({"title": "Lift", "_meta": {"goose": {"toolCall": {"toolName": "obey__lift"}}}, "rawInput": input}),
         ] {
-            let named = call(&value, true);
+            let of = of(value.clone());
+            let named = call(&of, true);
             assert_eq!((named.tool.as_str(), &named.input), ("lift", &input), "{value}");
-            assert_ne!(call(&value, false).tool, "lift", "{value}");
+            assert_ne!(call(&of, false).tool, "lift", "{value}");
         }
         // What a model writes makes nothing else one of them.
         for other in [
@@ -234,17 +259,17 @@ mod tests {
             json!({"title": "mcp__obey__lift", "kind": "execute", "rawInput": {"command": "rm"}}),
             json!({"title": "Tool: obey/lift", "rawInput": {"command": "rm", "server": "obey", "tool": "lift"}}),
         ] {
-            assert_eq!(bridged(&other), None, "{other}");
+            assert_eq!(bridged(&of(other.clone())), None, "{other}");
         }
     }
 
     #[test]
     fn output_is_what_was_printed() {
         let fenced = json!({"content": [{"type": "content", "content": {"type": "text", "text": "```sh\nhi\n```\n"}}]});
-        assert_eq!(output(&fenced), "hi\n");
-        assert_eq!(output(&json!({"rawOutput": {"aggregated_output": "out\n"}})), "out\n");
-        assert_eq!(output(&json!({"rawOutput": "plain"})), "plain");
-        assert_eq!(output(&json!({"content": [{"type": "diff", "path": "/a"}]})), "/a\n");
-        assert_eq!(output(&json!({})), "");
+        assert_eq!(output(&of(fenced)), "hi\n");
+        assert_eq!(output(&of(json!({"rawOutput": {"aggregated_output": "out\n"}}))), "out\n");
+        assert_eq!(output(&of(json!({"rawOutput": "plain"}))), "plain");
+        assert_eq!(output(&of(json!({"content": [{"type": "diff", "path": "/a"}]}))), "/a\n");
+        assert_eq!(output(&of(json!({}))), "");
     }
 }

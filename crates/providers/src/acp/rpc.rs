@@ -1,14 +1,11 @@
 //! JSON-RPC 2.0 as ACP agents speak it: one object a line. Reads lines and writes them; gives no meaning. Why we asked
 //! something is part of the request's name, so that its answer needs no memory.
 
-use serde::Deserialize;
+use agent_client_protocol_schema::v1;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Codes of answers.
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-pub(super) const INTERNAL_ERROR: i64 = -32603;
-pub(super) const NOT_FOUND: i64 = -32002;
-pub(super) const AUTH_REQUIRED: i64 = -32000;
+use crate::look::Look;
 
 /// One line of the agent's.
 #[derive(Debug, PartialEq)]
@@ -31,9 +28,9 @@ pub(super) enum Message {
 }
 
 /// Why an agent refused.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Refusal {
-    pub(super) code: i64,
+    pub(super) code: v1::ErrorCode,
     pub(super) message: String,
 }
 
@@ -71,16 +68,17 @@ pub(super) fn read(line: &[u8]) -> Option<Message> {
 
 /// Reads a refusal; agents put what matters into its data, in several ways.
 fn refusal(error: &Value) -> Refusal {
-    let data = &error["data"];
-    let more = [&data["message"], &data["details"], &data["error"], data].into_iter().find_map(Value::as_str);
-    let message = error["message"].as_str().unwrap_or_default();
+    let (message, data) = (error.text("message"), error.under("data"));
+    let more = ["message", "details", "error"].map(|key| data.under(key));
+    let more = more.into_iter().chain([data]).find_map(Value::as_str);
     let message = match more {
         Some(more) if message.is_empty() || message == "Internal error" => more.to_owned(),
         Some(more) if !message.contains(more) => format!("{message}: {more}"),
         _ if message.is_empty() => "it gave no reason".to_owned(),
         _ => message.to_owned(),
     };
-    Refusal { code: error["code"].as_i64().unwrap_or(INTERNAL_ERROR), message }
+    let code = error.under("code").as_i64().and_then(|code| i32::try_from(code).ok());
+    Refusal { code: code.map_or(v1::ErrorCode::InternalError, v1::ErrorCode::from), message }
 }
 
 /// Why we asked the agent something.
@@ -98,14 +96,15 @@ pub(super) enum Purpose {
 
 impl Purpose {
     const ALL: [(Purpose, &'static str); 8] = [
-        (Self::Initialize, "initialize"),
-        (Self::New, "session/new"),
-        (Self::Load, "session/load"),
-        (Self::Resume, "session/resume"),
-        (Self::Prompt, "session/prompt"),
-        (Self::SetMode, "session/set_mode"),
+        (Self::Initialize, v1::AGENT_METHOD_NAMES.initialize),
+        (Self::New, v1::AGENT_METHOD_NAMES.session_new),
+        (Self::Load, v1::AGENT_METHOD_NAMES.session_load),
+        (Self::Resume, v1::AGENT_METHOD_NAMES.session_resume),
+        (Self::Prompt, v1::AGENT_METHOD_NAMES.session_prompt),
+        (Self::SetMode, v1::AGENT_METHOD_NAMES.session_set_mode),
+        // No longer of the protocol; for agents that list their models beside their modes.
         (Self::SetModel, "session/set_model"),
-        (Self::SetOption, "session/set_config_option"),
+        (Self::SetOption, v1::AGENT_METHOD_NAMES.session_set_config_option),
     ];
 
     fn method(self) -> &'static str {
@@ -121,25 +120,26 @@ pub(super) fn purpose(id: &Value) -> Option<(Purpose, u64)> {
 }
 
 /// Asks the agent something; `number` makes the request's name its own.
-pub(super) fn ask(purpose: Purpose, number: u64, params: Value, wire: &mut Vec<u8>) {
+pub(super) fn ask(purpose: Purpose, number: u64, params: impl Serialize, wire: &mut Vec<u8>) {
     let method = purpose.method();
     let id = format!("obey:{method}:{number}");
     line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), wire);
 }
 
 /// Tells the agent something it does not answer.
-pub(super) fn notify(method: &str, params: Value, wire: &mut Vec<u8>) {
+pub(super) fn notify(method: &str, params: impl Serialize, wire: &mut Vec<u8>) {
     line(&json!({"jsonrpc": "2.0", "method": method, "params": params}), wire);
 }
 
 /// Answers a request of the agent's.
-pub(super) fn reply(id: &Value, result: Value, wire: &mut Vec<u8>) {
+pub(super) fn reply(id: &Value, result: impl Serialize, wire: &mut Vec<u8>) {
     line(&json!({"jsonrpc": "2.0", "id": id, "result": result}), wire);
 }
 
 /// Answers a request of the agent's that cannot be met.
-pub(super) fn refuse(id: &Value, code: i64, message: &str, wire: &mut Vec<u8>) {
-    line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}), wire);
+pub(super) fn refuse(id: &Value, code: v1::ErrorCode, message: &str, wire: &mut Vec<u8>) {
+    let error = v1::Error::new(code.into(), message);
+    line(&json!({"jsonrpc": "2.0", "id": id, "error": error}), wire);
 }
 
 /// Writes one line. Two separators that JSON allows within a text end a line for some readers.
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(message(json!({"message": "Method not found", "data": "x/y"})), "Method not found: x/y");
         assert_eq!(message(json!({"message": "no", "data": {"details": "why"}})), "no: why");
         assert_eq!(message(json!({})), "it gave no reason");
-        assert_eq!(refusal(&json!({"code": -32000})).code, AUTH_REQUIRED);
+        assert_eq!(refusal(&json!({"code": -32000})).code, v1::ErrorCode::AuthRequired);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::memory::Memory;
 use super::*;
 
+mod types;
+
 struct Talk {
     codec: AcpCodec,
     /// Lines of ours that were not looked at yet.
@@ -186,7 +188,7 @@ fn another_protocol_a_missing_login_and_an_unknown_model_are_named() {
     assert!(
         matches!(&events[0], AgentEvent::Notice { message, .. } if message.contains("protocol 2") && message.contains("version 1"))
     );
-    let events = talk.refuse("session/new", rpc::AUTH_REQUIRED, "Authentication required");
+    let events = talk.refuse("session/new", -32000, "Authentication required");
     let [AgentEvent::Broken { code: Some(ErrorCode::ProviderNotReady), message }] = events.as_slice() else {
         panic!("{events:?}")
     };
@@ -372,7 +374,7 @@ fn nonsense_is_kept_and_a_stranger_is_found_out() {
     assert!(matches!(talk.line(json!({"what": 1}))[0], AgentEvent::Unparsed { .. }));
     assert!(talk.line(json!({"method": "_auth/status_update", "params": {}})).is_empty());
     assert!(talk.request(json!(1), "bogus/x", json!({})).is_empty());
-    assert_eq!(talk.answered(&json!(1))["error"]["code"], rpc::METHOD_NOT_FOUND);
+    assert_eq!(talk.answered(&json!(1))["error"]["code"], -32601);
     for update in [
         json!({}),
         json!(null),

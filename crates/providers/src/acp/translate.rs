@@ -7,9 +7,11 @@ mod handshake;
 mod turn;
 mod updates;
 
+use agent_client_protocol_schema::v1::ErrorCode;
 use domain::AgentEvent;
 use domain::event::Level;
 use runtime::provider::Decoded;
+use serde_json::Value;
 
 use super::memory::Memory;
 use super::rpc::{self, Message};
@@ -27,15 +29,18 @@ pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &
         return;
     }
     let understood = match rpc::read(line) {
-        Some(Message::Notification { method, params }) if method == "session/update" => {
-            updates::update(memory, &params, out)
+        Some(Message::Notification { method, mut params }) if method == "session/update" => {
+            updates::update(memory, params.get_mut("update").unwrap_or(&mut Value::Null), out)
         }
         // Agents have notifications of their own, told apart by an underscore; nothing depends on them.
         Some(Message::Notification { method, params }) => {
             method.starts_with('_') || method.starts_with("$/") || !params.text("sessionId").is_empty()
         }
-        Some(Message::Request { id, method, params }) => {
-            asks::request(memory, &id, &method, &params, out);
+        Some(Message::Request { id, method, mut params }) => {
+            if asks::request(memory, &id, &method, &mut params, out).is_none() {
+                let message = format!("obey cannot read what {method} is to do");
+                rpc::refuse(&id, ErrorCode::InvalidParams, &message, &mut out.replies);
+            }
             true
         }
         Some(Message::Answer { id, result }) => match rpc::purpose(&id) {

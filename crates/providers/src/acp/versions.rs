@@ -1,10 +1,9 @@
 //! Which versions of agents were tested, by what they say of themselves in `initialize`. Agents that are not listed, and
 //! those that say nothing of themselves, have no range to be outside of. Pure.
 
-use serde_json::Value;
+use agent_client_protocol_schema::v1;
 
 use crate::limits::TITLE_MAX_CHARS;
-use crate::look::Look;
 use crate::text::one_line;
 
 /// An agent's own name and the version that was tested. Others of the same line, up to the second dot, are expected to
@@ -19,11 +18,11 @@ const TESTED: [(&str, &str); 6] = [
 ];
 
 /// Returns the warning about an agent of a version that was not tested.
-pub(super) fn warning(info: &Value) -> Option<String> {
-    let name = info.text("name");
+pub(super) fn warning(info: &v1::Implementation) -> Option<String> {
+    let name = info.name.as_str();
     let (_, tested) = TESTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     let (line, next) = line(tested)?;
-    let version = info.text("version");
+    let version = info.version.as_str();
     if version.strip_prefix(line).is_some_and(|rest| rest.starts_with('.')) {
         return None;
     }
@@ -41,12 +40,10 @@ fn line(version: &str) -> Option<(&str, String)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn of(name: &str, version: &str) -> Option<String> {
-        warning(&json!({"name": name, "version": version}))
+        warning(&v1::Implementation::new(name, version))
     }
 
     #[test]
@@ -76,6 +73,6 @@ mod tests {
             assert_eq!(of(name, &format!("{line}.99")), None, "{name}");
         }
         assert_eq!(of("my-agent", "0.0.1"), None);
-        assert_eq!(warning(&Value::Null), None);
+        assert_eq!(of("", ""), None);
     }
 }

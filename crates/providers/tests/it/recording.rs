@@ -138,8 +138,9 @@ fn replay(
     let mut wire = Vec::new();
     codec.open(&mut wire);
     print_wire(&mut text, &wire);
-    for entry in entries {
+    for mut entry in entries {
         codec = between(codec);
+        entry.sort_all_objects();
         if let Some(told) = entry.get("told") {
             let input: AgentInput = serde_json::from_value(told.clone()).unwrap();
             let mut wire = Vec::new();
@@ -159,6 +160,9 @@ fn replay(
 
 fn print_wire(text: &mut String, wire: &[u8]) {
     for line in std::str::from_utf8(wire).unwrap().lines() {
+        // Order means nothing in JSON; a snapshot has one of its own.
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line.sort_all_objects();
         writeln!(text, "> {line}").unwrap();
     }
 }

@@ -394,7 +394,7 @@ impl Actor {
             }
             Agent::InProcess { agent, .. } => {
                 agent.check(&input)?;
-                plan.after.push(After::Tell(input));
+                plan.after.push(After::Tell(Box::new(input)));
             }
             // Its end is on the way and will settle what this was about.
             Agent::None => {}

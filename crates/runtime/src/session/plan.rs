@@ -16,7 +16,7 @@ pub(super) enum After {
         bytes: Vec<u8>,
     },
     /// For an agent inside the daemon.
-    Tell(AgentInput),
+    Tell(Box<AgentInput>),
     Launch {
         resume: bool,
     },

@@ -179,7 +179,13 @@ pub fn schema_json() -> Value {
         });
         all.insert(operation.key.to_owned(), entry);
     }
-    Value::Object(all)
+    sorted(Value::Object(all))
+}
+
+/// Returns a document with its keys in one order, whoever made it and however it was put together.
+fn sorted(mut document: Value) -> Value {
+    document.sort_all_objects();
+    document
 }
 
 /// Returns every operation as a tool of one session: with its description, and the schema of its input without the
@@ -190,7 +196,7 @@ pub fn tools() -> Vec<(&'static Operation, String, Value)> {
         let description = described.methods.get(operation.key).cloned().unwrap_or_default();
         let mut input = described.schema(operation.input, Some(operation.fields));
         parameter("session_id", "query", &mut input, true);
-        (operation, description, input)
+        (operation, description, sorted(input))
     };
     OPERATIONS.iter().map(tool).collect()
 }
@@ -266,7 +272,7 @@ pub fn open_api(version: &str) -> Value {
         "responses": {"200": {"description": "It does", "content": {"application/json": {"schema":
             {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}}}}}});
     paths.insert("/health".to_owned(), json!({ "get": health }));
-    json!({
+    sorted(json!({
         "openapi": "3.1.0",
         "info": {
             "title": "contextd.v1",
@@ -284,7 +290,7 @@ pub fn open_api(version: &str) -> Value {
             }
         },
         "security": [{}, { "token": [] }],
-    })
+    }))
 }
 
 fn error_schema() -> Value {

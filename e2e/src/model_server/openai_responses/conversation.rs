@@ -216,6 +216,6 @@ mod tests {
         let body = json!({"input": [], "text": {"format": {"type": "json_schema", "schema": schema}}});
         assert_eq!(purpose(&body), Purpose::Other);
         let reply = side_reply(Purpose::Other, &body);
-        assert_eq!(reply, Reply::text(r#"{"n":1,"risk":"low","title":"scripted title"}"#));
+        assert_eq!(reply, Reply::text(r#"{"title":"scripted title","risk":"low","n":1}"#));
     }
 }

@@ -54,7 +54,7 @@ fn a_stream_carries_every_kind_of_item() {
     assert_eq!(
         calls,
         [
-            json!(["function_call", null, "exec_command", r#"{"cmd":"ls","login":false}"#, null]),
+            json!(["function_call", null, "exec_command", r#"{"login":false,"cmd":"ls"}"#, null]),
             json!(["function_call", "mcp__lab", "echo", r#"{"a":1}"#, null]),
             json!([
                 "custom_tool_call",
@@ -67,7 +67,7 @@ fn a_stream_carries_every_kind_of_item() {
                 "function_call",
                 null,
                 "update_plan",
-                r#"{"plan":[{"status":"pending","step":"one"}]}"#,
+                r#"{"plan":[{"step":"one","status":"pending"}]}"#,
                 null
             ]),
         ]

@@ -1,51 +1,76 @@
 //! What an ACP agent asks of its client: permissions, files, commands.
 
+use agent_client_protocol_schema::v1;
 use domain::request::{Ask, PermissionAsk};
 use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::memory::{Asked, Asking, Call, Memory};
-use super::super::{encode, names, rpc};
+use super::super::{encode, names, rpc, typed};
 use super::updates;
 use crate::limits::{TITLE_MAX_CHARS, TOOL_OUTPUT_MAX_BYTES};
 use crate::look::Look;
 use crate::text::one_line;
 
-/// Takes a request of the agent's.
-pub(super) fn request(memory: &mut Memory, id: &Value, method: &str, params: &Value, out: &mut Decoded) {
+/// The kinds of options a permission has.
+const KINDS: [&str; 4] = ["allow_once", "allow_always", "reject_once", "reject_always"];
+
+/// Takes a request of the agent's; nothing where it cannot be read.
+pub(super) fn request(
+    memory: &mut Memory,
+    id: &Value,
+    method: &str,
+    params: &mut Value,
+    out: &mut Decoded,
+) -> Option<()> {
     match method {
-        "session/request_permission" => permission(memory, id, params, out),
+        "session/request_permission" => {
+            if let Some(Value::Array(options)) = params.get_mut("options") {
+                // Nobody knows what choosing any other would mean.
+                options.retain(|option| KINDS.contains(&option.text("kind")));
+            }
+            permission(memory, id, typed::read(params, method)?, out)?;
+        }
         "fs/read_text_file" => {
-            let what = json!({"do": "read", "path": params["path"], "line": params["line"], "limit": params["limit"]});
+            let asked: v1::ReadTextFileRequest = typed::read(params, method)?;
+            let what = json!({"do": "read", "path": asked.path, "line": asked.line, "limit": asked.limit});
             errand(memory, id, what, out);
         }
         "fs/write_text_file" => {
-            let path = params.text("path").to_owned();
-            let what = json!({"do": "write", "path": path, "content": params["content"]});
-            let input = json!({"file_path": path, "content": params["content"]});
+            let asked: v1::WriteTextFileRequest = typed::read(params, method)?;
+            let path = asked.path.to_string_lossy().into_owned();
+            let what = json!({"do": "write", "path": path, "content": asked.content});
+            let input = json!({"file_path": path, "content": asked.content});
             with_permission(memory, id, ("Write", input, path), what, out);
         }
         "terminal/create" => {
-            let command = command_line(params);
-            let what = json!({"do": "run", "command": command, "cwd": params["cwd"], "env": params["env"],
-                "limit": params["outputByteLimit"]});
+            let asked: v1::CreateTerminalRequest = typed::read(params, method)?;
+            let command = command_line(&asked);
+            let what = json!({"do": "run", "command": command, "cwd": asked.cwd, "env": asked.env,
+                "limit": asked.output_byte_limit.filter(|limit| *limit > 0)});
             with_permission(memory, id, ("Bash", json!({"command": command}), command), what, out);
         }
         "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
+            // All four say which terminal, and nothing else.
+            let asked: v1::TerminalOutputRequest = typed::read(params, method)?;
             let verb = method.trim_start_matches("terminal/");
-            errand(memory, id, json!({"do": verb, "terminal": params["terminalId"]}), out);
+            errand(memory, id, json!({"do": verb, "terminal": asked.terminal_id}), out);
         }
-        _ => rpc::refuse(id, rpc::METHOD_NOT_FOUND, &format!("obey does not do {method}"), &mut out.replies),
+        _ => rpc::refuse(
+            id,
+            v1::ErrorCode::MethodNotFound,
+            &format!("obey does not do {method}"),
+            &mut out.replies,
+        ),
     }
+    Some(())
 }
 
 /// Returns a command as a shell takes it. Some agents put the whole line into the command.
-fn command_line(params: &Value) -> String {
-    let command = params.text("command");
-    let args = params.list("args").iter().filter_map(Value::as_str);
-    let mut line = command.to_owned();
-    for arg in args {
+fn command_line(asked: &v1::CreateTerminalRequest) -> String {
+    let mut line = asked.command.clone();
+    for arg in &asked.args {
         line.push(' ');
         line.push_str(&quoted(arg));
     }
@@ -60,24 +85,24 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded) {
-    let call = params.under("toolCall");
+fn permission(
+    memory: &mut Memory,
+    id: &Value,
+    asked: v1::RequestPermissionRequest,
+    out: &mut Decoded,
+) -> Option<()> {
+    let call: &v1::ToolCall = &asked.tool_call.try_into().ok()?;
     let named = names::call(call, memory.bridge.is_some());
-    let options = params.list("options");
-    let options: Vec<(String, String)> = options
-        .iter()
-        .map(|option| (option.text("kind").to_owned(), option.text("optionId").to_owned()))
-        .collect();
+    let options: Vec<_> = asked.options.into_iter().map(|option| (option.kind, option.option_id)).collect();
     let started = updates::start_call(memory, call, out);
     // Some ask about a call in other words than they reported it with.
     if started.as_ref().and_then(|call| memory.calls.get(call)).is_some_and(|call| call.bridged) {
         // The daemon asks for itself, once the call reaches it.
-        let outcome = encode::chosen(&options, Decision::AllowOnce);
-        rpc::reply(id, json!({"outcome": outcome}), &mut out.replies);
-        return;
+        rpc::reply(id, encode::chosen(&options, Decision::AllowOnce), &mut out.replies);
+        return Some(());
     }
     let mut about = names::paths(call);
-    about.extend(names::command(call.under("rawInput")).or_else(|| names::shown_command(call)));
+    about.extend(names::any_command(call));
     let native = id.to_string();
     memory.remember_ask(
         &native,
@@ -91,6 +116,7 @@ fn permission(memory: &mut Memory, id: &Value, params: &Value, out: &mut Decoded
         parent: None,
     };
     out.events.push(AgentEvent::Asked { native, ask: Ask::Permission(ask) });
+    Some(())
 }
 
 /// Does something that changes the folder, once it is allowed: by what was allowed in this turn already, by the mode, or
@@ -109,7 +135,12 @@ fn with_permission(
         return;
     }
     if memory.mode == Mode::Plan {
-        rpc::refuse(id, rpc::INTERNAL_ERROR, "nothing may be changed in plan mode", &mut out.replies);
+        rpc::refuse(
+            id,
+            v1::ErrorCode::InternalError,
+            "nothing may be changed in plan mode",
+            &mut out.replies,
+        );
         return;
     }
     let native = id.to_string();
@@ -121,7 +152,7 @@ fn with_permission(
 
 fn errand(memory: &mut Memory, id: &Value, what: Value, out: &mut Decoded) {
     if memory.remember_errand(id, what).is_none() {
-        rpc::refuse(id, rpc::INTERNAL_ERROR, "too much is under way", &mut out.replies);
+        rpc::refuse(id, v1::ErrorCode::InternalError, "too much is under way", &mut out.replies);
     }
 }
 
@@ -144,7 +175,7 @@ pub(in crate::acp) fn returned(
         }
         Err(error) => {
             let gone = error.code == ErrorCode::InvalidArgument && error.message.contains("does not exist");
-            let code = if gone { rpc::NOT_FOUND } else { rpc::INTERNAL_ERROR };
+            let code = if gone { v1::ErrorCode::ResourceNotFound } else { v1::ErrorCode::InternalError };
             rpc::refuse(&wanted.id, code, &error.message, &mut out.replies);
         }
     }
@@ -170,8 +201,9 @@ mod tests {
 
     #[test]
     fn words_become_a_line_that_means_the_same() {
-        assert_eq!(command_line(&json!({"command": "echo a b"})), "echo a b");
-        let params = json!({"command": "printf", "args": ["%s\n", "it's", "", "a-b"]});
-        assert_eq!(command_line(&params), "printf '%s\n' 'it'\\''s' '' a-b");
+        assert_eq!(command_line(&v1::CreateTerminalRequest::new("s", "echo a b")), "echo a b");
+        let args = ["%s\n", "it's", "", "a-b"].map(str::to_owned).to_vec();
+        let asked = v1::CreateTerminalRequest::new("s", "printf").args(args);
+        assert_eq!(command_line(&asked), "printf '%s\n' 'it'\\''s' '' a-b");
     }
 }

@@ -1,16 +1,16 @@
 //! What an ACP agent answers to us: first the steps that lead to a conversation, one after the other, then the rest.
 
+use agent_client_protocol_schema::{ProtocolVersion, v1};
 use domain::event::Level;
 use domain::{AgentEvent, ErrorCode};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::super::memory::{Memory, Ready};
-use super::super::rpc::{AUTH_REQUIRED, Purpose, Refusal};
+use super::super::memory::{Abilities, Memory, Ready};
+use super::super::rpc::{Purpose, Refusal};
 use super::super::settings::Settings;
-use super::super::{PROTOCOL, choices, encode, versions};
+use super::super::{choices, encode, typed, versions};
 use super::{notice, turn};
-use crate::look::Look;
 
 /// Takes the answer to a request of ours.
 pub(super) fn answer(
@@ -21,13 +21,13 @@ pub(super) fn answer(
     out: &mut Decoded,
 ) {
     match (purpose, result) {
-        (Purpose::Initialize, Ok(result)) => initialized(memory, settings, &result, out),
+        (Purpose::Initialize, Ok(result)) => initialized(memory, settings, result, out),
         (Purpose::Initialize, Err(refusal)) => {
             let message = format!("{} refuses to speak with obey: {}", settings.name, refusal.message);
             broken(out, None, message);
         }
-        (Purpose::New | Purpose::Load | Purpose::Resume, Ok(result)) => begun(memory, &result, out),
-        (Purpose::Load | Purpose::Resume, Err(refusal)) if refusal.code != AUTH_REQUIRED => {
+        (Purpose::New | Purpose::Load | Purpose::Resume, Ok(result)) => begun(memory, result, out),
+        (Purpose::Load | Purpose::Resume, Err(refusal)) if refusal.code != v1::ErrorCode::AuthRequired => {
             begin_anew(memory, settings, &refusal, out);
         }
         (Purpose::New | Purpose::Load | Purpose::Resume, Err(refusal)) => {
@@ -69,7 +69,7 @@ fn broken(out: &mut Decoded, code: Option<ErrorCode>, message: String) {
 }
 
 fn unbegun(settings: &Settings, refusal: &Refusal) -> String {
-    let remedy = if refusal.code == AUTH_REQUIRED {
+    let remedy = if refusal.code == v1::ErrorCode::AuthRequired {
         "; it wants to be signed in: run it once by itself, or set its key in the session's environment"
     } else {
         ""
@@ -77,24 +77,33 @@ fn unbegun(settings: &Settings, refusal: &Refusal) -> String {
     format!("{} cannot begin a conversation: {}{remedy}", settings.name, refusal.message)
 }
 
-fn initialized(memory: &mut Memory, settings: &Settings, result: &Value, out: &mut Decoded) {
+fn initialized(memory: &mut Memory, settings: &Settings, mut result: Value, out: &mut Decoded) {
+    let read = typed::read::<v1::InitializeResponse>(&mut result, "initialize");
+    let said = read.unwrap_or_else(|| v1::InitializeResponse::new(ProtocolVersion::V0));
     memory.is_met = true;
-    let (info, version) = (result.under("agentInfo"), result.count("protocolVersion"));
-    let name = match info.text("name") {
-        "" => settings.name.as_str(),
-        name => name,
-    };
-    memory.version = format!("{name} {}", info.text("version")).trim_end().to_owned();
-    if version != Some(PROTOCOL) {
-        let version = version.map_or_else(|| "no version".to_owned(), |version| version.to_string());
+    let info = said.agent_info.unwrap_or_else(|| v1::Implementation::new("", ""));
+    let name = if info.name.is_empty() { &settings.name } else { &info.name };
+    memory.version = format!("{name} {}", info.version).trim_end().to_owned();
+    let tested = ProtocolVersion::V1;
+    if said.protocol_version != tested {
+        // There never was an agent of that version.
+        let is_none = said.protocol_version == ProtocolVersion::V0;
+        let version = if is_none { "no version".to_owned() } else { said.protocol_version.to_string() };
         let message =
-            format!("the agent speaks protocol {version}; obey is tested with version {PROTOCOL} only");
+            format!("the agent speaks protocol {version}; obey is tested with version {tested} only");
         notice(out, Level::Warning, &message);
     }
-    if let Some(message) = versions::warning(info) {
+    if let Some(message) = versions::warning(&info) {
         notice(out, Level::Warning, &message);
     }
-    memory.can = encode::abilities(result);
+    let can = said.agent_capabilities;
+    memory.can = Abilities {
+        load: can.load_session,
+        resume: can.session_capabilities.resume.is_some(),
+        image: can.prompt_capabilities.image,
+        http_servers: can.mcp_capabilities.http,
+        sse_servers: can.mcp_capabilities.sse,
+    };
     for server in encode::unreachable(memory, settings) {
         let message =
             format!("MCP server {server}: this agent reaches only servers that are started by a command");
@@ -120,8 +129,12 @@ fn begin_anew(memory: &mut Memory, settings: &Settings, refusal: &Refusal, out: 
     encode::begin_session(memory, settings, &mut out.replies);
 }
 
-fn begun(memory: &mut Memory, result: &Value, out: &mut Decoded) {
-    let session = match result.text("sessionId") {
+/// Takes a conversation up. The answers to a load and a resume are that to a new one without its name, which
+/// claude-agent-acp repeats.
+fn begun(memory: &mut Memory, mut result: Value, out: &mut Decoded) {
+    let read = typed::read::<v1::NewSessionResponse>(&mut result, "session/new");
+    let said = read.unwrap_or_else(|| v1::NewSessionResponse::new(""));
+    let session = match &*said.session_id.0 {
         "" => memory.resume.clone(),
         session => session.to_owned(),
     };
@@ -131,8 +144,8 @@ fn begun(memory: &mut Memory, result: &Value, out: &mut Decoded) {
     }
     memory.session = session;
     memory.is_ready = true;
-    memory.modes = choices::modes(result);
-    memory.models = choices::models(result);
+    memory.modes = choices::modes(&said);
+    memory.models = choices::models(&said, &result);
     if let Err(error) = choices::check_model(&memory.asked_model, &memory.models) {
         if memory.model_is_wanted {
             broken(out, Some(error.code), error.message);

@@ -1,13 +1,14 @@
 //! Turns: how one ends, what it used, and what is said next in the same turn.
 
+use agent_client_protocol_schema::v1;
 use domain::turn::EndReason;
 use domain::{AgentEvent, Usage};
 use runtime::provider::Decoded;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::encode;
 use super::super::memory::Memory;
 use super::super::rpc::Refusal;
+use super::super::{encode, typed};
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::look::Look;
 use crate::text::cut;
@@ -18,10 +19,12 @@ pub(super) fn answered(memory: &mut Memory, number: u64, result: Result<Value, R
     if memory.turn.as_ref().is_none_or(|turn| turn.prompt != number) {
         return;
     }
-    let (reason, error) = match &result {
-        Ok(result) => {
-            count(memory, result, out);
-            (reason(result.text("stopReason")), String::new())
+    let (reason, error) = match result {
+        Ok(mut result) => {
+            let read = typed::read(&mut result, "session/prompt");
+            let said = read.unwrap_or_else(|| v1::PromptResponse::new(v1::StopReason::EndTurn));
+            count(memory, &said, out);
+            (reason(said.stop_reason), String::new())
         }
         Err(refusal) => (EndReason::Failed, cut(&refusal.message, MESSAGE_MAX_CHARS)),
     };
@@ -39,11 +42,11 @@ pub(super) fn answered(memory: &mut Memory, number: u64, result: Result<Value, R
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
 }
 
-fn reason(stop: &str) -> EndReason {
+fn reason(stop: v1::StopReason) -> EndReason {
     match stop {
-        "max_tokens" | "max_turn_requests" => EndReason::LimitReached,
-        "refusal" => EndReason::Refused,
-        "cancelled" => EndReason::Cancelled,
+        v1::StopReason::MaxTokens | v1::StopReason::MaxTurnRequests => EndReason::LimitReached,
+        v1::StopReason::Refusal => EndReason::Refused,
+        v1::StopReason::Cancelled => EndReason::Cancelled,
         _ => EndReason::Completed,
     }
 }
@@ -59,7 +62,7 @@ fn go_on(memory: &mut Memory, out: &mut Decoded) -> bool {
         None if !denial.is_empty() => format!("I denied that: {denial}"),
         None => return false,
     };
-    encode::prompt(memory, json!([encode::text_part(&said)]), &mut out.replies);
+    encode::prompt(memory, vec![said.into()], &mut out.replies);
     true
 }
 
@@ -76,18 +79,17 @@ fn close_calls(memory: &mut Memory, out: &mut Decoded) {
 }
 
 /// Reports what the turn used.
-fn count(memory: &mut Memory, result: &Value, out: &mut Decoded) {
-    let said = result.under("usage");
-    let usage = if said.is_object() {
-        let cached = said.count("cachedReadTokens").unwrap_or(0);
+fn count(memory: &mut Memory, said: &v1::PromptResponse, out: &mut Decoded) {
+    let quota = said.meta.as_ref().and_then(|meta| meta.get("quota")).map(|quota| quota.under("token_count"));
+    let usage = if let Some(usage) = &said.usage {
         Usage {
-            input_tokens: said.count("inputTokens").unwrap_or(0),
-            output_tokens: said.count("outputTokens").unwrap_or(0),
-            cache_read_tokens: cached,
-            cache_write_tokens: said.count("cachedWriteTokens").unwrap_or(0),
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cache_read_tokens: usage.cached_read_tokens.unwrap_or(0),
+            cache_write_tokens: usage.cached_write_tokens.unwrap_or(0),
             cost_micro_usd: 0,
         }
-    } else if let quota @ Value::Object(_) = result.under("_meta").under("quota").under("token_count") {
+    } else if let Some(quota @ Value::Object(_)) = quota {
         // Gemini's own place for it.
         Usage {
             input_tokens: quota.count("input_tokens").unwrap_or(0),

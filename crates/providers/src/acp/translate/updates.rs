@@ -1,12 +1,16 @@
 //! What an ACP agent reports while it works.
 
+use agent_client_protocol_schema::v1::{
+    AvailableCommand, ContentBlock, PlanEntry, PlanEntryStatus, SessionUpdate as Update, ToolCall,
+    ToolCallStatus as Status, UsageUpdate,
+};
 use domain::event::{AgentCommand, Level, Todo, TodoStatus};
 use domain::{AgentEvent, CallId, Usage};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::memory::{Call, Memory};
-use super::super::names;
+use super::super::{names, typed};
 use super::notice;
 use crate::limits::{
     COMMAND_DESCRIPTION_MAX_CHARS, OPEN_CALLS_MAX, SCRIPTED_TEXT_MAX_BYTES, TODO_MAX_CHARS, TODOS_MAX,
@@ -15,43 +19,69 @@ use crate::limits::{
 use crate::look::Look;
 use crate::text::{cut, one_line};
 
+/// Kinds of updates that nothing depends on where they cannot be read. The last three are drafts.
+const QUIET: [&str; 9] = [
+    "agent_thought_chunk",
+    "user_message_chunk",
+    "config_option_update",
+    "session_info_update",
+    "compaction_update",
+    "compaction_summary_chunk",
+    "plan_update",
+    "plan_removed",
+    "subagent_update",
+];
+
 /// Takes an update; returns whether it was understood.
-pub(super) fn update(memory: &mut Memory, params: &Value, out: &mut Decoded) -> bool {
-    let update = params.under("update");
-    let kind = update.text("sessionUpdate");
+pub(super) fn update(memory: &mut Memory, update: &mut Value, out: &mut Decoded) -> bool {
+    let kind = update.text("sessionUpdate").to_owned();
+    let read = typed::read::<Update>(update, &kind);
     // A conversation that is taken up is told from its beginning; the journal has all of that.
-    if !memory.is_ready && !matches!(kind, "available_commands_update" | "notice") {
+    if !memory.is_ready && !matches!(read, Some(Update::AvailableCommandsUpdate(_) | Update::Notice(_))) {
         return true;
     }
-    match kind {
-        "agent_message_chunk" => text(memory, update.under("content"), out),
-        "agent_thought_chunk" => thinking(memory, update.under("content").text("text"), out),
-        "tool_call" | "tool_call_update" => call(memory, update, out),
-        "plan" => todos(update, out),
-        "available_commands_update" => commands(update, out),
-        "current_mode_update" => mode(memory, update.text("currentModeId"), out),
-        "usage_update" => usage(memory, update, out),
-        "notice" => notice(out, Level::Info, update.text("message")),
-        "user_message_chunk"
-        | "config_option_update"
-        | "session_info_update"
-        | "compaction_update"
-        | "compaction_summary_chunk"
-        | "plan_update"
-        | "plan_removed"
-        | "subagent_update" => {}
-        _ => return false,
+    match read {
+        Some(Update::AgentMessageChunk(chunk)) => text(memory, shown(Some(chunk.content), update), out),
+        Some(Update::AgentThoughtChunk(chunk)) => {
+            if let ContentBlock::Text(part) = chunk.content {
+                thinking(memory, &part.text, out);
+            }
+        }
+        Some(Update::ToolCall(begun)) => call(memory, &begun, out),
+        Some(Update::ToolCallUpdate(change)) => {
+            let is_open = memory.calls.contains_key(&CallId::new(&*change.tool_call_id.0));
+            // Else it is the end of a call that has ended already.
+            if (is_open || change.fields.kind.is_some())
+                && let Ok(change) = change.try_into()
+            {
+                call(memory, &change, out);
+            }
+        }
+        Some(Update::Plan(plan)) => todos(&plan.entries, out),
+        Some(Update::AvailableCommandsUpdate(update)) => commands(update.available_commands, out),
+        Some(Update::CurrentModeUpdate(update)) => mode(memory, &update.current_mode_id.0, out),
+        Some(Update::UsageUpdate(update)) => usage(memory, &update, out),
+        Some(Update::Notice(said)) => {
+            notice(out, Level::Info, &[said.title, said.description.unwrap_or_default()].join("\n"));
+        }
+        Some(_) => {}
+        None if kind == "agent_message_chunk" => text(memory, shown(None, update), out),
+        None => return QUIET.contains(&kind.as_str()),
     }
     true
 }
 
-fn text(memory: &mut Memory, content: &Value, out: &mut Decoded) {
-    let text = match content.text("type") {
-        "text" => content.text("text").to_owned(),
-        "resource_link" => content.text("uri").to_owned(),
-        "" => return,
-        kind => format!("[{}]", one_line(kind, 32)),
-    };
+/// Returns what is shown of a part of a message, whether there is a type for it or not.
+fn shown(content: Option<ContentBlock>, update: &Value) -> String {
+    match (content, update.under("content").text("type")) {
+        (Some(ContentBlock::Text(part)), _) => part.text,
+        (Some(ContentBlock::ResourceLink(link)), _) => link.uri,
+        (_, "") => String::new(),
+        (_, kind) => format!("[{}]", one_line(kind, 32)),
+    }
+}
+
+fn text(memory: &mut Memory, text: String, out: &mut Decoded) {
     if text.is_empty() {
         return;
     }
@@ -80,26 +110,19 @@ fn thinking(memory: &mut Memory, text: &str, out: &mut Decoded) {
 }
 
 /// Takes the beginning, a change or the end of a call. Agents may say them in one, or the end alone.
-fn call(memory: &mut Memory, update: &Value, out: &mut Decoded) {
-    let name = update.text("toolCallId");
+fn call(memory: &mut Memory, update: &ToolCall, out: &mut Decoded) {
+    let name = &*update.tool_call_id.0;
     if name.is_empty() || memory.turn.is_none() {
         return;
     }
     let id = CallId::new(name);
-    let ended = matches!(update.text("status"), "completed" | "failed");
-    if !memory.calls.contains_key(&id) {
-        // The end of a call that has ended already.
-        if update.text("sessionUpdate") == "tool_call_update" && update.under("kind").is_null() {
-            return;
-        }
-        start_call(memory, update, out);
-    }
+    start_call(memory, update, out);
     if let Some(turn) = &mut memory.turn {
         // What is said behind a call is another message.
         turn.text.clear();
     }
     let Some(open) = memory.calls.get_mut(&id) else { return };
-    let delta = update.under("_meta").under("terminal_output_delta").text("data");
+    let delta = names::meta(update, "terminal_output_delta").text("data");
     if !delta.is_empty() && open.output.len() + delta.len() <= TOOL_OUTPUT_MAX_BYTES {
         open.output.push_str(delta);
         out.events.push(AgentEvent::ToolProgress { call: id.clone(), output: delta.to_owned() });
@@ -111,18 +134,21 @@ fn call(memory: &mut Memory, update: &Value, out: &mut Decoded) {
     if !shown.is_empty() {
         open.output = shown;
     }
-    if ended && let Some(open) = memory.calls.remove(&id) {
-        let exit = update.under("rawOutput").under("exit_code").as_i64();
+    if matches!(update.status, Status::Completed | Status::Failed)
+        && let Some(open) = memory.calls.remove(&id)
+    {
+        let raw = update.raw_output.as_ref();
+        let exit = raw.and_then(|raw| raw.under("exit_code").as_i64());
         let denied = !open.denied.is_empty();
-        let ok = update.text("status") == "completed" && exit.unwrap_or(0) == 0 && !denied;
+        let ok = update.status == Status::Completed && exit.unwrap_or(0) == 0 && !denied;
         let output = if denied { open.denied } else { open.output };
         out.events.push(AgentEvent::ToolFinished { call: id, ok, output });
     }
 }
 
 /// Reports that a call begins, unless it was.
-pub(super) fn start_call(memory: &mut Memory, call: &Value, out: &mut Decoded) -> Option<CallId> {
-    let name = call.text("toolCallId");
+pub(super) fn start_call(memory: &mut Memory, call: &ToolCall, out: &mut Decoded) -> Option<CallId> {
+    let name = &*call.tool_call_id.0;
     if name.is_empty() || memory.turn.is_none() {
         return None;
     }
@@ -146,26 +172,25 @@ pub(super) fn start_call(memory: &mut Memory, call: &Value, out: &mut Decoded) -
     Some(id)
 }
 
-fn todos(update: &Value, out: &mut Decoded) {
-    let entry = |(at, entry): (usize, &Value)| Todo {
+fn todos(entries: &[PlanEntry], out: &mut Decoded) {
+    let entry = |(at, entry): (usize, &PlanEntry)| Todo {
         id: (at + 1).to_string(),
-        text: cut(entry.text("content"), TODO_MAX_CHARS),
-        status: match entry.text("status") {
-            "in_progress" => TodoStatus::InProgress,
-            "completed" => TodoStatus::Completed,
+        text: cut(&entry.content, TODO_MAX_CHARS),
+        status: match entry.status {
+            PlanEntryStatus::InProgress => TodoStatus::InProgress,
+            PlanEntryStatus::Completed => TodoStatus::Completed,
             _ => TodoStatus::Pending,
         },
     };
-    let todos = update.list("entries").iter().take(TODOS_MAX).enumerate().map(entry).collect();
-    out.events.push(AgentEvent::Todos(todos));
+    out.events.push(AgentEvent::Todos(entries.iter().take(TODOS_MAX).enumerate().map(entry).collect()));
 }
 
-fn commands(update: &Value, out: &mut Decoded) {
-    let command = |command: &Value| AgentCommand {
-        name: command.text("name").to_owned(),
-        description: cut(command.text("description"), COMMAND_DESCRIPTION_MAX_CHARS),
+fn commands(commands: Vec<AvailableCommand>, out: &mut Decoded) {
+    let command = |command: AvailableCommand| AgentCommand {
+        name: command.name,
+        description: cut(&command.description, COMMAND_DESCRIPTION_MAX_CHARS),
     };
-    out.events.push(AgentEvent::Commands(update.list("availableCommands").iter().map(command).collect()));
+    out.events.push(AgentEvent::Commands(commands.into_iter().map(command).collect()));
 }
 
 fn mode(memory: &mut Memory, name: &str, out: &mut Decoded) {
@@ -177,12 +202,12 @@ fn mode(memory: &mut Memory, name: &str, out: &mut Decoded) {
     }
 }
 
-fn usage(memory: &mut Memory, update: &Value, out: &mut Decoded) {
-    let (used, size) = (update.count("used").unwrap_or(0), update.count("size"));
+fn usage(memory: &mut Memory, update: &UsageUpdate, out: &mut Decoded) {
+    let (used, size) = (update.used, Some(update.size).filter(|size| *size > 0));
     if let Some(turn) = &mut memory.turn {
         turn.used = turn.used.saturating_add(used);
     }
-    let amount = update.under("cost").under("amount").as_f64().filter(|amount| (0.0..1e6).contains(amount));
+    let amount = update.cost.as_ref().map(|cost| cost.amount).filter(|amount| (0.0..1e6).contains(amount));
     let cost = amount.map_or(memory.cost, |amount| (amount * 1e6) as u64);
     let usage = Usage { cost_micro_usd: cost.saturating_sub(memory.cost), ..Usage::default() };
     memory.cost = cost;

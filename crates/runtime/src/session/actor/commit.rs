@@ -82,7 +82,7 @@ impl Actor {
                     }
                 }
                 After::Tell(input) => {
-                    if let Err(error) = link::tell_in_process(&mut self.agent, input) {
+                    if let Err(error) = link::tell_in_process(&mut self.agent, *input) {
                         Box::pin(
                             self.take(Input::Agent(AgentEvent::Broken {
                                 code: None,

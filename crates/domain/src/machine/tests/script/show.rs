@@ -143,5 +143,6 @@ fn show_ask(ask: &Ask) -> String {
 fn show_plain(kind: &EventKind) -> String {
     let mut fields = serde_json::to_value(kind).unwrap();
     fields.as_object_mut().unwrap().remove("type");
+    fields.sort_all_objects();
     format!("{} {fields}", kind.name())
 }

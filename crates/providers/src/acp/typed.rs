@@ -1,0 +1,87 @@
+//! Reads what agents wrote with the protocol's own types. Those demand fields that agents leave out or write in their own
+//! way, and skip entries of lists for it without a word. What they demand is filled in before, so that it costs that field
+//! and not the line. Gives no meaning. Pure.
+
+use std::sync::LazyLock;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// What the types demand, by the name of the method or the update. Texts, lists and numbers are put where there are none; of
+/// words with bars between them one must be there, else it is the first; a number is the most there may be. Objects are
+/// looked into where they are.
+static DEMANDS: LazyLock<Value> = LazyLock::new(|| {
+    const SMALL: u32 = u32::MAX;
+    const LARGE: u64 = u64::MAX;
+    let part = json!({"text": "", "name": ""});
+    let call = json!({"toolCallId": "", "title": "", "content": [{"newText": "", "content": part}]});
+    let option = json!({"id": "", "name": "", "type": "select|boolean", "currentValue": "",
+        "options": [{"name": "", "options": [{"name": ""}]}]});
+    let terminal = json!({"sessionId": "", "terminalId": ""});
+    json!({
+        "initialize": {"protocolVersion": u16::MAX, "agentInfo": {"name": "", "version": ""}, "agentCapabilities": {
+            "loadSession": false, "sessionCapabilities": {"resume": {}}, "promptCapabilities": {"image": false},
+            "mcpCapabilities": {"http": false, "sse": false}}},
+        "session/new": {"sessionId": "", "configOptions": [option],
+            "modes": {"currentModeId": "", "availableModes": [{"id": "", "name": ""}]}},
+        "session/prompt": {"stopReason": "end_turn|max_tokens|max_turn_requests|refusal|cancelled",
+            "usage": {"totalTokens": LARGE, "inputTokens": LARGE, "outputTokens": LARGE, "cachedReadTokens": LARGE,
+                "cachedWriteTokens": LARGE}},
+        "agent_message_chunk": {"content": part},
+        "agent_thought_chunk": {"content": part},
+        "tool_call": call,
+        "tool_call_update": call,
+        "plan": {"entries": [{"content": "", "priority": "medium|high|low",
+            "status": "pending|in_progress|completed"}]},
+        "available_commands_update": {"availableCommands": [{"name": "", "description": ""}]},
+        "current_mode_update": {"currentModeId": ""},
+        "usage_update": {"used": LARGE, "size": LARGE, "cost": {"currency": ""}},
+        "notice": {"severity": "", "title": ""},
+        "session/request_permission": {"sessionId": "", "toolCall": call,
+            "options": [{"optionId": "", "name": "", "kind": ""}]},
+        "fs/read_text_file": {"sessionId": "", "path": "", "line": SMALL, "limit": SMALL},
+        "fs/write_text_file": {"sessionId": "", "path": "", "content": ""},
+        "terminal/create": {"sessionId": "", "command": "", "args": [""], "env": [{"name": "", "value": ""}],
+            "outputByteLimit": LARGE},
+        "terminal/output": terminal,
+        "terminal/wait_for_exit": terminal,
+        "terminal/kill": terminal,
+        "terminal/release": terminal,
+    })
+});
+
+/// Reads a value with a type, as far as it can be read.
+pub(super) fn read<T: DeserializeOwned>(value: &mut Value, name: &str) -> Option<T> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    mend(value, &DEMANDS[name]);
+    T::deserialize(&*value).ok()
+}
+
+fn mend(value: &mut Value, demand: &Value) {
+    match (demand, &mut *value) {
+        (Value::Object(fields), Value::Object(map)) => {
+            for (key, demand) in fields {
+                if let Some(value) = map.get_mut(key) {
+                    mend(value, demand);
+                } else if !demand.is_object() && !demand.is_boolean() {
+                    mend(map.entry(key).or_insert(Value::Null), demand);
+                }
+            }
+        }
+        // A yes with nothing to say, and one with more than that.
+        (Value::Object(_), Value::Bool(true)) => *value = json!({}),
+        (Value::Bool(_), Value::Object(_)) => *value = true.into(),
+        (Value::Array(entry), Value::Array(all)) => all.iter_mut().for_each(|value| mend(value, &entry[0])),
+        (Value::Array(_), _) => *value = json!([]),
+        (Value::String(words), Value::String(word))
+            if words.is_empty() || words.split('|').any(|one| one == word) => {}
+        (Value::String(words), _) => *value = words.split('|').next().into(),
+        (Value::Number(most), _) => {
+            let count = value.as_u64().or_else(|| value.as_f64().map(|count| count as u64));
+            *value = count.min(most.as_u64()).unwrap_or(0).into();
+        }
+        _ => {}
+    }
+}
