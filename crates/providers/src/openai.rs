@@ -17,6 +17,7 @@ mod responses;
 mod retry;
 mod safe;
 mod settings;
+mod shorter;
 mod sse;
 mod tools;
 mod turn;

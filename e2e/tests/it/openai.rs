@@ -6,6 +6,7 @@ mod many;
 mod memory;
 mod rules;
 mod servers;
+mod too_long;
 mod tools;
 mod trouble;
 

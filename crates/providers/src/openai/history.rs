@@ -45,6 +45,8 @@ pub(super) struct History {
     held: Vec<Item>,
     /// A turn has begun and not ended.
     in_turn: bool,
+    /// How many entries there were when the last turn began.
+    before_turn: usize,
 }
 
 /// What a summary is introduced with when it takes the place of what was said.
@@ -57,6 +59,7 @@ impl History {
 
     pub(super) fn begin_turn(&mut self) {
         self.in_turn = true;
+        self.before_turn = self.items.len();
     }
 
     pub(super) fn user(&mut self, text: &str, attachments: &[Attachment]) {
@@ -104,16 +107,19 @@ impl History {
         let unanswered = self.unanswered();
         let kept = self.items.split_off(self.items.len() - unanswered);
         self.items = vec![Item::User { text: format!("{SUMMARY}{summary}"), attachments: Vec::new() }];
+        self.before_turn = self.items.len();
         self.items.extend(kept);
     }
 
-    /// Returns the conversation without what was not answered yet.
+    /// Returns the conversation without what was not answered yet. What an earlier turn was asked, and did not answer, no
+    /// longer waits for it.
     pub(super) fn answered(&self) -> &[Item] {
         &self.items[..self.items.len() - self.unanswered()]
     }
 
     fn unanswered(&self) -> usize {
-        self.items.iter().rev().take_while(|item| matches!(item, Item::User { .. })).count()
+        let of_turn = self.items.get(self.before_turn..).unwrap_or_default();
+        of_turn.iter().rev().take_while(|item| matches!(item, Item::User { .. })).count()
     }
 
     /// Takes in an event of the journal.
@@ -280,10 +286,22 @@ mod tests {
     #[test]
     fn a_summary_takes_the_place_of_what_was_answered() {
         let mut history = replayed(&[began("a"), said("b"), ended()]);
+        history.begin_turn();
         history.user("next", &[]);
         assert_eq!(history.answered().len(), 2);
         history.compacted("we said a and b");
         assert_eq!(history.items(), [user(&format!("{SUMMARY}we said a and b")), user("next")]);
+    }
+
+    #[test]
+    fn a_prompt_that_was_never_answered_is_part_of_the_summary() {
+        let mut history = replayed(&[began("a"), said("b"), ended(), began("too long"), ended()]);
+        history.begin_turn();
+        history.user("next", &[]);
+        assert_eq!(history.answered().len(), 3);
+        history.compacted("all of it");
+        assert_eq!(history.items(), [user(&format!("{SUMMARY}all of it")), user("next")]);
+        assert_eq!(history.answered().len(), 1);
     }
 
     #[test]
