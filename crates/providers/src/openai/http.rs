@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::error::Error as _;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use domain::{Error, ErrorCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -111,7 +111,12 @@ impl Endpoint {
             });
         }
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let retry_after = retry::said(header("retry-after"), header("retry-after-ms"));
+        let headers = retry::Headers {
+            after: header("retry-after"),
+            after_ms: header("retry-after-ms"),
+            date: header("date"),
+        };
+        let retry_after = retry::said(headers, SystemTime::now());
         let (status, body) = self.whole(response).await?;
         Err(Failure { retry_after, ..Failure::of_answer(status, &body) })
     }

@@ -15,6 +15,7 @@ scenarios_of!(
     a_passing_error_is_tried_again,
     an_error_that_stays_ends_the_turn,
     a_reply_that_is_cut_off_is_tried_again_unless_it_was_shown,
+    a_wait_that_is_a_date_is_understood,
     an_interrupt_ends_a_wait,
     a_refusal_and_a_limit_end_the_turn_as_such
 );
@@ -24,6 +25,7 @@ scenarios_of!(
     a_passing_error_is_tried_again,
     an_error_that_stays_ends_the_turn,
     a_reply_that_is_cut_off_is_tried_again_unless_it_was_shown,
+    a_wait_that_is_a_date_is_understood,
     an_interrupt_ends_a_wait,
     a_refusal_and_a_limit_end_the_turn_as_such
 );
@@ -86,6 +88,19 @@ async fn a_reply_that_is_cut_off_is_tried_again_unless_it_was_shown(agent: Agent
     assert_eq!(stage.world.model().requests_for("late").len(), 1);
     // What was said stays said.
     stage.wait_for_text(&id, "half a ").await?;
+    stage.close().await
+}
+
+async fn a_wait_that_is_a_date_is_understood(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let id = stage.create().await?;
+    let until = |date: &str| json!([[{"status": 429, "times": 1, "retry_after": date}, {"text": "here"}]]);
+    let turn = stage.turn(&id, &script(agent, "past", &until("Wed, 21 Oct 2015 07:28:00 GMT"))).await?;
+    assert_eq!(contents(&turn, ActivityType::Completion), "here");
+    // Nobody waits for decades.
+    let end = ended(&stage, &id, "future", &until("Wed, 21 Oct 2099 07:28:00 GMT")).await?;
+    assert_eq!(end["reason"], "failed", "{end}");
+    assert_eq!(stage.world.model().requests_for("future").len(), 1);
     stage.close().await
 }
 
