@@ -78,7 +78,10 @@ impl Endpoint {
         let response = request.send().await.map_err(|error| self.unsent(&error))?;
         let (status, body) = self.whole(response).await?;
         if !(200..300).contains(&status) {
-            return Err(Failure::of_answer(status, &body));
+            let failure = Failure::of_answer(status, &body);
+            // Whatever it says: nobody asked for a model, so that none can be missing.
+            let kind = if matches!(status, 404 | 405 | 501) { Kind::NotFound } else { failure.kind };
+            return Err(Failure { kind, ..failure });
         }
         let list: Value = serde_json::from_str(&body).unwrap_or_default();
         let name = |model: &Value| match model {
