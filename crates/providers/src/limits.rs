@@ -67,6 +67,9 @@ pub(crate) const PLAN_MAX_CHARS: usize = 20_000;
 /// may say a few words of its own first.
 pub(crate) const GARBAGE_MAX_LINES: u32 = 20;
 
+/// Shortest value that is taken for a secret and hidden where it is told; what is shorter is part of many words.
+pub(crate) const SECRET_MIN_BYTES: usize = 4;
+
 /// Servers of tools that are listed, and tools of each: they are part of a session's state, which is written often.
 pub(crate) const SERVERS_MAX: usize = 32;
 pub(crate) const SERVER_TOOLS_MAX: usize = 128;

@@ -5,6 +5,7 @@ mod bad_input;
 mod many;
 mod memory;
 mod rules;
+mod secrets;
 mod servers;
 mod too_long;
 mod tools;

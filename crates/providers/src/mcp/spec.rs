@@ -134,6 +134,19 @@ fn seconds(
     }
 }
 
+/// Returns the values that would be filled in.
+pub(super) fn values(reach: &Reach, environment: &[(OsString, OsString)]) -> Vec<String> {
+    let texts: Vec<&String> = match reach {
+        Reach::Program { command, args, env } => {
+            [command].into_iter().chain(args).chain(env.values()).collect()
+        }
+        Reach::Web { url, headers } => [url].into_iter().chain(headers.values()).collect(),
+    };
+    let names =
+        texts.iter().flat_map(|text| text.split("${").skip(1)).filter_map(|rest| rest.split_once('}'));
+    names.filter_map(|(name, _)| variable(environment, name)?.to_str().map(str::to_owned)).collect()
+}
+
 /// Puts variables in the place of their names; one that is not set is the error.
 pub(super) fn filled(text: &str, environment: &[(OsString, OsString)]) -> Result<String, String> {
     let mut filled = String::new();
@@ -203,6 +216,8 @@ mod tests {
         let environment = [("KEY".into(), "secret".into())];
         assert_eq!(filled("Bearer ${KEY}!", &environment).unwrap(), "Bearer secret!");
         assert_eq!(filled("${", &environment).unwrap(), "${");
+        let web = one(r#"{"url":"http://x/${NO}/${KEY}","headers":{"A":"b${"}}"#).unwrap();
+        assert_eq!(values(&web.reach, &environment), ["secret"]);
         assert_eq!(filled("${NO}", &environment).unwrap_err(), "the variable NO is not set");
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::history::Call;
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::look::Look;
+use crate::secrets::Secrets;
 use crate::text::cut;
 
 /// A piece of a reply.
@@ -110,8 +111,13 @@ pub(super) enum Kind {
 }
 
 impl Failure {
-    pub(super) fn new(kind: Kind, message: impl AsRef<str>) -> Self {
-        Self { message: cut(message.as_ref(), MESSAGE_MAX_CHARS), kind, retry_after: None }
+    pub(super) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { message: message.into(), kind, retry_after: None }
+    }
+
+    /// Returns it as it may be told: without secrets, and of a bounded length. In this order: half a key is one, too.
+    pub(super) fn told(self, secrets: &Secrets) -> Self {
+        Self { message: cut(&secrets.hide(&self.message), MESSAGE_MAX_CHARS), ..self }
     }
 
     /// Returns whether another attempt may help.
@@ -220,6 +226,15 @@ mod tests {
         );
         assert_eq!(of(422, r#"{"detail":"field missing"}"#).1, "field missing (HTTP 422)");
         assert_eq!(of(500, "").1, "the endpoint gave no reason (HTTP 500)");
+    }
+
+    #[test]
+    fn a_failure_is_told_without_the_key() {
+        let secrets = Secrets::new(["sk-key".to_owned()]);
+        let told = |message: &str| Failure::new(Kind::Key, message).told(&secrets).message;
+        assert_eq!(told("Invalid key sk-key!"), "Invalid key ***!");
+        let long = format!("{}sk-key", "x".repeat(MESSAGE_MAX_CHARS - 3));
+        assert!(!told(&long).contains("sk") && told(&long).chars().count() <= MESSAGE_MAX_CHARS + 1);
     }
 
     #[test]
