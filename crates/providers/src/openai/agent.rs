@@ -72,6 +72,12 @@ impl InProcessAgent for Agent {
             AgentInput::Prompt { text, attachments } => content::parts(text, attachments).map(drop),
             AgentInput::SetModel(model) => {
                 models::check_form(model)?;
+                if model.is_empty() {
+                    return Err(Error::invalid(
+                        "model",
+                        "name the model; a session's usual one is chosen at its start",
+                    ));
+                }
                 let known = self.models.get().map(Vec::as_slice).unwrap_or_default();
                 models::choose(model, known).map(drop)
             }
