@@ -4,6 +4,7 @@
 mod bad_input;
 mod many;
 mod memory;
+mod news;
 mod rules;
 mod secrets;
 mod servers;

@@ -92,6 +92,11 @@ impl Server {
         self.news.swap(false, Ordering::Relaxed)
     }
 
+    /// Has it said again.
+    pub(super) fn put_news_back(&self) {
+        self.news.store(true, Ordering::Relaxed);
+    }
+
     /// Returns its tools.
     pub(super) async fn tools(&self) -> Result<Vec<rmcp::model::Tool>, String> {
         self.list().await.map_err(|error| self.told(&error))

@@ -109,8 +109,7 @@ impl Worker {
     async fn steps(&mut self) -> Result<(EndReason, String), Stop> {
         let mut used = HashSet::new();
         for _ in 0..TURN_STEPS_MAX {
-            let report = self.servers.refresh().await;
-            self.tell_of_servers(report).await?;
+            self.ask_servers().await?;
             self.make_room().await?;
             let reply = self.reply().await?;
             if reply.ended != Ended::Whole || (reply.calls.is_empty() && !self.is_steered) {
@@ -123,6 +122,30 @@ impl Worker {
         }
         let error = format!("the turn was ended after {TURN_STEPS_MAX} replies of the model");
         Err(Stop::Failed { reason: EndReason::LimitReached, error })
+    }
+
+    /// Asks servers whose tools are others now, heeding the inbox.
+    async fn ask_servers(&mut self) -> Result<(), Stop> {
+        let changed = self.servers.changed();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let asking = self.servers.ask(&changed);
+        tokio::pin!(asking);
+        let answers = loop {
+            tokio::select! {
+                biased;
+                input = self.inbox.recv() => {
+                    if let Err(stop) = self.heed(input) {
+                        self.servers.ask_later(&changed);
+                        return Err(stop);
+                    }
+                }
+                answers = &mut asking => break answers,
+            }
+        };
+        let report = self.servers.take_in(answers);
+        Ok(self.tell_of_servers(Some(report)).await?)
     }
 
     /// Asks the model until there is a reply, or no hope of one.
