@@ -110,6 +110,7 @@ impl Worker {
         let mut used = HashSet::new();
         for _ in 0..TURN_STEPS_MAX {
             self.ask_servers().await?;
+            self.warn_of_hidden().await?;
             self.make_room().await?;
             let reply = self.reply().await?;
             if reply.ended != Ended::Whole || (reply.calls.is_empty() && !self.is_steered) {
