@@ -12,11 +12,13 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::deadline::within;
 
 mod anthropic;
+mod ceiling;
 mod exchange;
 mod gemini;
 mod names;
@@ -39,6 +41,7 @@ const BODY_MAX_BYTES: usize = 64 << 20;
 pub struct ModelServer {
     address: SocketAddr,
     ledger: record::Ledger,
+    ceiling: ceiling::Ceiling,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,6 +51,7 @@ pub struct ModelServer {
 pub(crate) struct Shared {
     pub(crate) ledger: record::Ledger,
     pub(crate) ids: Ids,
+    pub(crate) ceiling: ceiling::Ceiling,
 }
 
 /// Names for messages, tool calls and requests. Unique across servers of one machine, because a session may be resumed
@@ -85,7 +89,8 @@ impl ModelServer {
         let ledger = record::Ledger::new(log);
         let tag = format!("{:x}p{}n", std::process::id(), address.port());
         let ids = Ids { tag: tag.into(), count: Arc::new(AtomicU64::new(1)) };
-        let router = router(Shared { ledger: ledger.clone(), ids });
+        let ceiling = ceiling::Ceiling::default();
+        let router = router(Shared { ledger: ledger.clone(), ids, ceiling: ceiling.clone() });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("model-server".into()).spawn(move || {
@@ -99,7 +104,7 @@ impl ModelServer {
             // Open streams hang on purpose: end them with the runtime instead of waiting.
             runtime.shutdown_background();
         })?;
-        Ok(ModelServer { address, ledger, stop: Some(stop), thread: Some(thread) })
+        Ok(ModelServer { address, ledger, ceiling, stop: Some(stop), thread: Some(thread) })
     }
 
     /// What `ANTHROPIC_BASE_URL` must be: no path, no final slash.
@@ -151,6 +156,12 @@ impl ModelServer {
     /// Lets every stream that pauses at `{"wait": name}`, now or later, go on.
     pub fn release(&self, name: &str) {
         self.ledger.release(name);
+    }
+
+    /// Refuses requests of OpenAI's APIs with a longer body from now on, with HTTP 400 and this answer, as an endpoint does
+    /// whose model has a small window.
+    pub fn refuse_above(&self, bytes: usize, answer: Value) {
+        self.ceiling.set(bytes, answer);
     }
 
     /// The visible text sent so far for the prompt with this key, over all its requests, byte for byte.

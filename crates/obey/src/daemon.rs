@@ -355,6 +355,8 @@ async fn told_to_end() -> &'static str {
 fn start_log(level: &str) -> anyhow::Result<()> {
     let filter =
         tracing_subscriber::EnvFilter::try_new(level).with_context(|| format!("log_level: {level:?}"))?;
+    // It writes addresses with the keys in them. What fails there is told by the session, without.
+    let filter = filter.add_directive("rmcp=off".parse()?);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -122,6 +122,12 @@ pub(crate) fn is_address(value: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.starts_with('/')) && printable
 }
 
+/// Returns whether an address holds a name or a password.
+pub(crate) fn has_userinfo(address: &str) -> bool {
+    let host = address.split_once("://").map_or(address, |(_, rest)| rest);
+    host.split(['/', '?', '#']).next().is_some_and(|host| host.contains('@'))
+}
+
 /// Reads an absolute path, or a JSON list of them.
 pub(crate) fn directories(config: &BTreeMap<String, String>, key: &str) -> Result<Vec<PathBuf>, Error> {
     let value = argument(config, key)?;

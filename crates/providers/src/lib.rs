@@ -16,6 +16,7 @@ mod look;
 mod mcp;
 mod near;
 mod program;
+mod secrets;
 mod text;
 mod tls;
 

@@ -67,6 +67,9 @@ pub(crate) const PLAN_MAX_CHARS: usize = 20_000;
 /// may say a few words of its own first.
 pub(crate) const GARBAGE_MAX_LINES: u32 = 20;
 
+/// Shortest value that is taken for a secret and hidden where it is told; what is shorter is part of many words.
+pub(crate) const SECRET_MIN_BYTES: usize = 4;
+
 /// Servers of tools that are listed, and tools of each: they are part of a session's state, which is written often.
 pub(crate) const SERVERS_MAX: usize = 32;
 pub(crate) const SERVER_TOOLS_MAX: usize = 128;
@@ -124,6 +127,13 @@ pub(crate) const WINDOW_TOKENS: u64 = 128_000;
 
 /// Output of one call that a model is given; the middle of longer ones is left out. About eight thousand tokens.
 pub(crate) const TOOL_OUTPUT_MAX_BYTES: usize = 32 * 1024;
+
+/// Times a conversation is made shorter, when even the request for its summary is too long: the outputs of calls first,
+/// then half of what is left each time. Five halves bring a window that is 32 times too small within reach.
+pub(crate) const SHORTER_MAX: u32 = 6;
+
+/// Output of one call in a conversation that is made shorter. Enough to see what became of the call.
+pub(crate) const SHORTER_OUTPUT_MAX_BYTES: usize = 1024;
 
 /// Replies of a model within one turn. A turn that needs more runs in circles.
 pub(crate) const TURN_STEPS_MAX: u32 = 500;

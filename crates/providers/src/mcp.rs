@@ -49,7 +49,12 @@ pub(crate) struct Tool {
 pub(crate) struct Servers {
     all: Vec<Arc<Server>>,
     tools: BTreeMap<String, Tool>,
+    /// What was told of each last.
+    told: Vec<ToolServer>,
 }
+
+/// What servers answered that were asked for their tools, by their places.
+pub(crate) type Answers = BTreeMap<usize, Result<Vec<rmcp::model::Tool>, String>>;
 
 /// What became of the servers, for the journal.
 pub(crate) struct Report {
@@ -63,50 +68,66 @@ impl Servers {
     pub(crate) async fn start(specs: &[Spec], ground: Ground) -> (Self, Option<Report>) {
         let ground = Arc::new(ground);
         let all = specs.iter().map(|spec| Arc::new(Server::new(spec.clone(), Arc::clone(&ground))));
-        let mut servers = Self { all: all.collect(), tools: BTreeMap::new() };
-        let report = servers.read_tools().await;
-        (servers, report)
+        let mut servers = Self { all: all.collect(), ..Self::default() };
+        if servers.all.is_empty() {
+            return (servers, None);
+        }
+        servers.told = servers.all.iter().map(|server| unheard(server)).collect();
+        let every: Vec<usize> = (0..servers.all.len()).collect();
+        let answers = servers.ask(&every).await;
+        let report = servers.take_in(answers);
+        (servers, Some(report))
     }
 
-    /// Reads the tools again where a server has said that they are others now.
-    pub(crate) async fn refresh(&mut self) -> Option<Report> {
-        // Every one must be asked: asking takes the news.
-        let news = self.all.iter().filter(|server| server.take_news()).count();
-        if news == 0 { None } else { self.read_tools().await }
+    /// Returns the servers that have said that their tools are others now. Each says so once; who does not come to ask
+    /// them says so with `ask_later`.
+    pub(crate) fn changed(&self) -> Vec<usize> {
+        let all = self.all.iter().enumerate();
+        all.filter(|(_, server)| server.take_news()).map(|(at, _)| at).collect()
     }
 
-    async fn read_tools(&mut self) -> Option<Report> {
-        if self.all.is_empty() {
-            return None;
-        }
-        let mut asking = tokio::task::JoinSet::new();
-        for (at, server) in self.all.iter().enumerate() {
-            let server = Arc::clone(server);
-            asking.spawn(async move { (at, server.tools().await) });
-        }
-        let mut found = BTreeMap::new();
-        while let Some(answer) = asking.join_next().await {
-            if let Ok((at, listed)) = answer {
-                found.insert(at, listed);
+    pub(crate) fn ask_later(&self, which: &[usize]) {
+        which.iter().filter_map(|at| self.all.get(*at)).for_each(|server| server.put_news_back());
+    }
+
+    /// Asks servers for their tools, side by side. Dropping the work takes the questions back.
+    pub(crate) fn ask(&self, which: &[usize]) -> impl Future<Output = Answers> + Send + use<> {
+        let asked: Vec<(usize, Arc<Server>)> =
+            which.iter().filter_map(|at| Some((*at, Arc::clone(self.all.get(*at)?)))).collect();
+        async move {
+            let mut answers: Answers =
+                asked.iter().map(|(at, _)| (*at, Err("it broke down".to_owned()))).collect();
+            let mut asking = tokio::task::JoinSet::new();
+            for (at, server) in asked {
+                asking.spawn(async move { (at, server.tools().await) });
             }
+            while let Some(answer) = asking.join_next().await {
+                if let Ok((at, listed)) = answer {
+                    answers.insert(at, listed);
+                }
+            }
+            answers
         }
-        self.tools.clear();
-        let (mut listed, mut warnings) = (Vec::new(), Vec::new());
-        for (at, server) in self.all.iter().enumerate() {
-            let (name, endpoint) = (server.name().to_owned(), server.endpoint());
-            let answer = found.remove(&at).unwrap_or_else(|| Err("it broke down".to_owned()));
-            listed.push(match answer {
+    }
+
+    /// Takes in the tools of servers in the place of those they had.
+    pub(crate) fn take_in(&mut self, answers: Answers) -> Report {
+        let mut warnings = Vec::new();
+        self.tools.retain(|_, tool| !answers.contains_key(&tool.server));
+        for (at, answer) in answers {
+            let Some(told) = self.told.get_mut(at) else { continue };
+            (told.status, told.tools, told.error) = match answer {
                 Ok(tools) => {
-                    let tools = add(&mut self.tools, at, &name, tools, &mut warnings);
-                    ToolServer { name, status: ServerStatus::Running, tools, endpoint, error: String::new() }
+                    let tools = add(&mut self.tools, at, &told.name, tools, &mut warnings);
+                    (ServerStatus::Running, tools, String::new())
                 }
                 Err(error) => {
-                    warnings.push(format!("the MCP server {name} cannot be used: {error}"));
-                    ToolServer { name, status: ServerStatus::Failed, tools: Vec::new(), endpoint, error }
+                    warnings.push(format!("the MCP server {} cannot be used: {error}", told.name));
+                    (ServerStatus::Failed, Vec::new(), error)
                 }
-            });
+            };
         }
-        Some(Report { servers: listed, warnings })
+        Report { servers: self.told.clone(), warnings }
     }
 
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Tool> {
@@ -130,6 +151,12 @@ impl Servers {
             server.call(native, arguments).await
         }
     }
+}
+
+/// A server that was not asked yet.
+fn unheard(server: &Server) -> ToolServer {
+    let (name, endpoint) = (server.name().to_owned(), server.endpoint());
+    ToolServer { name, status: ServerStatus::Failed, tools: Vec::new(), endpoint, error: String::new() }
 }
 
 /// Adds a server's tools and returns those that were taken, as the server calls them.

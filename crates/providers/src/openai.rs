@@ -17,6 +17,7 @@ mod responses;
 mod retry;
 mod safe;
 mod settings;
+mod shorter;
 mod sse;
 mod tools;
 mod turn;
@@ -28,7 +29,7 @@ use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
 use runtime::toolbox::Toolbox;
 
-use crate::config::{invalid, is_address};
+use crate::config::{has_userinfo, invalid, is_address};
 use crate::mcp::Ground;
 use crate::program::variable;
 use agent::{Agent, Beginning};
@@ -64,6 +65,13 @@ impl OpenaiApi {
         };
         let named = Some(settings.base_url.clone()).filter(|url| !url.is_empty());
         let base_url = match named.or_else(|| set(BASE_URL_VARIABLE)) {
+            Some(url) if has_userinfo(&url) => {
+                let message = format!(
+                    "{BASE_URL_VARIABLE} must not hold a name or a password; put the key into {KEY_VARIABLE}, or \
+                     into the variable that provider_config.api_key_env names"
+                );
+                return Err(Error::new(ErrorCode::ProviderNotReady, message));
+            }
             Some(url) if is_address(&url) => url.trim_end_matches('/').to_owned(),
             Some(_) => {
                 let message = format!("{BASE_URL_VARIABLE} is not an address such as https://example.com/v1");

@@ -84,6 +84,9 @@ pub(super) fn begin(
     request.step = choice.step;
     let body = request.body.clone();
     let index = shared.ledger.arrived(request);
+    if let Some(answer) = shared.ceiling.refusal(&body) {
+        return Err(Box::new(exchange::refuse(shared, index, &Refusal::new(400, ""), &answer)));
+    }
     let reply = choice
         .reply
         .map_err(|mistake| refuse(shared, index, &Refusal::new(400, format!("bad script: {mistake}"))))?;

@@ -242,7 +242,9 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
             code: value.as_u64().and_then(|n| u16::try_from(n).ok()).ok_or("status must be a number")?,
             kind: map.get("kind").and_then(Value::as_str).map(str::to_owned),
             message: message(),
-            retry_after: map.get("retry_after").map(|v| v.to_string()),
+            retry_after: map
+                .get("retry_after")
+                .map(|wait| wait.as_str().map_or_else(|| wait.to_string(), str::to_owned)),
             times: number("times"),
         },
         _ => Block::StreamError { kind: text()?, message: message() },

@@ -4,8 +4,11 @@
 mod bad_input;
 mod many;
 mod memory;
+mod news;
 mod rules;
+mod secrets;
 mod servers;
+mod too_long;
 mod tools;
 mod trouble;
 

@@ -9,7 +9,7 @@ mod node;
 mod python;
 mod several;
 mod strangers;
-mod talk;
+pub(crate) mod talk;
 mod tasks;
 mod turns;
 mod workers;

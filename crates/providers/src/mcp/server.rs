@@ -19,15 +19,18 @@ use runtime::toolbox::Done;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::spec::{Reach, Spec, filled};
+use super::spec::{Reach, Spec, filled, values};
 use super::{Ground, output};
 use crate::limits::{MCP_LINE_MAX_BYTES, MCP_RESTARTS_MAX, MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX};
+use crate::secrets::Secrets;
 use crate::text::one_line;
 
 /// A server of a session.
 pub(super) struct Server {
     spec: Spec,
     ground: Arc<Ground>,
+    /// What was filled into its settings, which no error may tell.
+    secrets: Secrets,
     line: Mutex<Option<Line>>,
     /// Times it was reached.
     starts: AtomicU32,
@@ -61,7 +64,15 @@ impl rmcp::ClientHandler for Ear {
 
 impl Server {
     pub(super) fn new(spec: Spec, ground: Arc<Ground>) -> Self {
-        Self { spec, ground, line: Mutex::default(), starts: AtomicU32::new(0), news: Arc::default() }
+        let secrets = Secrets::new(values(&spec.reach, &ground.environment));
+        Self {
+            spec,
+            ground,
+            secrets,
+            line: Mutex::default(),
+            starts: AtomicU32::new(0),
+            news: Arc::default(),
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -81,8 +92,17 @@ impl Server {
         self.news.swap(false, Ordering::Relaxed)
     }
 
+    /// Has it said again.
+    pub(super) fn put_news_back(&self) {
+        self.news.store(true, Ordering::Relaxed);
+    }
+
     /// Returns its tools.
     pub(super) async fn tools(&self) -> Result<Vec<rmcp::model::Tool>, String> {
+        self.list().await.map_err(|error| self.told(&error))
+    }
+
+    async fn list(&self) -> Result<Vec<rmcp::model::Tool>, String> {
         let wait = self.spec.start_wait;
         let listing = async {
             let peer = self.peer().await?;
@@ -106,6 +126,15 @@ impl Server {
 
     /// Calls one of its tools.
     pub(super) async fn call(&self, tool: String, arguments: Map<String, Value>) -> Result<Done, String> {
+        self.ask(tool, arguments).await.map_err(|error| self.told(&error))
+    }
+
+    /// Returns an error as it may be told: without secrets, and of a bounded length.
+    fn told(&self, error: &str) -> String {
+        one_line(&self.secrets.hide(error), MESSAGE_MAX_CHARS)
+    }
+
+    async fn ask(&self, tool: String, arguments: Map<String, Value>) -> Result<Done, String> {
         let peer = self.peer().await.map_err(|error| format!("the MCP server {}: {error}", self.name()))?;
         let wait = self.spec.call_wait;
         let asked = CallToolRequestParams::new(tool).with_arguments(arguments);
@@ -172,7 +201,7 @@ impl Server {
                     StreamableHttpClientTransport::with_client(self.ground.client.clone(), config);
                 match rmcp::serve_client(ear, transport).await {
                     Ok(service) => Ok(Line { service, held: None }),
-                    Err(error) => Err(one_line(&error.to_string(), MESSAGE_MAX_CHARS)),
+                    Err(error) => Err(error.to_string()),
                 }
             }
         }
@@ -196,12 +225,12 @@ impl Server {
     /// Says why a request failed.
     async fn failed(&self, error: &ServiceError) -> String {
         match error {
-            ServiceError::McpError(error) => one_line(&error.message, MESSAGE_MAX_CHARS),
+            ServiceError::McpError(error) => error.message.to_string(),
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 let line = self.line.lock().await;
                 with_last_words("it ended", line.as_ref().and_then(|line| line.held.as_ref()))
             }
-            other => one_line(&other.to_string(), MESSAGE_MAX_CHARS),
+            other => other.to_string(),
         }
     }
 }
@@ -210,5 +239,5 @@ impl Server {
 fn with_last_words(what: &str, held: Option<&Held>) -> String {
     let words = held.map(Held::last_words).unwrap_or_default();
     let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
-    one_line(&format!("{what}{words}"), MESSAGE_MAX_CHARS)
+    format!("{what}{words}")
 }

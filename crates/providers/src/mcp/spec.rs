@@ -134,6 +134,20 @@ fn seconds(
     }
 }
 
+/// Returns the values that would be filled in.
+pub(super) fn values(reach: &Reach, environment: &[(OsString, OsString)]) -> Vec<String> {
+    let texts: Vec<&String> = match reach {
+        Reach::Program { command, args, env } => {
+            [command].into_iter().chain(args).chain(env.values()).collect()
+        }
+        Reach::Web { url, headers } => [url].into_iter().chain(headers.values()).collect(),
+    };
+    let places =
+        texts.iter().flat_map(|text| text.split("${").skip(1)).filter_map(|rest| rest.split_once('}'));
+    let names = places.map(|(place, _)| place.split_once(":-").map_or(place, |(name, _)| name));
+    names.filter_map(|name| variable(environment, name)?.to_str().map(str::to_owned)).collect()
+}
+
 /// Puts variables in the place of their names, `${NAME}` or `${NAME:-otherwise}`; one that is not set is the error.
 pub(crate) fn filled(text: &str, environment: &[(OsString, OsString)]) -> Result<String, String> {
     let mut filled = String::new();
@@ -209,6 +223,8 @@ mod tests {
         assert_eq!(filled("Bearer ${KEY}!", &environment).unwrap(), "Bearer secret!");
         assert_eq!(filled("${", &environment).unwrap(), "${");
         assert_eq!(filled("${KEY:-x} ${NO:-y}${NO:-}", &environment).unwrap(), "secret y");
+        let web = one(r#"{"url":"http://x/${NO}/${KEY:-}","headers":{"A":"b${"}}"#).unwrap();
+        assert_eq!(values(&web.reach, &environment), ["secret"]);
         assert_eq!(filled("${NO}", &environment).unwrap_err(), "the variable NO is not set");
     }
 }

@@ -1,6 +1,7 @@
 //! The agent inside the daemon: a task of its own per session, told through an inbox, reporting through a channel. This
 //! file owns its beginning and its idle time; turns are in `turn`.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use domain::event::{ClientTool, Level};
@@ -15,7 +16,7 @@ use super::http::Endpoint;
 use super::reply::Kind;
 use super::settings::Settings;
 use super::tools::Others;
-use super::{content, models};
+use super::{content, models, tools};
 use crate::limits::INBOX_MAX;
 use crate::mcp::{Ground, Report, Servers};
 
@@ -72,6 +73,12 @@ impl InProcessAgent for Agent {
             AgentInput::Prompt { text, attachments } => content::parts(text, attachments).map(drop),
             AgentInput::SetModel(model) => {
                 models::check_form(model)?;
+                if model.is_empty() {
+                    return Err(Error::invalid(
+                        "model",
+                        "name the model; a session's usual one is chosen at its start",
+                    ));
+                }
                 let known = self.models.get().map(Vec::as_slice).unwrap_or_default();
                 models::choose(model, known).map(drop)
             }
@@ -126,6 +133,8 @@ pub(super) struct Worker {
     ground: Option<Ground>,
     pub(super) servers: Servers,
     resume: bool,
+    /// Clients' tools of which it was said that they are not offered.
+    warned: BTreeSet<String>,
 }
 
 impl Worker {
@@ -168,6 +177,7 @@ impl Worker {
             ground: Some(ground),
             servers: Servers::default(),
             resume,
+            warned: BTreeSet::new(),
         }
     }
 
@@ -190,6 +200,7 @@ impl Worker {
             return std::future::pending().await;
         }
         self.start_servers().await?;
+        self.warn_of_hidden().await?;
         self.emit(AgentEvent::Ready {
             native_session: self.session.clone(),
             model: self.model.clone(),
@@ -213,8 +224,25 @@ impl Worker {
                 // Its turn has ended; that was reported.
                 AgentInput::Interrupt => {}
                 AgentInput::Leave => return Ok(()),
-                other => self.adopt(other),
+                other => {
+                    self.adopt(other);
+                    self.warn_of_hidden().await?;
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// Says once of each client's tool that it cannot be called, where a tool of ours has its name.
+    pub(super) async fn warn_of_hidden(&mut self) -> Result<(), Gone> {
+        let fresh = |name: &&str| !self.warned.contains(*name);
+        let names: Vec<String> = tools::hidden(self.others()).filter(fresh).map(str::to_owned).collect();
+        for name in names {
+            let message = format!(
+                "the client's tool {name} is not offered: a built-in tool has this name; give it another"
+            );
+            self.notice(Level::Warning, message).await?;
+            self.warned.insert(name);
         }
         Ok(())
     }

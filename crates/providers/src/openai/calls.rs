@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::agent::Worker;
 use super::history::Call;
+use super::shorter::ends;
 use super::tools::{self, Act, Need};
 use super::turn::Stop;
 use crate::limits::TOOL_OUTPUT_MAX_BYTES;
@@ -220,7 +221,7 @@ impl Worker {
     }
 
     async fn finish_call(&mut self, id: &str, ok: bool, output: String) -> Result<(), Stop> {
-        let output = shortened(&output);
+        let output = ends(&output, TOOL_OUTPUT_MAX_BYTES);
         self.history.result(id, &output);
         Ok(self.emit(AgentEvent::ToolFinished { call: CallId::new(id), ok, output }).await?)
     }
@@ -263,22 +264,13 @@ fn told(questions: &[Question], answers: &BTreeMap<String, String>) -> String {
     if lines.is_empty() { "the user gave no answer".to_owned() } else { lines.join("\n") }
 }
 
-/// Leaves out the middle of a long output: what matters stands at its ends.
-fn shortened(output: &str) -> String {
-    if output.len() <= TOOL_OUTPUT_MAX_BYTES {
-        return output.to_owned();
-    }
-    let half = TOOL_OUTPUT_MAX_BYTES / 2;
-    let (head, tail) = (output.floor_char_boundary(half), output.ceil_char_boundary(output.len() - half));
-    format!("{}\n… {} bytes left out …\n{}", &output[..head], tail - head, &output[tail..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_middle_of_a_long_output_is_left_out() {
+        let shortened = |output: &str| ends(output, TOOL_OUTPUT_MAX_BYTES);
         assert_eq!(shortened("short"), "short");
         let long = format!("head{}tail", "é".repeat(TOOL_OUTPUT_MAX_BYTES));
         let cut = shortened(&long);

@@ -10,7 +10,9 @@ use super::history::{self, Item};
 use super::instructions::{SUMMARISE, instructions};
 use super::reply::{Failure, Kind, Piece};
 use super::request::Request;
+use super::shorter::shorter;
 use super::turn::Stop;
+use crate::limits::SHORTER_MAX;
 
 /// The part of the window that may be filled before room is made; the rest is for the reply.
 const FULL_PERCENT: u64 = 80;
@@ -50,13 +52,24 @@ impl Worker {
         }
     }
 
-    /// Puts a summary in the place of what was said.
+    /// Puts a summary in the place of what was said. A conversation that the endpoint does not take as a whole is made
+    /// shorter until it does: a summary of a part is better than a session that can do nothing more.
     pub(super) async fn compact(&mut self) -> Result<(), Stop> {
         let before = self.tokens();
-        let mut retries = 0;
+        let (mut retries, mut round, mut left_out) = (0, 0, 0);
+        let mut items = self.history.answered().to_vec();
         let summary = loop {
-            match self.summary().await? {
+            match self.summary(items.clone()).await? {
                 Ok(summary) => break summary,
+                Err(failure) if failure.kind == Kind::TooLong => {
+                    round += 1;
+                    if round > SHORTER_MAX {
+                        let message =
+                            format!("no part of the conversation can be summed up: {}", failure.message);
+                        return Err(Stop::Failed { reason: EndReason::LimitReached, error: message });
+                    }
+                    (items, left_out) = shorter(self.history.answered(), round);
+                }
                 Err(failure) if failure.is_passing() => {
                     self.wait_out(&failure, retries).await?;
                     retries += 1;
@@ -64,6 +77,13 @@ impl Worker {
                 Err(failure) => return Err(self.given_up(&failure)),
             }
         };
+        if round > 0 {
+            let message = format!(
+                "the conversation was too long to be summed up as a whole: long texts were shortened and its {left_out} \
+                 oldest entries left out"
+            );
+            self.notice(Level::Warning, message).await?;
+        }
         self.history.compacted(&summary);
         self.counted = (0, 0);
         let after = self.history.tokens();
@@ -72,9 +92,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Asks the model to sum up what was answered so far.
-    async fn summary(&mut self) -> Result<Result<String, Failure>, Stop> {
-        let mut items = self.history.answered().to_vec();
+    /// Asks the model to sum up these entries.
+    async fn summary(&mut self, mut items: Vec<Item>) -> Result<Result<String, Failure>, Stop> {
         items.push(Item::User { text: SUMMARISE.to_owned(), attachments: Vec::new() });
         let instructions = instructions(&self.working_dir, self.mode, "");
         let request = Request {

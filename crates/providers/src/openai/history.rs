@@ -41,10 +41,16 @@ pub(super) struct History {
     items: Vec<Item>,
     /// Calls without a result.
     open: BTreeSet<String>,
-    /// What was said while calls were open: an answer must come before anything else.
+    /// What was said while a reply was under way or calls were open: it comes behind them.
     held: Vec<Item>,
+    /// The model is speaking.
+    in_reply: bool,
+    /// In a replay: the model has said all of its reply, which calls may still follow.
+    has_replied: bool,
     /// A turn has begun and not ended.
     in_turn: bool,
+    /// How many entries there were when the last turn began.
+    before_turn: usize,
 }
 
 /// What a summary is introduced with when it takes the place of what was said.
@@ -57,11 +63,33 @@ impl History {
 
     pub(super) fn begin_turn(&mut self) {
         self.in_turn = true;
+        self.before_turn = self.items.len();
     }
 
     pub(super) fn user(&mut self, text: &str, attachments: &[Attachment]) {
         let item = Item::User { text: text.to_owned(), attachments: attachments.to_vec() };
-        if self.open.is_empty() { self.items.push(item) } else { self.held.push(item) }
+        let is_free = self.open.is_empty() && !self.in_reply;
+        if is_free { self.items.push(item) } else { self.held.push(item) }
+    }
+
+    /// Begins an attempt at a reply; what comes back marks where it began.
+    pub(super) fn begin_reply(&mut self) -> usize {
+        self.in_reply = true;
+        self.items.len()
+    }
+
+    /// Ends a reply. Its calls, if it has any, come before what was said meanwhile.
+    pub(super) fn end_reply(&mut self, has_calls: bool) {
+        self.in_reply = false;
+        if !has_calls {
+            self.items.append(&mut self.held);
+        }
+    }
+
+    /// Takes back what an attempt left that brought no reply.
+    pub(super) fn undo_reply(&mut self, began: usize) {
+        self.items.truncate(began);
+        self.end_reply(false);
     }
 
     pub(super) fn text(&mut self, text: &str) {
@@ -96,7 +124,7 @@ impl History {
         }
         self.items.append(&mut self.held);
         self.items.retain(|item| !matches!(item, Item::Reasoning(_)));
-        self.in_turn = false;
+        (self.in_turn, self.in_reply, self.has_replied) = (false, false, false);
     }
 
     /// Puts a summary in the place of everything that was answered.
@@ -104,16 +132,19 @@ impl History {
         let unanswered = self.unanswered();
         let kept = self.items.split_off(self.items.len() - unanswered);
         self.items = vec![Item::User { text: format!("{SUMMARY}{summary}"), attachments: Vec::new() }];
+        self.before_turn = self.items.len();
         self.items.extend(kept);
     }
 
-    /// Returns the conversation without what was not answered yet.
+    /// Returns the conversation without what was not answered yet. What an earlier turn was asked, and did not answer, no
+    /// longer waits for it.
     pub(super) fn answered(&self) -> &[Item] {
         &self.items[..self.items.len() - self.unanswered()]
     }
 
     fn unanswered(&self) -> usize {
-        self.items.iter().rev().take_while(|item| matches!(item, Item::User { .. })).count()
+        let of_turn = self.items.get(self.before_turn..).unwrap_or_default();
+        of_turn.iter().rev().take_while(|item| matches!(item, Item::User { .. })).count()
     }
 
     /// Takes in an event of the journal.
@@ -126,13 +157,19 @@ impl History {
                 }
             }
             EventKind::MessageAdded { text, .. } => self.user(text, &[]),
-            EventKind::TextDelta { text, parent: None } => self.text(text),
+            EventKind::TextDelta { text, parent: None } => {
+                self.replay_reply();
+                self.text(text);
+            }
+            EventKind::ThinkingDelta { parent: None, .. } => self.replay_reply(),
+            EventKind::UsageReported { .. } => self.has_replied = true,
             EventKind::ToolStarted { call, tool, input, parent: None, .. } => {
                 let arguments = match input {
                     // Arguments that were no JSON are kept as they came.
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
+                (self.in_reply, self.has_replied) = (false, false);
                 self.call(Call { id: call.as_str().to_owned(), name: tool.clone(), arguments });
             }
             EventKind::ToolFinished { call, output, .. } => self.result(call.as_str(), output),
@@ -140,6 +177,14 @@ impl History {
             EventKind::TurnEnded { .. } => self.end_turn(),
             _ => {}
         }
+    }
+
+    /// Takes in that the model speaks: with another reply, where the one before is known to have ended.
+    fn replay_reply(&mut self) {
+        if std::mem::take(&mut self.has_replied) {
+            self.end_reply(false);
+        }
+        self.begin_reply();
     }
 
     /// Ends the replay: the prompt of a turn that is open is told to the agent again.
@@ -272,6 +317,71 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_during_a_reply_comes_behind_it() {
+        let used = || EventKind::UsageReported {
+            usage: domain::Usage::default(),
+            context_tokens: None,
+            context_window: None,
+        };
+        let expected = [
+            user("go"),
+            Item::Assistant("part one part two".to_owned()),
+            user("salt"),
+            Item::Assistant("salted".to_owned()),
+        ];
+        let told = [
+            began("go"),
+            said("part one "),
+            added("salt"),
+            said("part two"),
+            used(),
+            said("salted"),
+            ended(),
+        ];
+        assert_eq!(replayed(&told).items(), expected);
+        let mut history = History::default();
+        history.begin_turn();
+        history.user("go", &[]);
+        history.begin_reply();
+        history.text("part one ");
+        history.user("salt", &[]);
+        history.text("part two");
+        history.end_reply(false);
+        history.begin_reply();
+        history.text("salted");
+        history.end_reply(false);
+        history.end_turn();
+        assert_eq!(history.items(), expected);
+        // Calls belong to the reply.
+        let told = [
+            began("go"),
+            said("I look"),
+            added("salt"),
+            used(),
+            called("c1"),
+            finished("c1"),
+            said("ok"),
+            ended(),
+        ];
+        let history = replayed(&told);
+        assert_eq!(history.items()[1], Item::Assistant("I look".to_owned()));
+        assert!(matches!(&history.items()[2..4], [Item::Call(_), Item::Result { .. }]), "{history:?}");
+        assert_eq!(history.items()[4..], [user("salt"), Item::Assistant("ok".to_owned())]);
+    }
+
+    #[test]
+    fn an_attempt_that_failed_leaves_nothing() {
+        let mut history = History::default();
+        history.begin_turn();
+        history.user("go", &[]);
+        let began = history.begin_reply();
+        history.reasoning(json!({"type": "reasoning"}));
+        history.user("hurry", &[]);
+        history.undo_reply(began);
+        assert_eq!(history.items(), [user("go"), user("hurry")]);
+    }
+
+    #[test]
     fn a_prompt_that_waits_for_its_agent_is_not_part_of_the_past() {
         assert_eq!(replayed(&[began("a"), said("b"), ended(), began("c")]).items().len(), 2);
         assert!(replayed(&[began("a")]).items().is_empty());
@@ -280,10 +390,22 @@ mod tests {
     #[test]
     fn a_summary_takes_the_place_of_what_was_answered() {
         let mut history = replayed(&[began("a"), said("b"), ended()]);
+        history.begin_turn();
         history.user("next", &[]);
         assert_eq!(history.answered().len(), 2);
         history.compacted("we said a and b");
         assert_eq!(history.items(), [user(&format!("{SUMMARY}we said a and b")), user("next")]);
+    }
+
+    #[test]
+    fn a_prompt_that_was_never_answered_is_part_of_the_summary() {
+        let mut history = replayed(&[began("a"), said("b"), ended(), began("too long"), ended()]);
+        history.begin_turn();
+        history.user("next", &[]);
+        assert_eq!(history.answered().len(), 3);
+        history.compacted("all of it");
+        assert_eq!(history.items(), [user(&format!("{SUMMARY}all of it")), user("next")]);
+        assert_eq!(history.answered().len(), 1);
     }
 
     #[test]

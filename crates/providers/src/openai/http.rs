@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::error::Error as _;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use domain::{Error, ErrorCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -18,6 +18,7 @@ use super::settings::WireApi;
 use super::sse::Sse;
 use crate::limits::{ANSWER_MAX_BYTES, CONNECT_WAIT, MODELS_WAIT, REPLY_SILENCE_WAIT};
 use crate::look::Look;
+use crate::secrets::Secrets;
 
 /// Connections, shared by all sessions of the daemon.
 #[derive(Default)]
@@ -51,6 +52,8 @@ pub(super) struct Endpoint {
     base_url: String,
     wire: WireApi,
     headers: HeaderMap,
+    /// The key, which no failure may tell.
+    secrets: Secrets,
 }
 
 impl Endpoint {
@@ -64,7 +67,7 @@ impl Endpoint {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        Ok(Self { client, base_url, wire, headers })
+        Ok(Self { client, base_url, wire, headers, secrets: Secrets::new([key.to_owned()]) })
     }
 
     pub(super) fn wire(&self) -> WireApi {
@@ -73,12 +76,19 @@ impl Endpoint {
 
     /// Returns the names of the endpoint's models, in its own order.
     pub(super) async fn models(&self) -> Result<Vec<String>, Failure> {
+        self.list().await.map_err(|failure| failure.told(&self.secrets))
+    }
+
+    async fn list(&self) -> Result<Vec<String>, Failure> {
         let url = format!("{}/models", self.base_url);
         let request = self.client.get(url).headers(self.headers.clone()).timeout(MODELS_WAIT);
         let response = request.send().await.map_err(|error| self.unsent(&error))?;
         let (status, body) = self.whole(response).await?;
         if !(200..300).contains(&status) {
-            return Err(Failure::of_answer(status, &body));
+            let failure = Failure::of_answer(status, &body);
+            // Whatever it says: nobody asked for a model, so that none can be missing.
+            let kind = if matches!(status, 404 | 405 | 501) { Kind::NotFound } else { failure.kind };
+            return Err(Failure { kind, ..failure });
         }
         let list: Value = serde_json::from_str(&body).unwrap_or_default();
         let name = |model: &Value| match model {
@@ -92,6 +102,10 @@ impl Endpoint {
 
     /// Sends a request and returns its reply as it comes.
     pub(super) async fn ask(&self, body: String) -> Result<Stream, Failure> {
+        self.open(body).await.map_err(|failure| failure.told(&self.secrets))
+    }
+
+    async fn open(&self, body: String) -> Result<Stream, Failure> {
         let url = format!("{}{}", self.base_url, self.wire.path());
         let request = self
             .client
@@ -108,10 +122,16 @@ impl Endpoint {
                 reader: self.wire.reader(),
                 pieces: VecDeque::new(),
                 at_end: false,
+                secrets: self.secrets.clone(),
             });
         }
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let retry_after = retry::said(header("retry-after"), header("retry-after-ms"));
+        let headers = retry::Headers {
+            after: header("retry-after"),
+            after_ms: header("retry-after-ms"),
+            date: header("date"),
+        };
+        let retry_after = retry::said(headers, SystemTime::now());
         let (status, body) = self.whole(response).await?;
         Err(Failure { retry_after, ..Failure::of_answer(status, &body) })
     }
@@ -125,7 +145,8 @@ impl Endpoint {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        // Before any of it is cut: half a key is one, too.
+        Ok((status, self.secrets.hide(&String::from_utf8_lossy(&body))))
     }
 
     /// Says why nothing came back.
@@ -166,12 +187,21 @@ pub(super) struct Stream {
     reader: Reader,
     pieces: VecDeque<Piece>,
     at_end: bool,
+    secrets: Secrets,
 }
 
 impl Stream {
     /// Returns the next piece; nothing after the last, which is an end or a failure unless the reply was cut off.
     /// Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Option<Piece>, Failure> {
+        match self.read().await {
+            Ok(Some(Piece::Failed(failure))) => Ok(Some(Piece::Failed(failure.told(&self.secrets)))),
+            Ok(piece) => Ok(piece),
+            Err(failure) => Err(failure.told(&self.secrets)),
+        }
+    }
+
+    async fn read(&mut self) -> Result<Option<Piece>, Failure> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {
                 return Ok(Some(piece));

@@ -2,11 +2,12 @@
 
 use domain::turn::EndReason;
 use domain::{ErrorCode, Usage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::history::Call;
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::look::Look;
+use crate::secrets::Secrets;
 use crate::text::cut;
 
 /// A piece of a reply.
@@ -72,6 +73,24 @@ pub(super) struct Failure {
     pub(super) retry_after: Option<std::time::Duration>,
 }
 
+/// What endpoints call a request that does not fit into the window, in small letters: OpenAI's codes, the type that
+/// llama.cpp gives, and what vLLM and others only say in words.
+const TOO_LONG: [&str; 8] = [
+    "context_length_exceeded",
+    "string_above_max_length",
+    "exceed_context_size",
+    "maximum context length",
+    "context length",
+    "context size",
+    "context window",
+    "prompt is too long",
+];
+
+fn says_too_long(text: &str) -> bool {
+    let text = text.to_lowercase();
+    TOO_LONG.iter().any(|word| text.contains(word))
+}
+
 /// What to do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -92,8 +111,13 @@ pub(super) enum Kind {
 }
 
 impl Failure {
-    pub(super) fn new(kind: Kind, message: impl AsRef<str>) -> Self {
-        Self { message: cut(message.as_ref(), MESSAGE_MAX_CHARS), kind, retry_after: None }
+    pub(super) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { message: message.into(), kind, retry_after: None }
+    }
+
+    /// Returns it as it may be told: without secrets, and of a bounded length. In this order: half a key is one, too.
+    pub(super) fn told(self, secrets: &Secrets) -> Self {
+        Self { message: cut(&secrets.hide(&self.message), MESSAGE_MAX_CHARS), ..self }
     }
 
     /// Returns whether another attempt may help.
@@ -113,14 +137,14 @@ impl Failure {
     pub(super) fn of_error(error: &Value) -> Self {
         let code = [error.text("code"), error.text("type")];
         let has = |words: &[&str]| code.iter().any(|code| words.contains(code));
-        let kind = if has(&["context_length_exceeded", "string_above_max_length"]) {
-            Kind::TooLong
-        } else if has(&["model_not_found"]) {
+        let kind = if has(&["model_not_found"]) {
             Kind::Model
         } else if has(&["invalid_api_key", "authentication_error"]) {
             Kind::Key
         } else if has(&["server_error", "rate_limit_exceeded", "overloaded_error", "timeout", "slow_down"]) {
             Kind::Passing
+        } else if code.into_iter().chain([error.text("message")]).chain(error.as_str()).any(says_too_long) {
+            Kind::TooLong
         } else {
             Kind::Lasting
         };
@@ -137,11 +161,16 @@ impl Failure {
     pub(super) fn of_answer(status: u16, body: &str) -> Self {
         let value: Value = serde_json::from_str(body).unwrap_or_default();
         let said = match value.under("error") {
-            Value::Null => Self::new(Kind::Lasting, one_reason(&value, body)),
+            // Some endpoints say it at the top.
+            Value::Null => Self::of_error(&json!({
+                "message": one_reason(&value, body), "code": value.text("code"), "type": value.text("type"),
+            })),
             error => Self::of_error(error),
         };
         let kind = match (status, said.kind) {
+            (429, Kind::TooLong) => Kind::Passing,
             (_, kind @ (Kind::TooLong | Kind::Model)) => kind,
+            (413, _) => Kind::TooLong,
             (401 | 403, _) => Kind::Key,
             (404, _) if said.message.contains("model") => Kind::Model,
             (404 | 405 | 501, _) => Kind::NotFound,
@@ -175,6 +204,19 @@ mod tests {
         assert_eq!(of(429, &error("rate_limit_exceeded")), (Kind::Passing, "No (HTTP 429)".to_owned()));
         assert_eq!(of(401, &error("invalid_api_key")).0, Kind::Key);
         assert_eq!(of(400, &error("context_length_exceeded")).0, Kind::TooLong);
+        for too_long in [
+            r#"{"error":{"message":"Input tokens exceed the configured limit.","code":"context_length_exceeded"}}"#,
+            r#"{"error":{"message":"This model's Maximum Context Length is 4096 tokens.","code":400}}"#,
+            r#"{"object":"error","message":"This model's maximum context length is 4096.","code":400}"#,
+            r#"{"error":{"code":400,"message":"too large","type":"exceed_context_size_error"}}"#,
+            r#"{"error":{"message":"Your input exceeds the context window of this model"}}"#,
+            r#"{"error":"Prompt is too long"}"#,
+            r#"{"detail":"prompt is too long: 9000 tokens"}"#,
+        ] {
+            assert_eq!(of(400, too_long).0, Kind::TooLong, "{too_long}");
+        }
+        assert_eq!(of(413, "").0, Kind::TooLong);
+        assert_eq!(of(429, &error("context window")).0, Kind::Passing);
         assert_eq!(of(404, &error("model_not_found")).0, Kind::Model);
         assert_eq!(of(404, "").0, Kind::NotFound);
         assert_eq!(of(400, &error("server_error")).0, Kind::Lasting);
@@ -184,6 +226,15 @@ mod tests {
         );
         assert_eq!(of(422, r#"{"detail":"field missing"}"#).1, "field missing (HTTP 422)");
         assert_eq!(of(500, "").1, "the endpoint gave no reason (HTTP 500)");
+    }
+
+    #[test]
+    fn a_failure_is_told_without_the_key() {
+        let secrets = Secrets::new(["sk-key".to_owned()]);
+        let told = |message: &str| Failure::new(Kind::Key, message).told(&secrets).message;
+        assert_eq!(told("Invalid key sk-key!"), "Invalid key ***!");
+        let long = format!("{}sk-key", "x".repeat(MESSAGE_MAX_CHARS - 3));
+        assert!(!told(&long).contains("sk") && told(&long).chars().count() <= MESSAGE_MAX_CHARS + 1);
     }
 
     #[test]

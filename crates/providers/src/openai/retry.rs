@@ -1,6 +1,8 @@
-//! When a request is tried again, and after how long. Pure: chance comes from outside.
+//! When a request is tried again, and after how long. Pure: chance and the time come from outside.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use jiff::fmt::rfc2822;
 
 use crate::limits::{RETRY_AFTER_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT};
 
@@ -19,11 +21,33 @@ pub(super) fn wait(retries: u32, most: u32, said: Option<Duration>, chance: f64)
     Some(most.mul_f64(0.5 + chance / 2.0))
 }
 
-/// Reads how long an endpoint wants to be left alone: seconds, or milliseconds in a header of its own.
-pub(super) fn said(seconds: Option<&str>, milliseconds: Option<&str>) -> Option<Duration> {
-    let read = |text: &str| text.trim().parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
-    let milliseconds = milliseconds.and_then(read).map(|number| number / 1000.0);
-    milliseconds.or_else(|| seconds.and_then(read)).map(Duration::from_secs_f64)
+/// What an endpoint says about the time at which it wants to be asked again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Headers<'a> {
+    /// `retry-after`: seconds, or a date.
+    pub(super) after: Option<&'a str>,
+    /// `retry-after-ms`, which some have beside it.
+    pub(super) after_ms: Option<&'a str>,
+    /// `date`: what the endpoint takes for now; its clock may be another than ours.
+    pub(super) date: Option<&'a str>,
+}
+
+/// Reads how long an endpoint wants to be left alone. A date in the past means not at all; `now` stands in for the
+/// endpoint's own clock.
+pub(super) fn said(headers: Headers<'_>, now: SystemTime) -> Option<Duration> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
+    let milliseconds = headers.after_ms.and_then(number).map(|number| number / 1000.0);
+    if let Some(seconds) = milliseconds.or_else(|| headers.after.and_then(number)) {
+        return Some(Duration::from_secs_f64(seconds));
+    }
+    let until = headers.after.and_then(date)?;
+    let now = headers.date.and_then(date).unwrap_or(now);
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+/// Reads a date as HTTP writes it.
+fn date(text: &str) -> Option<SystemTime> {
+    rfc2822::DateTimeParser::new().parse_timestamp(text.trim()).ok().map(SystemTime::from)
 }
 
 /// Returns whether a status may be another at the next attempt.
@@ -50,11 +74,28 @@ mod tests {
         assert_eq!(wait(0, 4, Some(second), 0.0), Some(second));
         assert!(wait(0, 4, Some(second), 0.5) > Some(second));
         assert_eq!(wait(0, 4, Some(RETRY_AFTER_MAX + second), 0.0), None);
-        assert_eq!(said(Some("2"), None), Some(2 * second));
-        assert_eq!(said(Some("2"), Some("500")), Some(second / 2));
-        for strange in ["", "soon", "-1", "NaN", "Wed, 21 Oct 2026 07:28:00 GMT"] {
-            assert_eq!(said(Some(strange), None), None, "{strange}");
+        let now = SystemTime::UNIX_EPOCH;
+        let after = |after| Headers { after: Some(after), ..Headers::default() };
+        assert_eq!(said(after("2"), now), Some(2 * second));
+        assert_eq!(said(Headers { after_ms: Some("500"), ..after("2") }, now), Some(second / 2));
+        for strange in ["", "soon", "-1", "NaN", "Wed, 32 Oct 2026 07:28:00 GMT"] {
+            assert_eq!(said(after(strange), now), None, "{strange}");
         }
+    }
+
+    #[test]
+    fn a_date_counts_from_the_endpoints_own_clock() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_792_567_680);
+        let at = Headers { after: Some("Wed, 21 Oct 2026 07:28:30 GMT"), ..Headers::default() };
+        assert_eq!(said(at, now), Some(Duration::from_secs(30)));
+        assert_eq!(said(at, now + Duration::from_secs(60)), Some(Duration::ZERO));
+        let date = Some("Wed, 21 Oct 2026 07:28:25 GMT");
+        assert_eq!(said(Headers { date, ..at }, SystemTime::UNIX_EPOCH), Some(Duration::from_secs(5)));
+        assert_eq!(said(Headers { date: Some("whenever"), ..at }, now), Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn some_statuses_pass() {
         assert!(is_passing(429) && is_passing(503) && !is_passing(400) && !is_passing(401));
     }
 }

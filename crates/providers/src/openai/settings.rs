@@ -17,7 +17,9 @@ use std::collections::BTreeMap;
 
 use domain::Error;
 
-use crate::config::{address, check_keys, check_permission_mode, number, one_of, word};
+use crate::config::{
+    address, check_keys, check_permission_mode, has_userinfo, invalid, number, one_of, word,
+};
 use crate::{limits, mcp};
 
 const KEYS: [&str; 10] = [
@@ -63,8 +65,14 @@ impl Settings {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;
         let retries = number(config, "max_retries", 0..=u64::from(limits::RETRIES_MAX))?;
+        let base_url = address(config, "base_url")?;
+        if has_userinfo(&base_url) {
+            let remedy = "must not hold a name or a password, which would be stored and shown; put the key into a \
+                          variable and name it with api_key_env";
+            return Err(invalid("base_url", remedy));
+        }
         Ok(Self {
-            base_url: address(config, "base_url")?.trim_end_matches('/').to_owned(),
+            base_url: base_url.trim_end_matches('/').to_owned(),
             api_key_env: word(config, "api_key_env")?,
             wire_api: match one_of(config, "wire_api", &WIRES)?.as_str() {
                 "chat" => WireApi::Chat,
@@ -100,6 +108,7 @@ mod tests {
         for (key, value) in [
             ("base_url", "example.com"),
             ("base_url", "file:///etc/passwd"),
+            ("base_url", "https://me:pw@example.com/v1"),
             ("api_key_env", "A B"),
             ("max_output_tokens", "many"),
             ("context_window", "1"),

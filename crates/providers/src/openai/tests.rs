@@ -99,5 +99,8 @@ fn what_cannot_be_sent_is_refused_before_it_is_recorded() {
     assert!(agent.check(&prompt("image/png", "***")).unwrap_err().message.starts_with("attachments: "));
     assert!(agent.check(&prompt("application/zip", "/+8A")).unwrap_err().message.contains("can be sent"));
     assert!(agent.check(&AgentInput::SetModel("a b".to_owned())).is_err());
+    let error = agent.check(&AgentInput::SetModel(String::new())).unwrap_err();
+    assert_eq!(error.code, ErrorCode::InvalidArgument);
+    assert!(error.message.starts_with("model: name the model"), "{error}");
     assert_eq!(agent.check(&AgentInput::SetModel("other".to_owned())), Ok(()));
 }

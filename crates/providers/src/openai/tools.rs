@@ -62,6 +62,20 @@ pub(super) enum Need {
     Refused,
 }
 
+/// Names of our own tools, in all modes.
+const BUILT_IN: [&str; 9] =
+    ["Read", "Write", "Edit", "LS", "Grep", "Bash", "AskUserQuestion", "TodoWrite", "ExitPlanMode"];
+
+/// Returns the names of clients' tools that are not offered because a tool of ours has the same.
+pub(super) fn hidden<'a>(others: Others<'a>) -> impl Iterator<Item = &'a str> {
+    let names = others.clients.iter().map(|tool| tool.name.as_str());
+    names.filter(move |name| is_ours(name, others))
+}
+
+fn is_ours(name: &str, others: Others<'_>) -> bool {
+    BUILT_IN.contains(&name) || others.named.iter().any(|named| named.name == name)
+}
+
 /// Returns the tools of a session: its own, the daemon's, then those of clients and of servers. None hides one before it.
 pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
     let mut offers = working();
@@ -82,8 +96,7 @@ pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
         schema: tool.input_schema.clone(),
     }));
     for tool in others.clients {
-        let is_ours = others.named.iter().any(|named| named.name == tool.name);
-        if !is_ours && !offers.iter().any(|offer| offer.name == tool.name) {
+        if !is_ours(&tool.name, others) && !offers.iter().any(|offer| offer.name == tool.name) {
             offers.push(Offer {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
@@ -236,6 +249,7 @@ pub(super) fn read(name: &str, input: &Value, mode: Mode, others: Others<'_>) ->
         "AskUserQuestion" => return questions(input),
         "TodoWrite" => return Ok(Act::Todos(todos(input))),
         "ExitPlanMode" if mode == Mode::Plan => return Ok(Act::LeavePlan),
+        "ExitPlanMode" => return Err("there is no plan to leave".to_owned()),
         other => {
             if let Some(tool) = others.named.iter().find(|tool| tool.name == other) {
                 let task = Task::Call { tool: other.to_owned(), arguments: input.clone() };
@@ -350,6 +364,16 @@ mod tests {
         let bash =
             read("Bash", &json!({"command": "ls"}), Mode::Supervised, by_clients(&[client("Bash")])).unwrap();
         assert!(matches!(bash, Act::Task(Task::Run { .. })));
+    }
+
+    #[test]
+    fn clients_tools_with_our_names_are_hidden_in_every_mode() {
+        let own = [names(Mode::Supervised, &[]), names(Mode::Plan, &[])].concat();
+        assert!(own.iter().all(|name| BUILT_IN.contains(&name.as_str())), "{own:?}");
+        let clients: Vec<ClientTool> = ["lamp", "Write", "ExitPlanMode"].map(client).into();
+        assert_eq!(hidden(by_clients(&clients)).collect::<Vec<_>>(), ["Write", "ExitPlanMode"]);
+        assert!(!names(Mode::Plan, &clients).contains(&"Write".to_owned()));
+        assert!(!names(Mode::Supervised, &clients).contains(&"ExitPlanMode".to_owned()));
     }
 
     #[test]

@@ -44,10 +44,30 @@ struct Reply {
     ended: Ended,
 }
 
+/// What was thought, over all attempts at one reply. What was shown cannot be taken back; a further attempt shows only
+/// what goes beyond it.
+#[derive(Default)]
+struct Thought {
+    shown: String,
+    /// Of the attempt under way.
+    now: String,
+}
+
+impl Thought {
+    /// Takes in a piece and returns what of it is to be shown.
+    fn fresh(&mut self, piece: &str) -> String {
+        self.now.push_str(piece);
+        let more = self.now.strip_prefix(self.shown.as_str()).unwrap_or_default().to_owned();
+        self.shown.push_str(&more);
+        more
+    }
+}
+
 /// Why an attempt brought no reply.
 enum Miss {
     Stop(Stop),
-    /// `spoke`: some of it was passed on already and cannot be taken back.
+    /// `spoke`: some of its text was passed on already and cannot be taken back. What was thought does not count: another
+    /// attempt thinks anew.
     Failed {
         failure: Failure,
         spoke: bool,
@@ -89,8 +109,8 @@ impl Worker {
     async fn steps(&mut self) -> Result<(EndReason, String), Stop> {
         let mut used = HashSet::new();
         for _ in 0..TURN_STEPS_MAX {
-            let report = self.servers.refresh().await;
-            self.tell_of_servers(report).await?;
+            self.ask_servers().await?;
+            self.warn_of_hidden().await?;
             self.make_room().await?;
             let reply = self.reply().await?;
             if reply.ended != Ended::Whole || (reply.calls.is_empty() && !self.is_steered) {
@@ -105,16 +125,49 @@ impl Worker {
         Err(Stop::Failed { reason: EndReason::LimitReached, error })
     }
 
+    /// Asks servers whose tools are others now, heeding the inbox.
+    async fn ask_servers(&mut self) -> Result<(), Stop> {
+        let changed = self.servers.changed();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let asking = self.servers.ask(&changed);
+        tokio::pin!(asking);
+        let answers = loop {
+            tokio::select! {
+                biased;
+                input = self.inbox.recv() => {
+                    if let Err(stop) = self.heed(input) {
+                        self.servers.ask_later(&changed);
+                        return Err(stop);
+                    }
+                }
+                answers = &mut asking => break answers,
+            }
+        };
+        let report = self.servers.take_in(answers);
+        Ok(self.tell_of_servers(Some(report)).await?)
+    }
+
     /// Asks the model until there is a reply, or no hope of one.
     async fn reply(&mut self) -> Result<Reply, Stop> {
         let (mut retries, mut compacted) = (0, false);
+        let mut thought = Thought::default();
         loop {
-            let (failure, spoke) = match self.attempt().await {
-                Ok(reply) => return Ok(reply),
+            thought.now.clear();
+            let began = self.history.begin_reply();
+            let (failure, spoke) = match self.attempt(&mut thought).await {
+                Ok(reply) => {
+                    self.history.end_reply(!reply.calls.is_empty());
+                    return Ok(reply);
+                }
                 Err(Miss::Stop(stop)) => return Err(stop),
                 Err(Miss::Failed { failure, spoke }) => (failure, spoke),
             };
-            if failure.kind == Kind::TooLong && !compacted && !self.history.answered().is_empty() {
+            if !spoke {
+                self.history.undo_reply(began);
+            }
+            if failure.kind == Kind::TooLong && !spoke && !compacted && !self.history.answered().is_empty() {
                 compacted = true;
                 self.compact().await?;
                 continue;
@@ -192,7 +245,7 @@ impl Worker {
     }
 
     /// Asks the model once and passes on what it says.
-    async fn attempt(&mut self) -> Result<Reply, Miss> {
+    async fn attempt(&mut self, thought: &mut Thought) -> Result<Reply, Miss> {
         self.is_steered = false;
         let body = self.request_body();
         let mut stream = self.open(body).await?;
@@ -213,7 +266,7 @@ impl Worker {
                     return Ok(reply);
                 }
                 Some(Piece::Failed(failure)) => return Err(Miss::Failed { failure, spoke }),
-                Some(piece) => self.pass_on(piece, &mut reply).await?,
+                Some(piece) => self.pass_on(piece, &mut reply, thought).await?,
                 None => {
                     let failure = Failure::new(Kind::Passing, "the endpoint ended its reply in the middle");
                     return Err(Miss::Failed { failure, spoke });
@@ -238,14 +291,20 @@ impl Worker {
         }
     }
 
-    async fn pass_on(&mut self, piece: Piece, reply: &mut Reply) -> Result<(), Gone> {
+    async fn pass_on(&mut self, piece: Piece, reply: &mut Reply, thought: &mut Thought) -> Result<(), Gone> {
         match piece {
             Piece::Text(text) => {
                 reply.text.push_str(&text);
                 self.history.text(&text);
                 self.emit(AgentEvent::Text { text, parent: None }).await
             }
-            Piece::Thinking(text) => self.emit(AgentEvent::Thinking { text, parent: None }).await,
+            Piece::Thinking(text) => {
+                let text = thought.fresh(&text);
+                if text.is_empty() {
+                    return Ok(());
+                }
+                self.emit(AgentEvent::Thinking { text, parent: None }).await
+            }
             Piece::Call(call) => {
                 if reply.calls.len() < REPLY_CALLS_MAX {
                     reply.calls.push(call);
@@ -293,4 +352,22 @@ fn named(mut call: Call, used: &mut HashSet<String>) -> Call {
 fn chance() -> f64 {
     let random = RandomState::new().hash_one(0) >> 11;
     random as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_thought_is_shown_once() {
+        let mut thought = Thought::default();
+        assert_eq!(thought.fresh("a deep "), "a deep ");
+        assert_eq!(thought.fresh("thou"), "thou");
+        thought.now.clear();
+        let again: Vec<String> = ["a ", "deep thought", " more"].map(|piece| thought.fresh(piece)).into();
+        assert_eq!(again.concat(), "ght more");
+        thought.now.clear();
+        assert_eq!(thought.fresh("something else"), "");
+        assert_eq!(thought.shown, "a deep thought more");
+    }
 }

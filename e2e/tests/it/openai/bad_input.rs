@@ -139,7 +139,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused_by_name() -> Result<()
 }
 
 /// An endpoint whose every answer is this.
-fn always(head: &'static str, body: &'static str) -> Result<String> {
+pub(super) fn always(head: &'static str, body: &'static str) -> Result<String> {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/v1", listener.local_addr()?);
@@ -166,6 +166,22 @@ async fn a_wrong_key_is_named_when_the_session_is_created() -> Result<()> {
     assert!(mentions(&status, "OBEY-2030") && mentions(&status, "Incorrect API key"), "{status:?}");
     assert!(mentions(&status, "check the key in MY_KEY"), "{status:?}");
     assert!(!format!("{status:?}{}", stage.daemon.log()).contains("sk-very-secret"));
+    unharmed(stage).await
+}
+
+#[tokio::test]
+async fn an_endpoint_without_a_list_of_models_is_believed() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    for (head, body) in [
+        ("404 Not Found", "Cannot GET /v1/models"),
+        ("405 Method Not Allowed", r#"{"error":{"message":"no models here","code":"model_not_found"}}"#),
+        ("501 Not Implemented", "models: not implemented"),
+    ] {
+        let url = always(head, body)?;
+        let request =
+            pb::CreateSessionRequest { model: "mine".into(), ..session(&stage, &[("base_url", &url)]) };
+        assert_eq!(stage.create_as(request).await?.model, "mine", "{head}");
+    }
     unharmed(stage).await
 }
 

@@ -16,7 +16,8 @@ scenarios_of!(
     a_conversation_survives_the_death_of_the_daemon,
     a_turn_cut_by_the_daemons_death_is_ended_with_a_reason,
     a_full_window_is_compacted_and_the_turn_goes_on,
-    a_message_added_to_a_turn_reaches_the_model
+    a_message_added_to_a_turn_reaches_the_model,
+    a_message_added_to_a_reply_of_text_is_answered
 );
 scenarios_of!(
     openai_chat,
@@ -24,7 +25,8 @@ scenarios_of!(
     a_conversation_survives_the_death_of_the_daemon,
     a_turn_cut_by_the_daemons_death_is_ended_with_a_reason,
     a_full_window_is_compacted_and_the_turn_goes_on,
-    a_message_added_to_a_turn_reaches_the_model
+    a_message_added_to_a_turn_reaches_the_model,
+    a_message_added_to_a_reply_of_text_is_answered
 );
 
 /// Kills the daemon and starts another.
@@ -119,5 +121,38 @@ async fn a_message_added_to_a_turn_reaches_the_model(agent: Agent) -> Result<()>
     let journal = stage.journal(&id).await?;
     let ended = journal.iter().filter(|event| event.r#type == "turn_ended").map(fields).count();
     assert_eq!(ended, 1, "a message that is added begins no turn of its own");
+    stage.close().await
+}
+
+/// Asserts that the first request of a prompt has these texts one after the other.
+fn assert_in_order(stage: &Stage, key: &str, said: &[&str]) {
+    let history = stage.agent.history(&stage.world.model().requests_for(key)[0].body);
+    let found: Vec<Option<usize>> = said.iter().map(|said| history.find(said)).collect();
+    assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{said:?}: {found:?} in {history}");
+}
+
+async fn a_message_added_to_a_reply_of_text_is_answered(agent: Agent) -> Result<()> {
+    let mut stage = stage!(agent);
+    let id = stage.create().await?;
+    let gate = stage.world.path("gate");
+    let steps = json!([[{"text": "part one "}, {"wait_file": gate}, {"text": "part two"}]]);
+    drop(stage.send(&id, &script(agent, "long", &steps)).await?);
+    stage.wait_for_text(&id, "part one").await?;
+    let text = script(agent, "salt", &json!([{"text": "salted"}]));
+    let steer = own::PromptRequest { session_id: id.clone(), text, steer: true };
+    stage.clients.turns.clone().prompt(steer).await?;
+    stage.world.touch("gate")?;
+    stage.wait_for(&id, "turn_ended", |_| true).await?;
+    // The message stands behind the whole reply, and the model answers it.
+    stage.wait_for_text(&id, "part one part twosalted").await?;
+    assert_in_order(&stage, "salt", &["long SCRIPT", "\"part one part two\"", "salt SCRIPT"]);
+    // A daemon that comes back has the same conversation.
+    revive(&mut stage).await?;
+    stage.turn(&id, &script(agent, "next", &json!([{"text": "back"}]))).await?;
+    assert_in_order(
+        &stage,
+        "next",
+        &["long SCRIPT", "\"part one part two\"", "salt SCRIPT", "\"salted\"", "next SCRIPT"],
+    );
     stage.close().await
 }

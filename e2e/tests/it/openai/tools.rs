@@ -8,7 +8,8 @@ use wire::obey::local::v1::ActivityType;
 use wire::obey::v1 as own;
 
 use super::session;
-use crate::stage::{Agent, Stage, contents, of_type, scenarios_of, script, stage};
+use crate::roz::talk::{Talk, pure};
+use crate::stage::{Agent, Stage, contents, fields, of_type, scenarios_of, script, stage};
 
 fn call(tool: &str, input: Value) -> Value {
     json!({"tool": tool, "input": input})
@@ -189,6 +190,27 @@ async fn calls_that_make_no_sense_are_answered() -> Result<()> {
     assert!(tried.iter().all(|(ok, _)| !ok), "{tried:?}");
     assert!(tried[0].1.contains("there is no tool") && tried[1].1.contains("file_path"), "{tried:?}");
     assert!(tried[2].1.contains("regular expression"), "{tried:?}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_clients_tool_that_has_the_name_of_ours_is_warned_of_once() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    let mut talk = Talk::new(&stage, vec![pure("Read"), pure("Write"), pure("look_around")]).await?;
+    for key in ["one", "two"] {
+        talk.prompt(key, &script(Agent::Openai, key, &json!([{"text": "done"}]))).await?;
+        talk.turn().await?;
+    }
+    let journal = stage.journal(talk.session()).await?;
+    let notices = journal.iter().filter(|event| event.r#type == "notice").map(fields);
+    let notices: Vec<Value> = notices.collect();
+    let told = |name: &str| {
+        let named = |notice: &&Value| {
+            notice["level"] == "warning" && notice["message"].as_str().is_some_and(|text| text.contains(name))
+        };
+        notices.iter().filter(named).count()
+    };
+    assert_eq!([told("Read"), told("Write"), told("look_around")], [1, 1, 0], "{notices:?}");
     stage.close().await
 }
 

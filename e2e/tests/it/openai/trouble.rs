@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wire::obey::local::v1::{ActivityType, SessionStatus};
 
 use super::session;
-use crate::stage::{Agent, Stage, contents, scenarios_of, script, stage};
+use crate::stage::{Agent, Stage, contents, fields, scenarios_of, script, stage};
 
 scenarios_of!(
     openai,
@@ -15,6 +15,8 @@ scenarios_of!(
     a_passing_error_is_tried_again,
     an_error_that_stays_ends_the_turn,
     a_reply_that_is_cut_off_is_tried_again_unless_it_was_shown,
+    a_wait_that_is_a_date_is_understood,
+    what_was_thought_before_another_attempt_is_neither_sent_nor_shown_twice,
     an_interrupt_ends_a_wait,
     a_refusal_and_a_limit_end_the_turn_as_such
 );
@@ -24,6 +26,8 @@ scenarios_of!(
     a_passing_error_is_tried_again,
     an_error_that_stays_ends_the_turn,
     a_reply_that_is_cut_off_is_tried_again_unless_it_was_shown,
+    a_wait_that_is_a_date_is_understood,
+    what_was_thought_before_another_attempt_is_neither_sent_nor_shown_twice,
     an_interrupt_ends_a_wait,
     a_refusal_and_a_limit_end_the_turn_as_such
 );
@@ -86,6 +90,36 @@ async fn a_reply_that_is_cut_off_is_tried_again_unless_it_was_shown(agent: Agent
     assert_eq!(stage.world.model().requests_for("late").len(), 1);
     // What was said stays said.
     stage.wait_for_text(&id, "half a ").await?;
+    stage.close().await
+}
+
+async fn a_wait_that_is_a_date_is_understood(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let id = stage.create().await?;
+    let until = |date: &str| json!([[{"status": 429, "times": 1, "retry_after": date}, {"text": "here"}]]);
+    let turn = stage.turn(&id, &script(agent, "past", &until("Wed, 21 Oct 2015 07:28:00 GMT"))).await?;
+    assert_eq!(contents(&turn, ActivityType::Completion), "here");
+    // Nobody waits for decades.
+    let end = ended(&stage, &id, "future", &until("Wed, 21 Oct 2099 07:28:00 GMT")).await?;
+    assert_eq!(end["reason"], "failed", "{end}");
+    assert_eq!(stage.world.model().requests_for("future").len(), 1);
+    stage.close().await
+}
+
+async fn what_was_thought_before_another_attempt_is_neither_sent_nor_shown_twice(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let id = stage.create().await?;
+    let steps = json!([[{"thinking": "a deep thought"}, {"drop": true, "times": 1}, {"text": "whole"}]]);
+    let turn = stage.turn(&id, &script(agent, "think", &steps)).await?;
+    assert_eq!(contents(&turn, ActivityType::Completion), "whole");
+    let requests = stage.world.model().requests_for("think");
+    assert_eq!(requests.len(), 2);
+    assert_eq!(agent.history(&requests[0].body), agent.history(&requests[1].body));
+    let journal = stage.journal(&id).await?;
+    let thought = journal.iter().filter(|event| event.r#type == "thinking_delta").map(fields);
+    let thought: String =
+        thought.map(|event| event["text"].as_str().unwrap_or_default().to_owned()).collect();
+    assert_eq!(thought, "a deep thought");
     stage.close().await
 }
 
