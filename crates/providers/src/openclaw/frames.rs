@@ -4,17 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::event::Level;
-use domain::request::{Ask, PermissionAsk};
-use domain::turn::EndReason;
-use domain::{AgentEvent, CallId, Decision, ErrorCode};
+use domain::{AgentEvent, CallId, ErrorCode};
 use serde_json::{Value, json};
 
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::look::Look;
-use crate::near::near;
 use crate::text::cut;
-use words::{title, usage};
-
 pub(super) use words::{hello, reason};
 
 /// The protocol this code was tested with.
@@ -130,22 +125,6 @@ impl Talk {
         self.ask("chat.abort", params, out);
     }
 
-    /// Answers an approval. The gateway has no place for the reason of a denial: it is shown with the call.
-    pub(super) fn decide(&mut self, native: &str, decision: Decision, message: &str, out: &mut Out) {
-        let allowed = decision.allows();
-        if decision == Decision::DenyAndStop {
-            // Before it hears of the denial: its model would go on.
-            self.interrupt(out);
-        }
-        if let Some(call) = self.asks.remove(native) {
-            if let (false, false, Some(call)) = (allowed, message.is_empty(), call) {
-                self.denials.insert(call, message.to_owned());
-            }
-            let decision = if allowed { "allow-once" } else { "deny" };
-            self.ask("exec.approval.resolve", json!({"id": native, "decision": decision}), out);
-        }
-    }
-
     /// Returns whether a run is open.
     pub(super) fn is_at_work(&self) -> bool {
         self.run.is_some()
@@ -159,32 +138,6 @@ impl Talk {
     /// The connection is gone; whatever was asked before has no answer any more.
     pub(super) fn lose(&mut self) {
         self.is_connected = false;
-    }
-
-    /// Ends the open run without the gateway's part.
-    pub(super) fn fail(&mut self, error: String, out: &mut Out) {
-        let reason = if self.run.as_ref().is_some_and(|run| run.interrupted) {
-            EndReason::Cancelled
-        } else {
-            EndReason::Failed
-        };
-        self.end(reason, error, out);
-    }
-
-    fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
-        let Some(run) = self.run.take() else { return };
-        for call in std::mem::take(&mut self.calls) {
-            let output = match self.denials.remove(&call) {
-                Some(why) => format!("denied: {why}"),
-                None => "the gateway did not say what became of it".to_owned(),
-            };
-            out.events.push(AgentEvent::ToolFinished { call, ok: false, output });
-        }
-        self.wrappers.clear();
-        self.asks.clear();
-        self.denials.clear();
-        let reason = if run.interrupted { EndReason::Cancelled } else { reason };
-        out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });
     }
 
     /// Takes one frame.
@@ -217,11 +170,6 @@ impl Talk {
             "shutdown" => notice(out, Level::Warning, "the OpenClaw gateway is shutting down"),
             _ => {}
         }
-    }
-
-    fn connect(&mut self, out: &mut Out) {
-        let params = hello(&self.token);
-        self.ask("connect", params, out);
     }
 
     fn answer(&mut self, frame: &Value, out: &mut Out) {
@@ -267,210 +215,6 @@ impl Talk {
             _ => {}
         }
     }
-
-    fn connected(&mut self, hello: &Value, out: &mut Out) {
-        hello.under("server").text("version").clone_into(&mut self.version);
-        if !self.was_ready && (hello.count("protocol") != Some(PROTOCOL) || !self.version.starts_with(TESTED))
-        {
-            let message = format!(
-                "this OpenClaw gateway is {} with protocol {}; obey is tested with {TESTED} and protocol {PROTOCOL}",
-                self.version,
-                hello.count("protocol").unwrap_or(0)
-            );
-            notice(out, Level::Warning, &message);
-        }
-        if self.model.is_empty() || self.was_ready {
-            self.begin(out);
-        } else {
-            self.ask("models.list", json!({}), out);
-        }
-    }
-
-    fn listed(&mut self, payload: &Value, ok: bool, out: &mut Out) {
-        let model = |model: &Value| match (model.text("provider"), model.text("id")) {
-            ("", id) => id.to_owned(),
-            (provider, id) if id.starts_with(&format!("{provider}/")) => id.to_owned(),
-            (provider, id) => format!("{provider}/{id}"),
-        };
-        let names: Vec<String> = payload.list("models").iter().map(model).collect();
-        let known =
-            names.iter().any(|name| *name == self.model || name.ends_with(&format!("/{}", self.model)));
-        if ok && !names.is_empty() && !known {
-            let remedy = match near(&self.model, names.iter().map(String::as_str)).first() {
-                Some(name) => format!("did you mean {name}?"),
-                None => format!("it has {}", names.join(", ")),
-            };
-            let message = format!("model: the gateway has no model {:?}; {remedy}", self.model);
-            broken(out, ErrorCode::ModelUnsupported, message);
-            return;
-        }
-        self.begin(out);
-    }
-
-    fn begin(&mut self, out: &mut Out) {
-        if self.servers.is_empty() || self.was_ready {
-            self.create(out);
-        } else {
-            out.register = true;
-        }
-    }
-
-    fn create(&mut self, out: &mut Out) {
-        let mut params = json!({"key": self.key, "agentId": self.agent_id, "cwd": self.working_dir});
-        if !self.model.is_empty() {
-            params["model"] = json!(self.model);
-        }
-        self.ask("sessions.create", params, out);
-    }
-
-    fn ready(&mut self, out: &mut Out) {
-        self.is_connected = true;
-        if self.was_ready {
-            notice(out, Level::Info, "the OpenClaw gateway is back");
-            // What happened to the run meanwhile is asked for.
-            if let Some(run) = &self.run {
-                let params = json!({"runId": run.id, "timeoutMs": 1000});
-                self.ask("agent.wait", params, out);
-            }
-            return;
-        }
-        self.was_ready = true;
-        if self.is_remote {
-            let message = "the daemon's own tools do not reach a gateway on another machine";
-            notice(out, Level::Info, message);
-        }
-        if self.had_turns {
-            self.ask("chat.history", json!({"sessionKey": self.key, "limit": 1}), out);
-        }
-        out.events.push(AgentEvent::Ready {
-            native_session: self.key.clone(),
-            model: self.model.clone(),
-            version: self.version.clone(),
-        });
-    }
-
-    /// A run that ended while nobody listened; one that goes on reports itself.
-    fn waited(&mut self, payload: &Value, out: &mut Out) {
-        let reason = match payload.text("status") {
-            "ok" => EndReason::Completed,
-            "error" => EndReason::Failed,
-            _ => return,
-        };
-        let text = payload.under("terminalReply").text("text");
-        let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
-        if let Some(rest) = text.strip_prefix(said.as_str()) {
-            self.say(rest, out);
-        }
-        self.end(reason, payload.text("error").to_owned(), out);
-    }
-
-    fn is_own(&self, payload: &Value) -> bool {
-        // A late word of an older run arrives inside the next.
-        self.run.as_ref().is_some_and(|run| run.id == payload.text("runId"))
-    }
-
-    fn say(&mut self, text: &str, out: &mut Out) {
-        if text.is_empty() {
-            return;
-        }
-        if let Some(run) = &mut self.run {
-            run.text.push_str(text);
-        }
-        out.events.push(AgentEvent::Text { text: text.to_owned(), parent: None });
-    }
-
-    fn chat(&mut self, payload: &Value, out: &mut Out) {
-        if !self.is_own(payload) {
-            return;
-        }
-        match payload.text("state") {
-            "final" => {
-                let parts = payload.under("message").list("content").iter().map(|part| part.text("text"));
-                let text: String = parts.collect();
-                let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
-                if let Some(rest) = text.strip_prefix(said.as_str()) {
-                    self.say(rest, out);
-                }
-                // What it used is said beside it, and on a busy machine behind it.
-                match &mut self.run {
-                    Some(run) if !run.is_counted => run.is_over = true,
-                    _ => self.end(EndReason::Completed, String::new(), out),
-                }
-            }
-            "aborted" => self.end(EndReason::Cancelled, String::new(), out),
-            "error" => self.end(EndReason::Failed, cut(payload.text("errorMessage"), MESSAGE_MAX_CHARS), out),
-            _ => {}
-        }
-    }
-
-    fn agent(&mut self, payload: &Value, out: &mut Out) {
-        if !self.is_own(payload) {
-            return;
-        }
-        let data = payload.under("data");
-        match payload.text("stream") {
-            "assistant" => self.say(data.text("delta"), out),
-            "thinking" | "reasoning" => {
-                let text = data.text("delta").to_owned();
-                if !text.is_empty() {
-                    out.events.push(AgentEvent::Thinking { text, parent: None });
-                }
-            }
-            "tool" => self.tool(data, out),
-            "run_status" if data.text("phase") == "retrying" => {
-                notice(out, Level::Warning, data.text("message"))
-            }
-            _ => {}
-        }
-    }
-
-    /// Counts what a message of the run used; it comes before the run's end.
-    fn counted(&mut self, message: &Value, out: &mut Out) {
-        let usage = usage(message);
-        if message.text("role") == "assistant"
-            && self.is_own(message.under("__openclaw"))
-            && !usage.is_empty()
-        {
-            out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
-            if let Some(run) = &mut self.run {
-                run.is_counted = true;
-            }
-            self.settle(out);
-        }
-    }
-
-    /// Returns whether the run is over and only what it used is not known.
-    pub(super) fn is_over(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.is_over)
-    }
-
-    /// Ends a run that is over.
-    pub(super) fn settle(&mut self, out: &mut Out) {
-        if self.is_over() {
-            self.end(EndReason::Completed, String::new(), out);
-        }
-    }
-
-    fn asked(&mut self, payload: &Value, out: &mut Out) {
-        let request = payload.under("request");
-        if self.run.is_none()
-            || (!request.text("sessionKey").is_empty() && request.text("sessionKey") != self.key)
-        {
-            return;
-        }
-        let native = payload.text("id").to_owned();
-        let call = self.calls.iter().next_back().cloned();
-        let input = json!({"command": request.text("command"), "cwd": request.text("cwd")});
-        self.asks.insert(native.clone(), call.clone());
-        let ask = PermissionAsk {
-            call,
-            tool: "Bash".to_owned(),
-            title: title("exec", &input),
-            input,
-            parent: None,
-        };
-        out.events.push(AgentEvent::Asked { native, ask: Ask::Permission(ask) });
-    }
 }
 
 fn broken(out: &mut Out, code: ErrorCode, message: String) {
@@ -481,6 +225,9 @@ fn notice(out: &mut Out, level: Level, message: &str) {
     out.events.push(AgentEvent::Notice { level, message: cut(message, MESSAGE_MAX_CHARS) });
 }
 
+mod asks;
+mod greet;
+mod runs;
 mod tools;
 mod words;
 

@@ -1,5 +1,9 @@
 //! A conversation with the gateway, frame by frame, as it was recorded.
 
+use domain::Decision;
+use domain::request::Ask;
+use domain::turn::EndReason;
+
 use super::*;
 
 mod servers;

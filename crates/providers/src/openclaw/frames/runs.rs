@@ -1,0 +1,142 @@
+//! What the gateway says of the open run: its text, what it used, its end. Pure.
+
+use domain::AgentEvent;
+use domain::event::Level;
+use domain::turn::EndReason;
+use serde_json::Value;
+
+use super::words::usage;
+use super::{Out, Talk, notice};
+use crate::limits::MESSAGE_MAX_CHARS;
+use crate::look::Look;
+use crate::text::cut;
+
+impl Talk {
+    /// Ends the open run without the gateway's part.
+    pub(in crate::openclaw) fn fail(&mut self, error: String, out: &mut Out) {
+        let reason = if self.run.as_ref().is_some_and(|run| run.interrupted) {
+            EndReason::Cancelled
+        } else {
+            EndReason::Failed
+        };
+        self.end(reason, error, out);
+    }
+
+    pub(super) fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
+        let Some(run) = self.run.take() else { return };
+        for call in std::mem::take(&mut self.calls) {
+            let output = match self.denials.remove(&call) {
+                Some(why) => format!("denied: {why}"),
+                None => "the gateway did not say what became of it".to_owned(),
+            };
+            out.events.push(AgentEvent::ToolFinished { call, ok: false, output });
+        }
+        self.wrappers.clear();
+        self.asks.clear();
+        self.denials.clear();
+        let reason = if run.interrupted { EndReason::Cancelled } else { reason };
+        out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });
+    }
+
+    /// A run that ended while nobody listened; one that goes on reports itself.
+    pub(super) fn waited(&mut self, payload: &Value, out: &mut Out) {
+        let reason = match payload.text("status") {
+            "ok" => EndReason::Completed,
+            "error" => EndReason::Failed,
+            _ => return,
+        };
+        let text = payload.under("terminalReply").text("text");
+        let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
+        if let Some(rest) = text.strip_prefix(said.as_str()) {
+            self.say(rest, out);
+        }
+        self.end(reason, payload.text("error").to_owned(), out);
+    }
+
+    fn is_own(&self, payload: &Value) -> bool {
+        // A late word of an older run arrives inside the next.
+        self.run.as_ref().is_some_and(|run| run.id == payload.text("runId"))
+    }
+
+    fn say(&mut self, text: &str, out: &mut Out) {
+        if text.is_empty() {
+            return;
+        }
+        if let Some(run) = &mut self.run {
+            run.text.push_str(text);
+        }
+        out.events.push(AgentEvent::Text { text: text.to_owned(), parent: None });
+    }
+
+    pub(super) fn chat(&mut self, payload: &Value, out: &mut Out) {
+        if !self.is_own(payload) {
+            return;
+        }
+        match payload.text("state") {
+            "final" => {
+                let parts = payload.under("message").list("content").iter().map(|part| part.text("text"));
+                let text: String = parts.collect();
+                let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
+                if let Some(rest) = text.strip_prefix(said.as_str()) {
+                    self.say(rest, out);
+                }
+                // What it used is said beside it, and on a busy machine behind it.
+                match &mut self.run {
+                    Some(run) if !run.is_counted => run.is_over = true,
+                    _ => self.end(EndReason::Completed, String::new(), out),
+                }
+            }
+            "aborted" => self.end(EndReason::Cancelled, String::new(), out),
+            "error" => self.end(EndReason::Failed, cut(payload.text("errorMessage"), MESSAGE_MAX_CHARS), out),
+            _ => {}
+        }
+    }
+
+    pub(super) fn agent(&mut self, payload: &Value, out: &mut Out) {
+        if !self.is_own(payload) {
+            return;
+        }
+        let data = payload.under("data");
+        match payload.text("stream") {
+            "assistant" => self.say(data.text("delta"), out),
+            "thinking" | "reasoning" => {
+                let text = data.text("delta").to_owned();
+                if !text.is_empty() {
+                    out.events.push(AgentEvent::Thinking { text, parent: None });
+                }
+            }
+            "tool" => self.tool(data, out),
+            "run_status" if data.text("phase") == "retrying" => {
+                notice(out, Level::Warning, data.text("message"))
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts what a message of the run used; it comes before the run's end.
+    pub(super) fn counted(&mut self, message: &Value, out: &mut Out) {
+        let usage = usage(message);
+        if message.text("role") == "assistant"
+            && self.is_own(message.under("__openclaw"))
+            && !usage.is_empty()
+        {
+            out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+            if let Some(run) = &mut self.run {
+                run.is_counted = true;
+            }
+            self.settle(out);
+        }
+    }
+
+    /// Returns whether the run is over and only what it used is not known.
+    pub(in crate::openclaw) fn is_over(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_over)
+    }
+
+    /// Ends a run that is over.
+    pub(in crate::openclaw) fn settle(&mut self, out: &mut Out) {
+        if self.is_over() {
+            self.end(EndReason::Completed, String::new(), out);
+        }
+    }
+}
