@@ -161,6 +161,11 @@ pub(crate) const GATEWAY_LEAVE_WAIT: Duration = Duration::from_millis(2_500);
 /// How long the end of a run waits for what it used, which a gateway says beside it. Some models say nothing of it.
 pub(crate) const GATEWAY_USAGE_WAIT: Duration = Duration::from_secs(2);
 
+/// How long a gateway may take to say what became of a run, and the pause before it is asked again. Runs take minutes;
+/// what ends meanwhile is reported by itself.
+pub(crate) const GATEWAY_RUN_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const GATEWAY_RUN_GAP: Duration = Duration::from_secs(10);
+
 /// How long a turn outlives the connection to its gateway.
 pub(crate) const GATEWAY_BACK_WAIT: Duration = Duration::from_secs(120);
 

@@ -13,13 +13,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::frames::{Out, Talk};
+use super::frames::{Out, Talk, lost};
 use super::gateway::{Gateway, Socket};
 use super::registry::Registry;
 use super::servers::Server;
 use crate::limits::{
-    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_START_WAIT, GATEWAY_USAGE_WAIT, INBOX_MAX,
-    RETRY_BASE_WAIT, RETRY_MAX_WAIT,
+    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_RUN_GAP, GATEWAY_START_WAIT, GATEWAY_USAGE_WAIT,
+    INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
 };
 
 /// The servers of tools that a conversation has at its gateway.
@@ -202,14 +202,16 @@ impl Worker {
 
     /// Passes frames and inputs on until the connection is lost.
     async fn converse(&mut self, socket: &mut Socket) -> Result<(), Gone> {
-        let mut over_at = None;
+        let (mut over_at, mut unsure_at) = (None, None);
         loop {
             let mut out = Out::default();
             over_at = self.talk.is_over().then(|| over_at.unwrap_or_else(Instant::now));
+            unsure_at = self.talk.is_unsure().then(|| unsure_at.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
                 input = self.inbox.recv(), if self.talk.is_connected => self.heed(input, &mut out)?,
                 () = since(over_at, GATEWAY_USAGE_WAIT) => self.talk.settle(&mut out),
+                () = since(unsure_at, GATEWAY_RUN_GAP) => self.talk.look(&mut out),
                 message = socket.next() => match message {
                     Some(Ok(Message::Text(text))) => self.talk.take(text.as_str(), &mut out),
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
@@ -353,8 +355,4 @@ async fn since(at: Option<Instant>, wait: Duration) {
         Some(at) => tokio::time::sleep_until(at + wait).await,
         None => std::future::pending().await,
     }
-}
-
-fn lost(reason: &str) -> String {
-    format!("{}: the connection to the OpenClaw gateway is lost: {reason}", ErrorCode::ConnectionLost)
 }

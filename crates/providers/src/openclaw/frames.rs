@@ -30,6 +30,8 @@ pub(super) struct Talk {
     is_remote: bool,
     sent: u64,
     version: String,
+    /// The gateway's process that answered last; another one knows nothing of its runs.
+    boot: String,
     /// The gateway has been told who we are, and knows the conversation.
     pub(super) is_connected: bool,
     was_ready: bool,
@@ -37,6 +39,10 @@ pub(super) struct Talk {
     is_elsewhere: bool,
     /// The run that is open.
     run: Option<Run>,
+    /// What became of it was asked for, and is not known yet.
+    is_unsure: bool,
+    /// Messages that the gateway has not confirmed: by the names of their requests, as they were sent.
+    unheard: BTreeMap<String, Value>,
     calls: BTreeSet<CallId>,
     /// Calls that only pass another one on, until it is seen.
     wrappers: BTreeMap<CallId, Value>,
@@ -92,7 +98,8 @@ impl Talk {
 
     fn ask(&mut self, method: &str, params: Value, out: &mut Out) {
         self.sent += 1;
-        let id = format!("{method}#{}", self.sent);
+        // Names are in the order in which they were sent.
+        let id = format!("{method}#{:08}", self.sent);
         out.frames.push(json!({"type": "req", "id": id, "method": method, "params": params}).to_string());
     }
 
@@ -108,7 +115,13 @@ impl Talk {
             params["attachments"] = attachments.into();
         }
         self.run = Some(Run { id: run, ..Run::default() });
-        self.ask("chat.send", params, out);
+        self.send(params, out);
+    }
+
+    /// Sends a message. The gateway takes its name once, so that it can be sent again until it is confirmed.
+    fn send(&mut self, params: Value, out: &mut Out) {
+        self.ask("chat.send", params.clone(), out);
+        self.unheard.insert(format!("chat.send#{:08}", self.sent), params);
     }
 
     /// Adds a message to the run.
@@ -198,8 +211,16 @@ impl Talk {
             }
             "sessions.patch" if ok || self.unserved(&reason(error), out) => self.subscribe(out),
             "sessions.messages.subscribe" => self.ready(out),
-            "chat.send" if !ok => self.fail(reason(error), out),
-            "agent.wait" => self.waited(payload, out),
+            "chat.send" => {
+                self.unheard.remove(frame.text("id"));
+                if !ok {
+                    self.fail(reason(error), out);
+                }
+            }
+            "agent.wait" if ok || error.is("retryable") || error.text("code") == "UNAVAILABLE" => {
+                self.waited(payload, out);
+            }
+            "agent.wait" => self.fail(lost(&reason(error)), out),
             // The gateway keeps the conversation; the journal has what was said in it.
             "chat.history" if ok && payload.list("messages").is_empty() => {
                 let message = "the gateway no longer has this conversation; a new one is begun";
@@ -215,6 +236,11 @@ impl Talk {
             _ => {}
         }
     }
+}
+
+/// Why a turn cannot go on.
+pub(super) fn lost(reason: &str) -> String {
+    format!("{}: the connection to the OpenClaw gateway is lost: {reason}", ErrorCode::ConnectionLost)
 }
 
 fn broken(out: &mut Out, code: ErrorCode, message: String) {

@@ -5,7 +5,7 @@ use domain::{AgentEvent, ErrorCode};
 use serde_json::{Value, json};
 
 use super::words::hello;
-use super::{Out, PROTOCOL, TESTED, Talk, broken, notice};
+use super::{Out, PROTOCOL, TESTED, Talk, broken, lost, notice};
 use crate::look::Look;
 use crate::near::near;
 
@@ -17,6 +17,10 @@ impl Talk {
 
     pub(super) fn connected(&mut self, hello: &Value, out: &mut Out) {
         hello.under("server").text("version").clone_into(&mut self.version);
+        let boot = hello.under("server").text("bootId").to_owned();
+        if std::mem::replace(&mut self.boot, boot.clone()) != boot {
+            self.forgotten(out);
+        }
         if !self.was_ready && (hello.count("protocol") != Some(PROTOCOL) || !self.version.starts_with(TESTED))
         {
             let message = format!(
@@ -31,6 +35,12 @@ impl Talk {
         } else {
             self.ask("models.list", json!({}), out);
         }
+    }
+
+    /// Another process answers than the one that had the run: it does not know what became of it.
+    fn forgotten(&mut self, out: &mut Out) {
+        self.unheard.clear();
+        self.fail(lost("it was started anew, and what it was doing is gone"), out);
     }
 
     pub(super) fn listed(&mut self, payload: &Value, ok: bool, out: &mut Out) {
@@ -74,11 +84,11 @@ impl Talk {
         self.is_connected = true;
         if self.was_ready {
             notice(out, Level::Info, "the OpenClaw gateway is back");
-            // What happened to the run meanwhile is asked for.
-            if let Some(run) = &self.run {
-                let params = json!({"runId": run.id, "timeoutMs": 1000});
-                self.ask("agent.wait", params, out);
+            for (_, params) in std::mem::take(&mut self.unheard) {
+                self.send(params, out);
             }
+            // What happened to the run meanwhile is asked for.
+            self.look(out);
             return;
         }
         self.was_ready = true;

@@ -3,11 +3,11 @@
 use domain::AgentEvent;
 use domain::event::Level;
 use domain::turn::EndReason;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::words::usage;
 use super::{Out, Talk, notice};
-use crate::limits::MESSAGE_MAX_CHARS;
+use crate::limits::{GATEWAY_RUN_WAIT, MESSAGE_MAX_CHARS};
 use crate::look::Look;
 use crate::text::cut;
 
@@ -24,6 +24,7 @@ impl Talk {
 
     pub(super) fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
         let Some(run) = self.run.take() else { return };
+        self.unheard.clear();
         for call in std::mem::take(&mut self.calls) {
             let output = match self.denials.remove(&call) {
                 Some(why) => format!("denied: {why}"),
@@ -38,19 +39,44 @@ impl Talk {
         out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });
     }
 
-    /// A run that ended while nobody listened; one that goes on reports itself.
+    /// Asks what became of the run.
+    pub(in crate::openclaw) fn look(&mut self, out: &mut Out) {
+        self.is_unsure = false;
+        let Some(run) = &self.run else { return };
+        let params = json!({"runId": run.id, "timeoutMs": GATEWAY_RUN_WAIT.as_millis() as u64});
+        self.ask("agent.wait", params, out);
+    }
+
+    /// Returns whether it is not known yet what became of the run, so that it is to be asked for again.
+    pub(in crate::openclaw) fn is_unsure(&self) -> bool {
+        self.is_unsure && self.run.is_some()
+    }
+
+    /// A run that ended while nobody listened; one that goes on reports itself, or is asked for again.
     pub(super) fn waited(&mut self, payload: &Value, out: &mut Out) {
+        let mut error = payload.text("error").to_owned();
         let reason = match payload.text("status") {
+            _ if !payload.text("runId").is_empty() && !self.is_own(payload) => return,
             "ok" => EndReason::Completed,
             "error" => EndReason::Failed,
-            _ => return,
+            // The same word for a wait that was too short and for a run that was stopped; only the latter has an end.
+            "timeout" if payload.count("endedAt").is_some() => {
+                if error.is_empty() {
+                    error = format!("the gateway stopped it ({})", payload.text("stopReason"));
+                }
+                EndReason::Failed
+            }
+            _ => {
+                self.is_unsure = true;
+                return;
+            }
         };
         let text = payload.under("terminalReply").text("text");
         let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
         if let Some(rest) = text.strip_prefix(said.as_str()) {
             self.say(rest, out);
         }
-        self.end(reason, payload.text("error").to_owned(), out);
+        self.end(reason, error, out);
     }
 
     fn is_own(&self, payload: &Value) -> bool {
