@@ -166,6 +166,9 @@ pub(crate) const GATEWAY_USAGE_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const GATEWAY_RUN_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const GATEWAY_RUN_GAP: Duration = Duration::from_secs(10);
 
+/// Messages, and runs to be ended, that are kept until their gateway has heard of them; a person says no more meanwhile.
+pub(crate) const GATEWAY_UNHEARD_MAX: usize = 32;
+
 /// How long a turn outlives the connection to its gateway.
 pub(crate) const GATEWAY_BACK_WAIT: Duration = Duration::from_secs(120);
 

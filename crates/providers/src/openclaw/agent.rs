@@ -310,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Waits, refusing what is asked meanwhile.
+    /// Waits. What is asked meanwhile is refused; what is said to a run is kept.
     async fn pause(&mut self, wait: Duration) -> Result<(), Gone> {
         let until = Instant::now() + wait;
         loop {
@@ -327,11 +327,13 @@ impl Worker {
                             error: lost("nobody answers there"),
                         });
                     }
+                    // It is over for whoever asked; the gateway hears of it when it is back.
                     Some(AgentInput::Interrupt) => {
                         self.talk.interrupt(&mut Out::default());
                         self.talk.fail(String::new(), &mut out);
                     }
-                    Some(_) => {}
+                    // So it does of what is said and decided.
+                    other => self.heed(other, &mut out)?,
                 },
             }
             for event in out.events {

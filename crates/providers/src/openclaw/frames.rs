@@ -7,7 +7,7 @@ use domain::event::Level;
 use domain::{AgentEvent, CallId, ErrorCode};
 use serde_json::{Value, json};
 
-use crate::limits::MESSAGE_MAX_CHARS;
+use crate::limits::{GATEWAY_UNHEARD_MAX, MESSAGE_MAX_CHARS};
 use crate::look::Look;
 use crate::text::cut;
 pub(super) use words::{hello, reason};
@@ -48,6 +48,10 @@ pub(super) struct Talk {
     wrappers: BTreeMap<CallId, Value>,
     /// Approvals that wait, with their calls.
     asks: BTreeMap<String, Option<CallId>>,
+    /// Decisions that the gateway has not confirmed, with the requests that told it.
+    decided: BTreeMap<String, Told>,
+    /// Runs that ended here while the connection was lost. The gateway is told to end them when it is back.
+    left: Vec<String>,
     /// Why calls were denied.
     denials: BTreeMap<CallId, String>,
 }
@@ -61,6 +65,13 @@ struct Run {
     is_counted: bool,
     /// It is over, but for that.
     is_over: bool,
+}
+
+/// A decision and the name of the request that told it.
+#[derive(Debug)]
+struct Told {
+    allowed: bool,
+    request: String,
 }
 
 /// What frames lead to.
@@ -96,11 +107,12 @@ impl Talk {
         Self { key, agent_id, token, model, working_dir, had_turns, servers, is_remote, ..Self::default() }
     }
 
-    fn ask(&mut self, method: &str, params: Value, out: &mut Out) {
+    /// Asks the gateway for something. Returns the request's name; names are in the order of what was asked.
+    fn ask(&mut self, method: &str, params: Value, out: &mut Out) -> String {
         self.sent += 1;
-        // Names are in the order in which they were sent.
         let id = format!("{method}#{:08}", self.sent);
         out.frames.push(json!({"type": "req", "id": id, "method": method, "params": params}).to_string());
+        id
     }
 
     /// Says something as the user; `run` names what it starts.
@@ -120,21 +132,34 @@ impl Talk {
 
     /// Sends a message. The gateway takes its name once, so that it can be sent again until it is confirmed.
     fn send(&mut self, params: Value, out: &mut Out) {
-        self.ask("chat.send", params.clone(), out);
-        self.unheard.insert(format!("chat.send#{:08}", self.sent), params);
+        let request = self.ask("chat.send", params.clone(), out);
+        self.unheard.insert(request, params);
     }
 
     /// Adds a message to the run.
     pub(super) fn steer(&mut self, text: &str, name: &str, out: &mut Out) {
+        if self.unheard.len() >= GATEWAY_UNHEARD_MAX {
+            notice(
+                out,
+                Level::Warning,
+                "a message was not passed on: the gateway has not taken those before it",
+            );
+            return;
+        }
         let params =
             json!({"sessionKey": self.key, "message": text, "idempotencyKey": name, "queueMode": "steer"});
-        self.ask("chat.send", params, out);
+        self.send(params, out);
     }
 
     pub(super) fn interrupt(&mut self, out: &mut Out) {
         let Some(run) = &mut self.run else { return };
         run.interrupted = true;
-        let params = json!({"sessionKey": self.key, "runId": run.id});
+        let run = run.id.clone();
+        self.abort(&run, out);
+    }
+
+    fn abort(&mut self, run: &str, out: &mut Out) {
+        let params = json!({"sessionKey": self.key, "runId": run});
         self.ask("chat.abort", params, out);
     }
 
@@ -171,7 +196,7 @@ impl Talk {
         match name {
             "connect.challenge" => self.connect(out),
             "chat" if own => self.chat(payload, out),
-            "agent" if own => self.agent(payload, out),
+            "agent" | "session.tool" if own => self.agent(payload, out),
             "session.message" if own => self.counted(payload.under("message"), out),
             "exec.approval.requested" => self.asked(payload, out),
             "exec.approval.resolved" => {
@@ -226,12 +251,13 @@ impl Talk {
                 let message = "the gateway no longer has this conversation; a new one is begun";
                 notice(out, Level::Warning, message);
             }
-            "exec.approval.resolve" if !ok => {
-                notice(
-                    out,
-                    Level::Warning,
-                    &format!("the gateway did not take the decision: {}", reason(error)),
-                );
+            "exec.approval.list" => self.waiting(ok.then_some(payload), out),
+            "exec.approval.resolve" => {
+                self.decided.retain(|_, told| told.request != frame.text("id"));
+                if !ok {
+                    let message = format!("the gateway did not take the decision: {}", reason(error));
+                    notice(out, Level::Warning, &message);
+                }
             }
             _ => {}
         }

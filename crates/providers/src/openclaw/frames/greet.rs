@@ -39,8 +39,9 @@ impl Talk {
 
     /// Another process answers than the one that had the run: it does not know what became of it.
     fn forgotten(&mut self, out: &mut Out) {
-        self.unheard.clear();
         self.fail(lost("it was started anew, and what it was doing is gone"), out);
+        // Nothing is left there to be ended.
+        self.left.clear();
     }
 
     pub(super) fn listed(&mut self, payload: &Value, ok: bool, out: &mut Out) {
@@ -81,16 +82,16 @@ impl Talk {
     }
 
     pub(super) fn ready(&mut self, out: &mut Out) {
-        self.is_connected = true;
         if self.was_ready {
-            notice(out, Level::Info, "the OpenClaw gateway is back");
-            for (_, params) in std::mem::take(&mut self.unheard) {
-                self.send(params, out);
+            // What was asked meanwhile comes before anything is said.
+            if self.run.is_some() {
+                self.ask("exec.approval.list", json!({}), out);
+            } else {
+                self.resume(out);
             }
-            // What happened to the run meanwhile is asked for.
-            self.look(out);
             return;
         }
+        self.is_connected = true;
         self.was_ready = true;
         if self.is_remote {
             let message = "the daemon's own tools do not reach a gateway on another machine";
@@ -104,5 +105,26 @@ impl Talk {
             model: self.model.clone(),
             version: self.version.clone(),
         });
+    }
+
+    /// Goes on where the connection was lost.
+    pub(super) fn resume(&mut self, out: &mut Out) {
+        self.is_connected = true;
+        notice(out, Level::Info, "the OpenClaw gateway is back");
+        for run in std::mem::take(&mut self.left) {
+            self.abort(&run, out);
+        }
+        let Some(run) = &self.run else { return };
+        if run.interrupted {
+            let run = run.id.clone();
+            self.abort(&run, out);
+        }
+        for (_, params) in std::mem::take(&mut self.unheard) {
+            self.send(params, out);
+        }
+        // The gateway tells of calls whoever began the run, which was another connection, and whoever asks for all.
+        self.ask("sessions.subscribe", json!({}), out);
+        // What happened to the run meanwhile is asked for.
+        self.look(out);
     }
 }

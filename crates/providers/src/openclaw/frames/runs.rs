@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::words::usage;
 use super::{Out, Talk, notice};
-use crate::limits::{GATEWAY_RUN_WAIT, MESSAGE_MAX_CHARS};
+use crate::limits::{GATEWAY_RUN_WAIT, GATEWAY_UNHEARD_MAX, MESSAGE_MAX_CHARS};
 use crate::look::Look;
 use crate::text::cut;
 
@@ -19,6 +19,12 @@ impl Talk {
         } else {
             EndReason::Failed
         };
+        if let Some(run) = &self.run
+            && !self.is_connected
+            && self.left.len() < GATEWAY_UNHEARD_MAX
+        {
+            self.left.push(run.id.clone());
+        }
         self.end(reason, error, out);
     }
 
@@ -34,6 +40,7 @@ impl Talk {
         }
         self.wrappers.clear();
         self.asks.clear();
+        self.decided.clear();
         self.denials.clear();
         let reason = if run.interrupted { EndReason::Cancelled } else { reason };
         out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });

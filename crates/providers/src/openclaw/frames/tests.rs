@@ -132,10 +132,15 @@ fn an_approval_is_asked_and_answered() {
     let mut out = Out::default();
     talk.decide("a1", Decision::Deny, "not on a Sunday", &mut out);
     assert!(out.frames[0].contains("\"decision\":\"deny\""));
+    // What is decided is not asked again.
+    assert!(take(&mut talk, asked.clone()).0.is_empty());
     // Somebody else at the gateway may be quicker.
-    take(&mut talk, asked);
-    let resolved = json!({"type": "event", "event": "exec.approval.resolved", "payload": {"id": "a1"}});
-    assert_eq!(take(&mut talk, resolved).0, [AgentEvent::Withdrew { native: "a1".to_owned() }]);
+    let mut asked = asked;
+    asked["payload"]["id"] = json!("a3");
+    assert_eq!(take(&mut talk, asked.clone()).0.len(), 1);
+    assert!(take(&mut talk, asked).0.is_empty());
+    let resolved = json!({"type": "event", "event": "exec.approval.resolved", "payload": {"id": "a3"}});
+    assert_eq!(take(&mut talk, resolved).0, [AgentEvent::Withdrew { native: "a3".to_owned() }]);
     // Another session's is none of ours.
     let other = json!({"id": "a2", "request": {"command": "x", "sessionKey": "agent:main:other"}});
     let other = json!({"type": "event", "event": "exec.approval.requested", "payload": other});

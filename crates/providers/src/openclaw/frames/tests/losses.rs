@@ -142,3 +142,132 @@ fn a_run_that_the_gateway_does_not_know_has_failed() {
         "{events:?}"
     );
 }
+
+fn approval(id: &str, key: &str) -> Value {
+    json!({"id": id, "request": {"command": "touch x", "cwd": "/w", "sessionKey": key}, "expiresAtMs": 9})
+}
+
+fn request(talk: &mut Talk, id: &str) -> Vec<AgentEvent> {
+    let payload = approval(id, "agent:main:k");
+    take(talk, json!({"type": "event", "event": "exec.approval.requested", "payload": payload})).0
+}
+
+fn resolved(frames: &[Value]) -> Vec<(String, String)> {
+    let told = frames.iter().filter(|frame| frame["method"] == "exec.approval.resolve");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    told.map(|frame| (text(&frame["params"]["id"]), text(&frame["params"]["decision"]))).collect()
+}
+
+#[test]
+fn what_was_decided_while_the_connection_was_lost_is_told() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    for id in ["kept", "late", "other", "gone"] {
+        assert_eq!(request(&mut talk, id).len(), 1);
+    }
+    // This one is sent, and whether it arrived is not known.
+    talk.decide("other", Decision::Deny, "", &mut Out::default());
+    talk.lose();
+    for id in ["kept", "late"] {
+        talk.decide(id, Decision::AllowOnce, "", &mut Out::default());
+    }
+    let waiting = json!([
+        approval("kept", "agent:main:k"),
+        approval("other", "agent:main:k"),
+        approval("new", "agent:main:k"),
+        approval("of somebody else", "agent:main:x"),
+    ]);
+    let (events, frames) = back_with(&mut talk, "boot-1", &waiting);
+    let told = |id: &str, decision: &str| (id.to_owned(), decision.to_owned());
+    assert_eq!(resolved(&frames), [told("kept", "allow-once"), told("other", "deny")]);
+    // What was settled elsewhere is withdrawn, what was asked meanwhile is asked, and nothing is asked twice.
+    assert!(
+        matches!(&events[..], [AgentEvent::Withdrew { native: gone }, AgentEvent::Asked { native: new, .. }]
+            if gone == "gone" && new == "new"),
+        "{events:?}"
+    );
+    let told = frames.iter().find(|frame| frame["method"] == "exec.approval.resolve").unwrap();
+    answer(&mut talk, told, json!({"ok": true}));
+    talk.lose();
+    let (events, frames) = back_with(&mut talk, "boot-1", &json!([approval("new", "agent:main:k")]));
+    assert!(events.is_empty() && resolved(&frames).is_empty(), "{events:?} {frames:?}");
+    talk.decide("new", Decision::AllowOnce, "", &mut Out::default());
+}
+
+#[test]
+fn a_gateway_that_lists_no_approvals_is_told_all_the_same() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    request(&mut talk, "a1");
+    talk.lose();
+    talk.decide("a1", Decision::AllowOnce, "", &mut Out::default());
+    let (_, mut frames) = greet(&mut talk);
+    for _ in 0..2 {
+        (_, frames) = answer(&mut talk, &frames[0], json!({}));
+    }
+    assert_eq!(frames[0]["method"], "exec.approval.list");
+    let (_, frames) = refuse(&mut talk, &frames[0], "unknown method");
+    assert_eq!(resolved(&frames), [("a1".to_owned(), "allow-once".to_owned())]);
+}
+
+#[test]
+fn what_was_said_while_the_connection_was_lost_is_sent_in_order() {
+    let mut talk = ready();
+    let sent = prompt(&mut talk, "r1");
+    answer(&mut talk, &sent, json!({}));
+    talk.lose();
+    for number in 0..40 {
+        let mut out = Out::default();
+        talk.steer(&format!("and {number}"), &format!("s{number}"), &mut out);
+        assert_eq!(out.events.is_empty(), number < 32, "{number}: {:?}", out.events);
+    }
+    let (_, frames) = back(&mut talk, "boot-1");
+    let said: Vec<&str> = frames
+        .iter()
+        .filter(|frame| frame["method"] == "chat.send")
+        .map(|frame| frame["params"]["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(said.len(), 32);
+    assert_eq!((said[0], said[9], said[31]), ("and 0", "and 9", "and 31"));
+}
+
+#[test]
+fn a_run_that_was_stopped_while_the_connection_was_lost_is_aborted_when_it_is_back() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    talk.lose();
+    talk.interrupt(&mut Out::default());
+    let mut out = Out::default();
+    talk.fail(String::new(), &mut out);
+    assert!(
+        matches!(&out.events[..], [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
+        "{out:?}"
+    );
+    let (_, frames) = back(&mut talk, "boot-1");
+    assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "r1");
+    // An abort that was sent, and whose run is still open.
+    prompt(&mut talk, "r2");
+    talk.interrupt(&mut Out::default());
+    talk.lose();
+    let (_, frames) = back(&mut talk, "boot-1");
+    assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "r2");
+    talk.lose();
+    // Another process has nothing to abort.
+    let (_, frames) = back(&mut talk, "boot-2");
+    assert!(frames.iter().all(|frame| frame["method"] != "chat.abort"), "{frames:?}");
+}
+
+#[test]
+fn calls_are_heard_on_a_new_connection_too() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
+    take(&mut talk, stream("r1", "tool", start));
+    talk.lose();
+    find(&back(&mut talk, "boot-1").1, "sessions.subscribe");
+    let result = json!({"content": [{"type": "text", "text": "a.txt"}]});
+    let result =
+        json!({"phase": "result", "name": "exec", "toolCallId": "c1", "isError": false, "result": result});
+    let (events, _) = take(&mut talk, event("session.tool", "r1", json!({"stream": "tool", "data": result})));
+    assert!(matches!(&events[..], [AgentEvent::ToolFinished { ok: true, .. }]), "{events:?}");
+}
