@@ -202,7 +202,7 @@ impl Worker {
 
     /// Passes frames and inputs on until the connection is lost.
     async fn converse(&mut self, socket: &mut Socket) -> Result<(), Gone> {
-        let (mut over_at, mut unsure_at) = (None, None);
+        let (mut over_at, mut unsure_at, mut heard_at) = (None, None, Instant::now());
         loop {
             let mut out = Out::default();
             over_at = self.talk.is_over().then(|| over_at.unwrap_or_else(Instant::now));
@@ -213,11 +213,16 @@ impl Worker {
                 () = since(over_at, GATEWAY_USAGE_WAIT) => self.talk.settle(&mut out),
                 () = since(unsure_at, GATEWAY_RUN_GAP) => self.talk.look(&mut out),
                 message = socket.next() => match message {
-                    Some(Ok(Message::Text(text))) => self.talk.take(text.as_str(), &mut out),
+                    Some(Ok(Message::Text(text))) => {
+                        heard_at = Instant::now();
+                        self.talk.take(text.as_str(), &mut out);
+                    }
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
                     // Pings are answered by the library.
-                    Some(Ok(_)) => {}
+                    Some(Ok(_)) => heard_at = Instant::now(),
                 },
+                // Last: what has come while nobody looked was heard.
+                () = since(Some(heard_at), self.talk.silence()) => return Ok(()),
             }
             if self.talk.is_connected {
                 self.lost_since = None;
@@ -229,6 +234,7 @@ impl Worker {
             if register {
                 let mut out = Out::default();
                 self.talk.registered(self.tools.come().await, &mut out);
+                heard_at = Instant::now();
                 if !self.carry_out(socket, out).await? {
                     return Ok(());
                 }
@@ -242,7 +248,9 @@ impl Worker {
             self.emit(event).await?;
         }
         for frame in out.frames {
-            if socket.send(Message::text(frame)).await.is_err() {
+            // Whoever says nothing may take nothing in either.
+            let sent = tokio::time::timeout(self.talk.silence(), socket.send(Message::text(frame))).await;
+            if !matches!(sent, Ok(Ok(()))) {
                 return Ok(false);
             }
         }
@@ -292,7 +300,7 @@ impl Worker {
         }
         let mut wait = RETRY_BASE_WAIT;
         loop {
-            self.pause(wait).await?;
+            self.pause(wait.mul_f64(0.5 + chance() / 2.0)).await?;
             wait = (wait * 2).min(RETRY_MAX_WAIT);
             match self.gateway.connect().await {
                 Ok(socket) => return Ok(socket),
@@ -351,6 +359,13 @@ impl Worker {
     }
 }
 
+/// Returns a number between 0 and 1 that no other session has: they all lost the same gateway at the same time.
+fn chance() -> f64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new().hash_one(0) >> 11;
+    random as f64 / (1_u64 << 53) as f64
+}
+
 /// Waits for a while after something; without it, forever.
 async fn since(at: Option<Instant>, wait: Duration) {
     match at {
@@ -358,3 +373,6 @@ async fn since(at: Option<Instant>, wait: Duration) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,16 @@
 //! into frames. Pure: no socket, no clock, no chance; names of runs come from outside.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use domain::event::Level;
 use domain::{AgentEvent, CallId, ErrorCode};
 use serde_json::{Value, json};
 
-use crate::limits::{GATEWAY_UNHEARD_MAX, MESSAGE_MAX_CHARS};
+use crate::limits::{
+    GATEWAY_SILENCE_MAX, GATEWAY_SILENCE_MIN, GATEWAY_SILENT_TICKS, GATEWAY_TICK, GATEWAY_UNHEARD_MAX,
+    MESSAGE_MAX_CHARS,
+};
 use crate::look::Look;
 use crate::text::cut;
 pub(super) use words::{hello, reason};
@@ -30,6 +34,8 @@ pub(super) struct Talk {
     is_remote: bool,
     sent: u64,
     version: String,
+    /// How often the gateway says at least something.
+    tick: Option<Duration>,
     /// The gateway's process that answered last; another one knows nothing of its runs.
     boot: String,
     /// The gateway has been told who we are, and knows the conversation.
@@ -161,6 +167,12 @@ impl Talk {
     fn abort(&mut self, run: &str, out: &mut Out) {
         let params = json!({"sessionKey": self.key, "runId": run});
         self.ask("chat.abort", params, out);
+    }
+
+    /// Returns how long a gateway that is there may say nothing at all.
+    pub(super) fn silence(&self) -> Duration {
+        let tick = self.tick.unwrap_or(GATEWAY_TICK);
+        tick.saturating_mul(GATEWAY_SILENT_TICKS).clamp(GATEWAY_SILENCE_MIN, GATEWAY_SILENCE_MAX)
     }
 
     /// Returns whether a run is open.

@@ -1,5 +1,7 @@
 //! From the gateway's challenge to a conversation that is ready, the first time and after a loss. Pure.
 
+use std::time::Duration;
+
 use domain::event::Level;
 use domain::{AgentEvent, ErrorCode};
 use serde_json::{Value, json};
@@ -17,6 +19,7 @@ impl Talk {
 
     pub(super) fn connected(&mut self, hello: &Value, out: &mut Out) {
         hello.under("server").text("version").clone_into(&mut self.version);
+        self.tick = hello.under("policy").count("tickIntervalMs").map(Duration::from_millis);
         let boot = hello.under("server").text("bootId").to_owned();
         if std::mem::replace(&mut self.boot, boot.clone()) != boot {
             self.forgotten(out);
