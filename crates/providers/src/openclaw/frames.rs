@@ -1,7 +1,7 @@
 //! The gateway's protocol, version 4: text frames of JSON. Turns frames into what happened and what an agent is told
 //! into frames. Pure: no socket, no clock, no chance; names of runs come from outside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use domain::event::Level;
@@ -45,6 +45,8 @@ pub(super) struct Talk {
     is_elsewhere: bool,
     /// The run that is open.
     run: Option<Run>,
+    /// Messages to runs that were sent, the last ones. One that comes too late begins a run of its own.
+    steers: VecDeque<String>,
     /// What became of it was asked for, and is not known yet.
     is_unsure: bool,
     /// Messages that the gateway has not confirmed: by the names of their requests, as they were sent.
@@ -71,6 +73,8 @@ struct Run {
     is_counted: bool,
     /// It is over, but for that.
     is_over: bool,
+    /// The run of the same turn before this one, of which something may still be said.
+    former: String,
 }
 
 /// A decision and the name of the request that told it.
@@ -152,8 +156,17 @@ impl Talk {
             );
             return;
         }
-        let params =
-            json!({"sessionKey": self.key, "message": text, "idempotencyKey": name, "queueMode": "steer"});
+        let mut params = json!({"sessionKey": self.key, "message": text, "idempotencyKey": name});
+        if self.is_over() {
+            // The run is at its end, and its turn is not: the message begins the turn's next run.
+            self.follow(name.to_owned());
+        } else {
+            params["queueMode"] = json!("steer");
+            self.steers.push_back(name.to_owned());
+            if self.steers.len() > GATEWAY_UNHEARD_MAX {
+                self.steers.pop_front();
+            }
+        }
         self.send(params, out);
     }
 
@@ -249,9 +262,9 @@ impl Talk {
             "sessions.patch" if ok || self.unserved(&reason(error), out) => self.subscribe(out),
             "sessions.messages.subscribe" => self.ready(out),
             "chat.send" => {
-                self.unheard.remove(frame.text("id"));
+                let sent = self.unheard.remove(frame.text("id")).unwrap_or_default();
                 if !ok {
-                    self.fail(reason(error), out);
+                    self.refused(&sent, &reason(error), out);
                 }
             }
             "agent.wait" if ok || error.is("retryable") || error.text("code") == "UNAVAILABLE" => {

@@ -6,7 +6,7 @@ use domain::turn::EndReason;
 use serde_json::{Value, json};
 
 use super::words::usage;
-use super::{Out, Talk, notice};
+use super::{Out, Run, Talk, notice};
 use crate::limits::{GATEWAY_RUN_WAIT, GATEWAY_UNHEARD_MAX, MESSAGE_MAX_CHARS};
 use crate::look::Look;
 use crate::text::cut;
@@ -86,9 +86,42 @@ impl Talk {
         self.end(reason, error, out);
     }
 
+    /// A message was refused. Without the one that began it there is no run; without another it goes on.
+    pub(super) fn refused(&mut self, sent: &Value, reason: &str, out: &mut Out) {
+        let name = sent.text("idempotencyKey");
+        if self.run.as_ref().is_some_and(|run| run.id == name) {
+            self.fail(reason.to_owned(), out);
+        } else {
+            self.steers.retain(|steer| steer != name);
+            notice(out, Level::Warning, &format!("the gateway did not take a message: {reason}"));
+        }
+    }
+
+    /// The turn goes on with another run.
+    pub(super) fn follow(&mut self, id: String) {
+        let former = self.run.take().unwrap_or_default();
+        self.run = Some(Run { id, former: former.id, interrupted: former.interrupted, ..Run::default() });
+    }
+
+    /// A message that came too late for its run has begun one of its own: the turn's next, or that of a turn of its own.
+    fn begun(&mut self, payload: &Value, out: &mut Out) {
+        let id = payload.text("runId");
+        let Some(at) = self.steers.iter().position(|steer| steer == id) else { return };
+        self.steers.remove(at);
+        if self.run.is_none() {
+            out.events.push(AgentEvent::TurnStarted);
+        }
+        self.follow(id.to_owned());
+    }
+
     fn is_own(&self, payload: &Value) -> bool {
         // A late word of an older run arrives inside the next.
         self.run.as_ref().is_some_and(|run| run.id == payload.text("runId"))
+    }
+
+    fn is_former(&self, payload: &Value) -> bool {
+        let run = self.run.as_ref().filter(|run| !run.former.is_empty());
+        run.is_some_and(|run| run.former == payload.text("runId"))
     }
 
     fn say(&mut self, text: &str, out: &mut Out) {
@@ -126,6 +159,9 @@ impl Talk {
     }
 
     pub(super) fn agent(&mut self, payload: &Value, out: &mut Out) {
+        if payload.text("stream") == "lifecycle" && payload.under("data").text("phase") == "start" {
+            self.begun(payload, out);
+        }
         if !self.is_own(payload) {
             return;
         }
@@ -150,10 +186,13 @@ impl Talk {
     pub(super) fn counted(&mut self, message: &Value, out: &mut Out) {
         let usage = usage(message);
         if message.text("role") == "assistant"
-            && self.is_own(message.under("__openclaw"))
+            && (self.is_own(message.under("__openclaw")) || self.is_former(message.under("__openclaw")))
             && !usage.is_empty()
         {
             out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+            if self.is_former(message.under("__openclaw")) {
+                return;
+            }
             if let Some(run) = &mut self.run {
                 run.is_counted = true;
             }

@@ -8,6 +8,7 @@ use super::*;
 
 mod losses;
 mod servers;
+mod steering;
 
 fn talk() -> Talk {
     Talk {
