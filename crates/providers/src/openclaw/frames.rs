@@ -67,7 +67,11 @@ pub(super) struct Talk {
 #[derive(Debug, Default)]
 struct Run {
     id: String,
+    /// What its last message says, so far.
     text: String,
+    /// The piece of text that is being said, and all of it that was.
+    item: String,
+    said: String,
     interrupted: bool,
     /// What the last message of the model used is known.
     is_counted: bool,

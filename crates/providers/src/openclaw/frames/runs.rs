@@ -78,11 +78,7 @@ impl Talk {
                 return;
             }
         };
-        let text = payload.under("terminalReply").text("text");
-        let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
-        if let Some(rest) = text.strip_prefix(said.as_str()) {
-            self.say(rest, out);
-        }
+        self.conclude(payload.under("terminalReply").text("text"), out);
         self.end(reason, error, out);
     }
 
@@ -134,6 +130,51 @@ impl Talk {
         out.events.push(AgentEvent::Text { text: text.to_owned(), parent: None });
     }
 
+    /// Takes in a piece of text. Pieces repeat what was said before, so that one that was missed is not lost.
+    fn heard(&mut self, data: &Value, out: &mut Out) {
+        let Some(run) = &mut self.run else { return };
+        let (item, mut text) = (data.text("itemId"), data.text("text").to_owned());
+        if item != run.item {
+            // Another message of the model.
+            item.clone_into(&mut run.item);
+            run.said.clear();
+            run.text.clear();
+        }
+        if data.get("text").is_none() {
+            text = format!("{}{}", run.said, data.text("delta"));
+        }
+        let said = std::mem::replace(&mut run.said, text.clone());
+        match text.strip_prefix(said.as_str()) {
+            Some(rest) => self.say(rest, out),
+            // An older piece that comes late.
+            None if said.starts_with(&text) && !data.is("replace") => run.said = said,
+            None => self.correct(&text, out),
+        }
+    }
+
+    /// The run's last message is known as a whole.
+    fn conclude(&mut self, text: &str, out: &mut Out) {
+        let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
+        match text.strip_prefix(said.as_str()) {
+            Some(rest) => self.say(rest, out),
+            // It may come with what was said before its last call, and without space around it.
+            None if text.trim().is_empty() || text.trim_end().ends_with(said.trim()) => {}
+            None => self.correct(text, out),
+        }
+    }
+
+    /// What was said is not what the message says now. It cannot be taken back, but the turn ends with the right text.
+    fn correct(&mut self, text: &str, out: &mut Out) {
+        if let Some(run) = &mut self.run {
+            text.clone_into(&mut run.text);
+            notice(
+                out,
+                Level::Warning,
+                "the gateway changed what it had said; the turn's last text is the right one",
+            );
+        }
+    }
+
     pub(super) fn chat(&mut self, payload: &Value, out: &mut Out) {
         if !self.is_own(payload) {
             return;
@@ -142,10 +183,7 @@ impl Talk {
             "final" => {
                 let parts = payload.under("message").list("content").iter().map(|part| part.text("text"));
                 let text: String = parts.collect();
-                let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
-                if let Some(rest) = text.strip_prefix(said.as_str()) {
-                    self.say(rest, out);
-                }
+                self.conclude(&text, out);
                 // What it used is said beside it, and on a busy machine behind it.
                 match &mut self.run {
                     Some(run) if !run.is_counted => run.is_over = true,
@@ -167,7 +205,7 @@ impl Talk {
         }
         let data = payload.under("data");
         match payload.text("stream") {
-            "assistant" => self.say(data.text("delta"), out),
+            "assistant" => self.heard(data, out),
             "thinking" | "reasoning" => {
                 let text = data.text("delta").to_owned();
                 if !text.is_empty() {

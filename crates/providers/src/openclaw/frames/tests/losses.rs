@@ -271,3 +271,76 @@ fn calls_are_heard_on_a_new_connection_too() {
     let (events, _) = take(&mut talk, event("session.tool", "r1", json!({"stream": "tool", "data": result})));
     assert!(matches!(&events[..], [AgentEvent::ToolFinished { ok: true, .. }]), "{events:?}");
 }
+
+fn piece(item: &str, text: &str, delta: &str) -> Value {
+    stream("r1", "assistant", json!({"itemId": item, "text": text, "delta": delta}))
+}
+
+fn texts(events: &[AgentEvent]) -> String {
+    let text = |event: &AgentEvent| match event {
+        AgentEvent::Text { text, .. } => text.clone(),
+        _ => String::new(),
+    };
+    events.iter().map(text).collect()
+}
+
+fn last(text: &str) -> Value {
+    chat("r1", json!({"state": "final", "message": {"content": [{"type": "text", "text": text}]}}))
+}
+
+#[test]
+fn text_that_was_missed_is_said_with_the_next_piece() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let mut said = texts(&take(&mut talk, piece("i:1", "one ", "one ")).0);
+    talk.lose();
+    // " two" was said while nobody listened.
+    back(&mut talk, "boot-1");
+    said += &texts(&take(&mut talk, piece("i:1", "one two three", "three")).0);
+    // A piece that comes late or twice says nothing new.
+    said += &texts(&take(&mut talk, piece("i:1", "one two", " two")).0);
+    said += &texts(&take(&mut talk, piece("i:1", "one two three", "three")).0);
+    assert_eq!(said, "one two three");
+    // Another message begins anew, also behind a call.
+    let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
+    take(&mut talk, stream("r1", "tool", start));
+    assert_eq!(texts(&take(&mut talk, piece("i:1", "one two three.", ".")).0), ".");
+    assert_eq!(texts(&take(&mut talk, piece("i:2", "fo", "fo")).0), "fo");
+    let (events, _) = take(&mut talk, last("four"));
+    assert_eq!(texts(&events), "ur");
+    let mut out = Out::default();
+    talk.settle(&mut out);
+    assert!(
+        matches!(out.events.last(), Some(AgentEvent::TurnEnded { text, .. }) if text == "four"),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn text_that_was_changed_is_right_in_the_end() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    take(&mut talk, piece("i:1", "one two", "one two"));
+    let (events, _) = take(&mut talk, last("three"));
+    assert!(
+        matches!(&events[..], [AgentEvent::Notice { level: Level::Warning, message }] if message.contains("changed")),
+        "{events:?}"
+    );
+    let mut out = Out::default();
+    talk.settle(&mut out);
+    assert!(
+        matches!(out.events.last(), Some(AgentEvent::TurnEnded { text, .. }) if text == "three"),
+        "{out:?}"
+    );
+    // The same words with less space around them, or with those before a call, are no change.
+    for text in ["one two", "zero\n\none two"] {
+        prompt(&mut talk, "r1");
+        take(&mut talk, piece("i:1", "one two ", "one two "));
+        let (events, _) = take(&mut talk, last(text));
+        assert!(events.is_empty(), "{events:?}");
+    }
+    // A model that is tried again begins anew, of which the gateway tells by itself.
+    prompt(&mut talk, "r1");
+    let empty = json!({"itemId": "i:2", "text": "", "delta": "", "replace": true});
+    assert!(take(&mut talk, stream("r1", "assistant", empty)).0.is_empty());
+}
