@@ -47,6 +47,10 @@ pub(super) struct Talk {
     run: Option<Run>,
     /// Messages to runs that were sent, the last ones. One that comes too late begins a run of its own.
     steers: VecDeque<String>,
+    /// A run was lost with the gateway's process. The next process may take it up by itself, for nobody.
+    may_recover: bool,
+    /// That run was seen, and ended.
+    has_recovered: bool,
     /// What became of it was asked for, and is not known yet.
     is_unsure: bool,
     /// Messages that the gateway has not confirmed: by the names of their requests, as they were sent.
@@ -140,6 +144,10 @@ impl Talk {
         if !attachments.is_empty() {
             params["attachments"] = attachments.into();
         }
+        if self.may_recover {
+            // Nobody else's run may take the message for one to itself.
+            params["queueMode"] = json!("interrupt");
+        }
         self.run = Some(Run { id: run, ..Run::default() });
         self.send(params, out);
     }
@@ -222,6 +230,9 @@ impl Talk {
 
     fn event(&mut self, name: &str, payload: &Value, out: &mut Out) {
         let own = payload.text("sessionKey") == self.key;
+        if own && self.may_recover && name == "agent" {
+            self.stop_recovered(payload, out);
+        }
         match name {
             "connect.challenge" => self.connect(out),
             "chat" if own => self.chat(payload, out),

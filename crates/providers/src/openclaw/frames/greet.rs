@@ -42,6 +42,8 @@ impl Talk {
 
     /// Another process answers than the one that had the run: it does not know what became of it.
     fn forgotten(&mut self, out: &mut Out) {
+        self.may_recover |= self.run.is_some() || !self.left.is_empty();
+        self.has_recovered = false;
         self.fail(lost("it was started anew, and what it was doing is gone"), out);
         // Nothing is left there to be ended.
         self.left.clear();
@@ -117,13 +119,13 @@ impl Talk {
         for run in std::mem::take(&mut self.left) {
             self.abort(&run, out);
         }
+        for (_, params) in std::mem::take(&mut self.unheard) {
+            self.send(params, out);
+        }
         let Some(run) = &self.run else { return };
         if run.interrupted {
             let run = run.id.clone();
             self.abort(&run, out);
-        }
-        for (_, params) in std::mem::take(&mut self.unheard) {
-            self.send(params, out);
         }
         // The gateway tells of calls whoever began the run, which was another connection, and whoever asks for all.
         self.ask("sessions.subscribe", json!({}), out);

@@ -93,6 +93,20 @@ impl Talk {
         }
     }
 
+    /// A gateway that was started anew takes up what its last process was doing. Its turn has failed and whoever prompts
+    /// next expects an answer to that, so it is ended.
+    pub(super) fn stop_recovered(&mut self, payload: &Value, out: &mut Out) {
+        let run = payload.text("runId");
+        let has_ended = matches!(payload.under("data").text("phase"), "end" | "error");
+        if self.is_own(payload) {
+            self.may_recover = false;
+        } else if !has_ended && !self.has_recovered && !self.steers.iter().any(|steer| steer == run) {
+            self.has_recovered = true;
+            self.abort(run, out);
+            notice(out, Level::Info, "the gateway took up the lost turn by itself; it is stopped there");
+        }
+    }
+
     /// The turn goes on with another run.
     pub(super) fn follow(&mut self, id: String) {
         let former = self.run.take().unwrap_or_default();
