@@ -91,6 +91,8 @@ impl Talk {
             // What was asked meanwhile comes before anything is said.
             if self.run.is_some() {
                 self.ask("exec.approval.list", json!({}), out);
+                // The gateway tells of calls whoever began the run, which was another connection, and whoever asks for all.
+                self.ask("sessions.subscribe", json!({}), out);
             } else {
                 self.resume(out);
             }
@@ -127,8 +129,6 @@ impl Talk {
             let run = run.id.clone();
             self.abort(&run, out);
         }
-        // The gateway tells of calls whoever began the run, which was another connection, and whoever asks for all.
-        self.ask("sessions.subscribe", json!({}), out);
         // What happened to the run meanwhile is asked for.
         self.look(out);
     }
