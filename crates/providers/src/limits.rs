@@ -171,6 +171,22 @@ pub(crate) const GATEWAY_LEAVE_WAIT: Duration = Duration::from_millis(2_500);
 /// How long the end of a run waits for what it used, which a gateway says beside it. Some models say nothing of it.
 pub(crate) const GATEWAY_USAGE_WAIT: Duration = Duration::from_secs(2);
 
+/// How long a gateway may take to say what became of a run, and the pause before it is asked again. Runs take minutes;
+/// what ends meanwhile is reported by itself.
+pub(crate) const GATEWAY_RUN_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const GATEWAY_RUN_GAP: Duration = Duration::from_secs(10);
+
+/// Messages, and runs to be ended, that are kept until their gateway has heard of them; a person says no more meanwhile.
+pub(crate) const GATEWAY_UNHEARD_MAX: usize = 32;
+
+/// How often a gateway says something where it does not say how often; after how many of these without a word the
+/// connection counts as lost (its own programs wait for two, which a busy machine can miss); and what comes of that at least
+/// and at most, whatever the gateway says.
+pub(crate) const GATEWAY_TICK: Duration = Duration::from_secs(30);
+pub(crate) const GATEWAY_SILENT_TICKS: u32 = 3;
+pub(crate) const GATEWAY_SILENCE_MIN: Duration = Duration::from_secs(1);
+pub(crate) const GATEWAY_SILENCE_MAX: Duration = Duration::from_secs(600);
+
 /// How long a turn outlives the connection to its gateway.
 pub(crate) const GATEWAY_BACK_WAIT: Duration = Duration::from_secs(120);
 

@@ -1,6 +1,7 @@
 //! A real OpenClaw gateway behind a session: started by the daemon, prompted, asked for permission, interrupted, lost and
 //! found. Slow and large, so only `make test-all` runs it; what does not need the real program is always run.
 
+mod losses;
 mod servers;
 
 use std::net::TcpListener;
@@ -256,7 +257,8 @@ async fn a_gateway_of_somebody_else_goes_through_the_suite() -> Result<()> {
     gateway.wait().await?;
     let only = std::env::var("OBEY_OPENCLAW_ONLY").unwrap_or_default();
     let mut wrong = Vec::new();
-    let tools = [crate::mcp::agents::ALL, crate::roz::client_tools::AT_A_GATEWAY, servers::ALL].concat();
+    let tools =
+        [crate::mcp::agents::ALL, crate::roz::client_tools::AT_A_GATEWAY, servers::ALL, losses::ALL].concat();
     let all = crate::sessions::all().into_iter().chain(tools);
     for (name, play) in all.filter(|(name, _)| name.contains(&only)) {
         // A scenario that fails by an assertion panics; the others are played all the same.

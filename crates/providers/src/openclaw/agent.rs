@@ -13,13 +13,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::frames::{Out, Talk};
+use super::frames::{Out, Talk, lost};
 use super::gateway::{Gateway, Socket};
 use super::registry::Registry;
 use super::servers::Server;
 use crate::limits::{
-    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_START_WAIT, GATEWAY_USAGE_WAIT, INBOX_MAX,
-    RETRY_BASE_WAIT, RETRY_MAX_WAIT,
+    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_RUN_GAP, GATEWAY_START_WAIT, GATEWAY_USAGE_WAIT,
+    INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
 };
 
 /// The servers of tools that a conversation has at its gateway.
@@ -202,20 +202,27 @@ impl Worker {
 
     /// Passes frames and inputs on until the connection is lost.
     async fn converse(&mut self, socket: &mut Socket) -> Result<(), Gone> {
-        let mut over_at = None;
+        let (mut over_at, mut unsure_at, mut heard_at) = (None, None, Instant::now());
         loop {
             let mut out = Out::default();
             over_at = self.talk.is_over().then(|| over_at.unwrap_or_else(Instant::now));
+            unsure_at = self.talk.is_unsure().then(|| unsure_at.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
                 input = self.inbox.recv(), if self.talk.is_connected => self.heed(input, &mut out)?,
                 () = since(over_at, GATEWAY_USAGE_WAIT) => self.talk.settle(&mut out),
+                () = since(unsure_at, GATEWAY_RUN_GAP) => self.talk.look(&mut out),
                 message = socket.next() => match message {
-                    Some(Ok(Message::Text(text))) => self.talk.take(text.as_str(), &mut out),
+                    Some(Ok(Message::Text(text))) => {
+                        heard_at = Instant::now();
+                        self.talk.take(text.as_str(), &mut out);
+                    }
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
                     // Pings are answered by the library.
-                    Some(Ok(_)) => {}
+                    Some(Ok(_)) => heard_at = Instant::now(),
                 },
+                // Last: what has come while nobody looked was heard.
+                () = since(Some(heard_at), self.talk.silence()) => return Ok(()),
             }
             if self.talk.is_connected {
                 self.lost_since = None;
@@ -227,6 +234,7 @@ impl Worker {
             if register {
                 let mut out = Out::default();
                 self.talk.registered(self.tools.come().await, &mut out);
+                heard_at = Instant::now();
                 if !self.carry_out(socket, out).await? {
                     return Ok(());
                 }
@@ -240,7 +248,9 @@ impl Worker {
             self.emit(event).await?;
         }
         for frame in out.frames {
-            if socket.send(Message::text(frame)).await.is_err() {
+            // Whoever says nothing may take nothing in either.
+            let sent = tokio::time::timeout(self.talk.silence(), socket.send(Message::text(frame))).await;
+            if !matches!(sent, Ok(Ok(()))) {
                 return Ok(false);
             }
         }
@@ -290,7 +300,7 @@ impl Worker {
         }
         let mut wait = RETRY_BASE_WAIT;
         loop {
-            self.pause(wait).await?;
+            self.pause(wait.mul_f64(0.5 + chance() / 2.0)).await?;
             wait = (wait * 2).min(RETRY_MAX_WAIT);
             match self.gateway.connect().await {
                 Ok(socket) => return Ok(socket),
@@ -308,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// Waits, refusing what is asked meanwhile.
+    /// Waits. What is asked meanwhile is refused; what is said to a run is kept.
     async fn pause(&mut self, wait: Duration) -> Result<(), Gone> {
         let until = Instant::now() + wait;
         loop {
@@ -325,11 +335,13 @@ impl Worker {
                             error: lost("nobody answers there"),
                         });
                     }
+                    // It is over for whoever asked; the gateway hears of it when it is back.
                     Some(AgentInput::Interrupt) => {
                         self.talk.interrupt(&mut Out::default());
                         self.talk.fail(String::new(), &mut out);
                     }
-                    Some(_) => {}
+                    // So it does of what is said and decided.
+                    other => self.heed(other, &mut out)?,
                 },
             }
             for event in out.events {
@@ -347,6 +359,13 @@ impl Worker {
     }
 }
 
+/// Returns a number between 0 and 1 that no other session has: they all lost the same gateway at the same time.
+fn chance() -> f64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new().hash_one(0) >> 11;
+    random as f64 / (1_u64 << 53) as f64
+}
+
 /// Waits for a while after something; without it, forever.
 async fn since(at: Option<Instant>, wait: Duration) {
     match at {
@@ -355,6 +374,5 @@ async fn since(at: Option<Instant>, wait: Duration) {
     }
 }
 
-fn lost(reason: &str) -> String {
-    format!("{}: the connection to the OpenClaw gateway is lost: {reason}", ErrorCode::ConnectionLost)
-}
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,19 @@
 //! The gateway's protocol, version 4: text frames of JSON. Turns frames into what happened and what an agent is told
 //! into frames. Pure: no socket, no clock, no chance; names of runs come from outside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use domain::event::Level;
-use domain::request::{Ask, PermissionAsk};
-use domain::turn::EndReason;
-use domain::{AgentEvent, CallId, Decision, ErrorCode};
+use domain::{AgentEvent, CallId, ErrorCode};
 use serde_json::{Value, json};
 
-use crate::limits::MESSAGE_MAX_CHARS;
+use crate::limits::{
+    GATEWAY_SILENCE_MAX, GATEWAY_SILENCE_MIN, GATEWAY_SILENT_TICKS, GATEWAY_TICK, GATEWAY_UNHEARD_MAX,
+    MESSAGE_MAX_CHARS,
+};
 use crate::look::Look;
-use crate::near::near;
 use crate::text::cut;
-use words::{title, usage};
-
 pub(super) use words::{hello, reason};
 
 /// The protocol this code was tested with.
@@ -35,6 +34,10 @@ pub(super) struct Talk {
     is_remote: bool,
     sent: u64,
     version: String,
+    /// How often the gateway says at least something.
+    tick: Option<Duration>,
+    /// The gateway's process that answered last; another one knows nothing of its runs.
+    boot: String,
     /// The gateway has been told who we are, and knows the conversation.
     pub(super) is_connected: bool,
     was_ready: bool,
@@ -42,11 +45,25 @@ pub(super) struct Talk {
     is_elsewhere: bool,
     /// The run that is open.
     run: Option<Run>,
+    /// Messages to runs that were sent, the last ones. One that comes too late begins a run of its own.
+    steers: VecDeque<String>,
+    /// A run was lost with the gateway's process. The next process may take it up by itself, for nobody.
+    may_recover: bool,
+    /// That run was seen, and ended.
+    has_recovered: bool,
+    /// What became of it was asked for, and is not known yet.
+    is_unsure: bool,
+    /// Messages that the gateway has not confirmed: by the names of their requests, as they were sent.
+    unheard: BTreeMap<String, Value>,
     calls: BTreeSet<CallId>,
     /// Calls that only pass another one on, until it is seen.
     wrappers: BTreeMap<CallId, Value>,
     /// Approvals that wait, with their calls.
     asks: BTreeMap<String, Option<CallId>>,
+    /// Decisions that the gateway has not confirmed, with the requests that told it.
+    decided: BTreeMap<String, Told>,
+    /// Runs that ended here while the connection was lost. The gateway is told to end them when it is back.
+    left: Vec<String>,
     /// Why calls were denied.
     denials: BTreeMap<CallId, String>,
 }
@@ -54,12 +71,25 @@ pub(super) struct Talk {
 #[derive(Debug, Default)]
 struct Run {
     id: String,
+    /// What its last message says, so far.
     text: String,
+    /// The piece of text that is being said, and all of it that was.
+    item: String,
+    said: String,
     interrupted: bool,
     /// What the last message of the model used is known.
     is_counted: bool,
     /// It is over, but for that.
     is_over: bool,
+    /// The run of the same turn before this one, of which something may still be said.
+    former: String,
+}
+
+/// A decision and the name of the request that told it.
+#[derive(Debug)]
+struct Told {
+    allowed: bool,
+    request: String,
 }
 
 /// What frames lead to.
@@ -95,10 +125,12 @@ impl Talk {
         Self { key, agent_id, token, model, working_dir, had_turns, servers, is_remote, ..Self::default() }
     }
 
-    fn ask(&mut self, method: &str, params: Value, out: &mut Out) {
+    /// Asks the gateway for something. Returns the request's name; names are in the order of what was asked.
+    fn ask(&mut self, method: &str, params: Value, out: &mut Out) -> String {
         self.sent += 1;
-        let id = format!("{method}#{}", self.sent);
+        let id = format!("{method}#{:08}", self.sent);
         out.frames.push(json!({"type": "req", "id": id, "method": method, "params": params}).to_string());
+        id
     }
 
     /// Says something as the user; `run` names what it starts.
@@ -112,38 +144,60 @@ impl Talk {
         if !attachments.is_empty() {
             params["attachments"] = attachments.into();
         }
+        if self.may_recover {
+            // Nobody else's run may take the message for one to itself.
+            params["queueMode"] = json!("interrupt");
+        }
         self.run = Some(Run { id: run, ..Run::default() });
-        self.ask("chat.send", params, out);
+        self.send(params, out);
+    }
+
+    /// Sends a message. The gateway takes its name once, so that it can be sent again until it is confirmed.
+    fn send(&mut self, params: Value, out: &mut Out) {
+        let request = self.ask("chat.send", params.clone(), out);
+        self.unheard.insert(request, params);
     }
 
     /// Adds a message to the run.
     pub(super) fn steer(&mut self, text: &str, name: &str, out: &mut Out) {
-        let params =
-            json!({"sessionKey": self.key, "message": text, "idempotencyKey": name, "queueMode": "steer"});
-        self.ask("chat.send", params, out);
+        if self.unheard.len() >= GATEWAY_UNHEARD_MAX {
+            notice(
+                out,
+                Level::Warning,
+                "a message was not passed on: the gateway has not taken those before it",
+            );
+            return;
+        }
+        let mut params = json!({"sessionKey": self.key, "message": text, "idempotencyKey": name});
+        if self.is_over() {
+            // The run is at its end, and its turn is not: the message begins the turn's next run.
+            self.follow(name.to_owned());
+        } else {
+            params["queueMode"] = json!("steer");
+            self.steers.push_back(name.to_owned());
+            if self.steers.len() > GATEWAY_UNHEARD_MAX {
+                self.steers.pop_front();
+            }
+        }
+        self.send(params, out);
     }
 
     pub(super) fn interrupt(&mut self, out: &mut Out) {
         let Some(run) = &mut self.run else { return };
         run.interrupted = true;
-        let params = json!({"sessionKey": self.key, "runId": run.id});
+        let run = run.id.clone();
+        self.abort(&run, out);
+    }
+
+    fn abort(&mut self, run: &str, out: &mut Out) {
+        let params = json!({"sessionKey": self.key, "runId": run});
         self.ask("chat.abort", params, out);
     }
 
-    /// Answers an approval. The gateway has no place for the reason of a denial: it is shown with the call.
-    pub(super) fn decide(&mut self, native: &str, decision: Decision, message: &str, out: &mut Out) {
-        let allowed = decision.allows();
-        if decision == Decision::DenyAndStop {
-            // Before it hears of the denial: its model would go on.
-            self.interrupt(out);
-        }
-        if let Some(call) = self.asks.remove(native) {
-            if let (false, false, Some(call)) = (allowed, message.is_empty(), call) {
-                self.denials.insert(call, message.to_owned());
-            }
-            let decision = if allowed { "allow-once" } else { "deny" };
-            self.ask("exec.approval.resolve", json!({"id": native, "decision": decision}), out);
-        }
+    /// Returns how long a gateway that is there may say nothing at all.
+    pub(super) fn silence(&self) -> Duration {
+        let tick = self.tick.unwrap_or(GATEWAY_TICK);
+        tick.saturating_mul(GATEWAY_SILENT_TICKS).clamp(GATEWAY_SILENCE_MIN, GATEWAY_SILENCE_MAX)
     }
 
     /// Returns whether a run is open.
@@ -161,32 +215,6 @@ impl Talk {
         self.is_connected = false;
     }
 
-    /// Ends the open run without the gateway's part.
-    pub(super) fn fail(&mut self, error: String, out: &mut Out) {
-        let reason = if self.run.as_ref().is_some_and(|run| run.interrupted) {
-            EndReason::Cancelled
-        } else {
-            EndReason::Failed
-        };
-        self.end(reason, error, out);
-    }
-
-    fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
-        let Some(run) = self.run.take() else { return };
-        for call in std::mem::take(&mut self.calls) {
-            let output = match self.denials.remove(&call) {
-                Some(why) => format!("denied: {why}"),
-                None => "the gateway did not say what became of it".to_owned(),
-            };
-            out.events.push(AgentEvent::ToolFinished { call, ok: false, output });
-        }
-        self.wrappers.clear();
-        self.asks.clear();
-        self.denials.clear();
-        let reason = if run.interrupted { EndReason::Cancelled } else { reason };
-        out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });
-    }
-
     /// Takes one frame.
     pub(super) fn take(&mut self, frame: &str, out: &mut Out) {
         let Ok(frame) = serde_json::from_str::<Value>(frame) else {
@@ -202,10 +230,13 @@ impl Talk {
 
     fn event(&mut self, name: &str, payload: &Value, out: &mut Out) {
         let own = payload.text("sessionKey") == self.key;
+        if own && self.may_recover && name == "agent" {
+            self.stop_recovered(payload, out);
+        }
         match name {
             "connect.challenge" => self.connect(out),
             "chat" if own => self.chat(payload, out),
-            "agent" if own => self.agent(payload, out),
+            "agent" | "session.tool" if own => self.agent(payload, out),
             "session.message" if own => self.counted(payload.under("message"), out),
             "exec.approval.requested" => self.asked(payload, out),
             "exec.approval.resolved" => {
@@ -217,11 +248,6 @@ impl Talk {
             "shutdown" => notice(out, Level::Warning, "the OpenClaw gateway is shutting down"),
             _ => {}
         }
-    }
-
-    fn connect(&mut self, out: &mut Out) {
-        let params = hello(&self.token);
-        self.ask("connect", params, out);
     }
 
     fn answer(&mut self, frame: &Value, out: &mut Out) {
@@ -250,227 +276,37 @@ impl Talk {
             }
             "sessions.patch" if ok || self.unserved(&reason(error), out) => self.subscribe(out),
             "sessions.messages.subscribe" => self.ready(out),
-            "chat.send" if !ok => self.fail(reason(error), out),
-            "agent.wait" => self.waited(payload, out),
+            "chat.send" => {
+                let sent = self.unheard.remove(frame.text("id")).unwrap_or_default();
+                if !ok {
+                    self.refused(&sent, &reason(error), out);
+                }
+            }
+            "agent.wait" if ok || error.is("retryable") || error.text("code") == "UNAVAILABLE" => {
+                self.waited(payload, out);
+            }
+            "agent.wait" => self.fail(lost(&reason(error)), out),
             // The gateway keeps the conversation; the journal has what was said in it.
             "chat.history" if ok && payload.list("messages").is_empty() => {
                 let message = "the gateway no longer has this conversation; a new one is begun";
                 notice(out, Level::Warning, message);
             }
-            "exec.approval.resolve" if !ok => {
-                notice(
-                    out,
-                    Level::Warning,
-                    &format!("the gateway did not take the decision: {}", reason(error)),
-                );
+            "exec.approval.list" => self.waiting(ok.then_some(payload), out),
+            "exec.approval.resolve" => {
+                self.decided.retain(|_, told| told.request != frame.text("id"));
+                if !ok {
+                    let message = format!("the gateway did not take the decision: {}", reason(error));
+                    notice(out, Level::Warning, &message);
+                }
             }
             _ => {}
         }
     }
+}
 
-    fn connected(&mut self, hello: &Value, out: &mut Out) {
-        hello.under("server").text("version").clone_into(&mut self.version);
-        if !self.was_ready && (hello.count("protocol") != Some(PROTOCOL) || !self.version.starts_with(TESTED))
-        {
-            let message = format!(
-                "this OpenClaw gateway is {} with protocol {}; obey is tested with {TESTED} and protocol {PROTOCOL}",
-                self.version,
-                hello.count("protocol").unwrap_or(0)
-            );
-            notice(out, Level::Warning, &message);
-        }
-        if self.model.is_empty() || self.was_ready {
-            self.begin(out);
-        } else {
-            self.ask("models.list", json!({}), out);
-        }
-    }
-
-    fn listed(&mut self, payload: &Value, ok: bool, out: &mut Out) {
-        let model = |model: &Value| match (model.text("provider"), model.text("id")) {
-            ("", id) => id.to_owned(),
-            (provider, id) if id.starts_with(&format!("{provider}/")) => id.to_owned(),
-            (provider, id) => format!("{provider}/{id}"),
-        };
-        let names: Vec<String> = payload.list("models").iter().map(model).collect();
-        let known =
-            names.iter().any(|name| *name == self.model || name.ends_with(&format!("/{}", self.model)));
-        if ok && !names.is_empty() && !known {
-            let remedy = match near(&self.model, names.iter().map(String::as_str)).first() {
-                Some(name) => format!("did you mean {name}?"),
-                None => format!("it has {}", names.join(", ")),
-            };
-            let message = format!("model: the gateway has no model {:?}; {remedy}", self.model);
-            broken(out, ErrorCode::ModelUnsupported, message);
-            return;
-        }
-        self.begin(out);
-    }
-
-    fn begin(&mut self, out: &mut Out) {
-        if self.servers.is_empty() || self.was_ready {
-            self.create(out);
-        } else {
-            out.register = true;
-        }
-    }
-
-    fn create(&mut self, out: &mut Out) {
-        let mut params = json!({"key": self.key, "agentId": self.agent_id, "cwd": self.working_dir});
-        if !self.model.is_empty() {
-            params["model"] = json!(self.model);
-        }
-        self.ask("sessions.create", params, out);
-    }
-
-    fn ready(&mut self, out: &mut Out) {
-        self.is_connected = true;
-        if self.was_ready {
-            notice(out, Level::Info, "the OpenClaw gateway is back");
-            // What happened to the run meanwhile is asked for.
-            if let Some(run) = &self.run {
-                let params = json!({"runId": run.id, "timeoutMs": 1000});
-                self.ask("agent.wait", params, out);
-            }
-            return;
-        }
-        self.was_ready = true;
-        if self.is_remote {
-            let message = "the daemon's own tools do not reach a gateway on another machine";
-            notice(out, Level::Info, message);
-        }
-        if self.had_turns {
-            self.ask("chat.history", json!({"sessionKey": self.key, "limit": 1}), out);
-        }
-        out.events.push(AgentEvent::Ready {
-            native_session: self.key.clone(),
-            model: self.model.clone(),
-            version: self.version.clone(),
-        });
-    }
-
-    /// A run that ended while nobody listened; one that goes on reports itself.
-    fn waited(&mut self, payload: &Value, out: &mut Out) {
-        let reason = match payload.text("status") {
-            "ok" => EndReason::Completed,
-            "error" => EndReason::Failed,
-            _ => return,
-        };
-        let text = payload.under("terminalReply").text("text");
-        let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
-        if let Some(rest) = text.strip_prefix(said.as_str()) {
-            self.say(rest, out);
-        }
-        self.end(reason, payload.text("error").to_owned(), out);
-    }
-
-    fn is_own(&self, payload: &Value) -> bool {
-        // A late word of an older run arrives inside the next.
-        self.run.as_ref().is_some_and(|run| run.id == payload.text("runId"))
-    }
-
-    fn say(&mut self, text: &str, out: &mut Out) {
-        if text.is_empty() {
-            return;
-        }
-        if let Some(run) = &mut self.run {
-            run.text.push_str(text);
-        }
-        out.events.push(AgentEvent::Text { text: text.to_owned(), parent: None });
-    }
-
-    fn chat(&mut self, payload: &Value, out: &mut Out) {
-        if !self.is_own(payload) {
-            return;
-        }
-        match payload.text("state") {
-            "final" => {
-                let parts = payload.under("message").list("content").iter().map(|part| part.text("text"));
-                let text: String = parts.collect();
-                let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
-                if let Some(rest) = text.strip_prefix(said.as_str()) {
-                    self.say(rest, out);
-                }
-                // What it used is said beside it, and on a busy machine behind it.
-                match &mut self.run {
-                    Some(run) if !run.is_counted => run.is_over = true,
-                    _ => self.end(EndReason::Completed, String::new(), out),
-                }
-            }
-            "aborted" => self.end(EndReason::Cancelled, String::new(), out),
-            "error" => self.end(EndReason::Failed, cut(payload.text("errorMessage"), MESSAGE_MAX_CHARS), out),
-            _ => {}
-        }
-    }
-
-    fn agent(&mut self, payload: &Value, out: &mut Out) {
-        if !self.is_own(payload) {
-            return;
-        }
-        let data = payload.under("data");
-        match payload.text("stream") {
-            "assistant" => self.say(data.text("delta"), out),
-            "thinking" | "reasoning" => {
-                let text = data.text("delta").to_owned();
-                if !text.is_empty() {
-                    out.events.push(AgentEvent::Thinking { text, parent: None });
-                }
-            }
-            "tool" => self.tool(data, out),
-            "run_status" if data.text("phase") == "retrying" => {
-                notice(out, Level::Warning, data.text("message"))
-            }
-            _ => {}
-        }
-    }
-
-    /// Counts what a message of the run used; it comes before the run's end.
-    fn counted(&mut self, message: &Value, out: &mut Out) {
-        let usage = usage(message);
-        if message.text("role") == "assistant"
-            && self.is_own(message.under("__openclaw"))
-            && !usage.is_empty()
-        {
-            out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
-            if let Some(run) = &mut self.run {
-                run.is_counted = true;
-            }
-            self.settle(out);
-        }
-    }
-
-    /// Returns whether the run is over and only what it used is not known.
-    pub(super) fn is_over(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.is_over)
-    }
-
-    /// Ends a run that is over.
-    pub(super) fn settle(&mut self, out: &mut Out) {
-        if self.is_over() {
-            self.end(EndReason::Completed, String::new(), out);
-        }
-    }
-
-    fn asked(&mut self, payload: &Value, out: &mut Out) {
-        let request = payload.under("request");
-        if self.run.is_none()
-            || (!request.text("sessionKey").is_empty() && request.text("sessionKey") != self.key)
-        {
-            return;
-        }
-        let native = payload.text("id").to_owned();
-        let call = self.calls.iter().next_back().cloned();
-        let input = json!({"command": request.text("command"), "cwd": request.text("cwd")});
-        self.asks.insert(native.clone(), call.clone());
-        let ask = PermissionAsk {
-            call,
-            tool: "Bash".to_owned(),
-            title: title("exec", &input),
-            input,
-            parent: None,
-        };
-        out.events.push(AgentEvent::Asked { native, ask: Ask::Permission(ask) });
-    }
+/// Why a turn cannot go on.
+pub(super) fn lost(reason: &str) -> String {
+    format!("{}: the connection to the OpenClaw gateway is lost: {reason}", ErrorCode::ConnectionLost)
 }
 
 fn broken(out: &mut Out, code: ErrorCode, message: String) {
@@ -481,6 +317,9 @@ fn notice(out: &mut Out, level: Level, message: &str) {
     out.events.push(AgentEvent::Notice { level, message: cut(message, MESSAGE_MAX_CHARS) });
 }
 
+mod asks;
+mod greet;
+mod runs;
 mod tools;
 mod words;
 

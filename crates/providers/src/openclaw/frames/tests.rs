@@ -1,8 +1,14 @@
 //! A conversation with the gateway, frame by frame, as it was recorded.
 
+use domain::Decision;
+use domain::request::Ask;
+use domain::turn::EndReason;
+
 use super::*;
 
+mod losses;
 mod servers;
+mod steering;
 
 fn talk() -> Talk {
     Talk {
@@ -34,10 +40,15 @@ fn refuse(talk: &mut Talk, asked: &Value, message: &str) -> (Vec<AgentEvent>, Ve
 }
 
 fn greet(talk: &mut Talk) -> (Vec<AgentEvent>, Vec<Value>) {
+    greet_as(talk, "boot-1")
+}
+
+/// Connects to a gateway's process.
+fn greet_as(talk: &mut Talk, boot: &str) -> (Vec<AgentEvent>, Vec<Value>) {
     let (_, frames) =
         take(talk, json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}}));
     assert_eq!(frames[0]["params"]["auth"]["token"], "secret");
-    answer(talk, &frames[0], json!({"protocol": 4, "server": {"version": "2026.9.6"}}))
+    answer(talk, &frames[0], json!({"protocol": 4, "server": {"version": "2026.9.6", "bootId": boot}}))
 }
 
 fn ready() -> Talk {
@@ -122,10 +133,15 @@ fn an_approval_is_asked_and_answered() {
     let mut out = Out::default();
     talk.decide("a1", Decision::Deny, "not on a Sunday", &mut out);
     assert!(out.frames[0].contains("\"decision\":\"deny\""));
+    // What is decided is not asked again.
+    assert!(take(&mut talk, asked.clone()).0.is_empty());
     // Somebody else at the gateway may be quicker.
-    take(&mut talk, asked);
-    let resolved = json!({"type": "event", "event": "exec.approval.resolved", "payload": {"id": "a1"}});
-    assert_eq!(take(&mut talk, resolved).0, [AgentEvent::Withdrew { native: "a1".to_owned() }]);
+    let mut asked = asked;
+    asked["payload"]["id"] = json!("a3");
+    assert_eq!(take(&mut talk, asked.clone()).0.len(), 1);
+    assert!(take(&mut talk, asked).0.is_empty());
+    let resolved = json!({"type": "event", "event": "exec.approval.resolved", "payload": {"id": "a3"}});
+    assert_eq!(take(&mut talk, resolved).0, [AgentEvent::Withdrew { native: "a3".to_owned() }]);
     // Another session's is none of ours.
     let other = json!({"id": "a2", "request": {"command": "x", "sessionKey": "agent:main:other"}});
     let other = json!({"type": "event", "event": "exec.approval.requested", "payload": other});
@@ -147,24 +163,6 @@ fn an_interrupt_aborts_and_late_words_of_an_old_run_are_not_heard() {
     assert!(
         matches!(&events[0], AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. } if error == "HTTP 500")
     );
-}
-
-#[test]
-fn a_run_that_ended_while_the_connection_was_lost_is_ended() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
-    take(&mut talk, stream("r1", "assistant", json!({"delta": "hel"})));
-    talk.lose();
-    assert!(!talk.is_connected && talk.is_at_work());
-    let (_, frames) = greet(&mut talk);
-    let (_, frames) = refuse(&mut talk, &frames[0], "session exists");
-    let (events, frames) = answer(&mut talk, &frames[0], json!({}));
-    assert!(matches!(&events[0], AgentEvent::Notice { .. }), "{events:?}");
-    assert_eq!(frames[0]["method"], "agent.wait");
-    let (events, _) =
-        answer(&mut talk, &frames[0], json!({"status": "ok", "terminalReply": {"text": "hello"}}));
-    assert_eq!(events[0], AgentEvent::Text { text: "lo".to_owned(), parent: None });
-    assert!(matches!(&events[1], AgentEvent::TurnEnded { reason: EndReason::Completed, .. }));
 }
 
 #[test]

@@ -1,0 +1,266 @@
+//! What the gateway says of the open run: its text, what it used, its end. Pure.
+
+use domain::AgentEvent;
+use domain::event::Level;
+use domain::turn::EndReason;
+use serde_json::{Value, json};
+
+use super::words::usage;
+use super::{Out, Run, Talk, notice};
+use crate::limits::{GATEWAY_RUN_WAIT, GATEWAY_UNHEARD_MAX, MESSAGE_MAX_CHARS};
+use crate::look::Look;
+use crate::text::cut;
+
+impl Talk {
+    /// Ends the open run without the gateway's part.
+    pub(in crate::openclaw) fn fail(&mut self, error: String, out: &mut Out) {
+        let reason = if self.run.as_ref().is_some_and(|run| run.interrupted) {
+            EndReason::Cancelled
+        } else {
+            EndReason::Failed
+        };
+        if let Some(run) = &self.run
+            && !self.is_connected
+            && self.left.len() < GATEWAY_UNHEARD_MAX
+        {
+            self.left.push(run.id.clone());
+        }
+        self.end(reason, error, out);
+    }
+
+    pub(super) fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
+        let Some(run) = self.run.take() else { return };
+        self.unheard.clear();
+        for call in std::mem::take(&mut self.calls) {
+            let output = match self.denials.remove(&call) {
+                Some(why) => format!("denied: {why}"),
+                None => "the gateway did not say what became of it".to_owned(),
+            };
+            out.events.push(AgentEvent::ToolFinished { call, ok: false, output });
+        }
+        self.wrappers.clear();
+        self.asks.clear();
+        self.decided.clear();
+        self.denials.clear();
+        let reason = if run.interrupted { EndReason::Cancelled } else { reason };
+        out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });
+    }
+
+    /// Asks what became of the run.
+    pub(in crate::openclaw) fn look(&mut self, out: &mut Out) {
+        self.is_unsure = false;
+        let Some(run) = &self.run else { return };
+        let params = json!({"runId": run.id, "timeoutMs": GATEWAY_RUN_WAIT.as_millis() as u64});
+        self.ask("agent.wait", params, out);
+    }
+
+    /// Returns whether it is not known yet what became of the run, so that it is to be asked for again.
+    pub(in crate::openclaw) fn is_unsure(&self) -> bool {
+        self.is_unsure && self.run.is_some()
+    }
+
+    /// A run that ended while nobody listened; one that goes on reports itself, or is asked for again.
+    pub(super) fn waited(&mut self, payload: &Value, out: &mut Out) {
+        let mut error = payload.text("error").to_owned();
+        let reason = match payload.text("status") {
+            _ if !payload.text("runId").is_empty() && !self.is_own(payload) => return,
+            "ok" => EndReason::Completed,
+            "error" => EndReason::Failed,
+            // The same word for a wait that was too short and for a run that was stopped; only the latter has an end.
+            "timeout" if payload.count("endedAt").is_some() => {
+                if error.is_empty() {
+                    error = format!("the gateway stopped it ({})", payload.text("stopReason"));
+                }
+                EndReason::Failed
+            }
+            _ => {
+                self.is_unsure = true;
+                return;
+            }
+        };
+        self.conclude(payload.under("terminalReply").text("text"), out);
+        self.end(reason, error, out);
+    }
+
+    /// A message was refused. Without the one that began it there is no run; without another it goes on.
+    pub(super) fn refused(&mut self, sent: &Value, reason: &str, out: &mut Out) {
+        let name = sent.text("idempotencyKey");
+        if self.run.as_ref().is_some_and(|run| run.id == name) {
+            self.fail(reason.to_owned(), out);
+        } else {
+            self.steers.retain(|steer| steer != name);
+            notice(out, Level::Warning, &format!("the gateway did not take a message: {reason}"));
+        }
+    }
+
+    /// A gateway that was started anew takes up what its last process was doing. Its turn has failed and whoever prompts
+    /// next expects an answer to that, so it is ended.
+    pub(super) fn stop_recovered(&mut self, payload: &Value, out: &mut Out) {
+        let run = payload.text("runId");
+        let has_ended = matches!(payload.under("data").text("phase"), "end" | "error");
+        if self.is_own(payload) {
+            self.may_recover = false;
+        } else if !has_ended && !self.has_recovered && !self.steers.iter().any(|steer| steer == run) {
+            self.has_recovered = true;
+            self.abort(run, out);
+            notice(out, Level::Info, "the gateway took up the lost turn by itself; it is stopped there");
+        }
+    }
+
+    /// The turn goes on with another run.
+    pub(super) fn follow(&mut self, id: String) {
+        let former = self.run.take().unwrap_or_default();
+        self.run = Some(Run { id, former: former.id, interrupted: former.interrupted, ..Run::default() });
+    }
+
+    /// A message that came too late for its run has begun one of its own: the turn's next, or that of a turn of its own.
+    fn begun(&mut self, payload: &Value, out: &mut Out) {
+        let id = payload.text("runId");
+        let Some(at) = self.steers.iter().position(|steer| steer == id) else { return };
+        self.steers.remove(at);
+        if self.run.is_none() {
+            out.events.push(AgentEvent::TurnStarted);
+        }
+        self.follow(id.to_owned());
+    }
+
+    fn is_own(&self, payload: &Value) -> bool {
+        // A late word of an older run arrives inside the next.
+        self.run.as_ref().is_some_and(|run| run.id == payload.text("runId"))
+    }
+
+    fn is_former(&self, payload: &Value) -> bool {
+        let run = self.run.as_ref().filter(|run| !run.former.is_empty());
+        run.is_some_and(|run| run.former == payload.text("runId"))
+    }
+
+    fn say(&mut self, text: &str, out: &mut Out) {
+        if text.is_empty() {
+            return;
+        }
+        if let Some(run) = &mut self.run {
+            run.text.push_str(text);
+        }
+        out.events.push(AgentEvent::Text { text: text.to_owned(), parent: None });
+    }
+
+    /// Takes in a piece of text. Pieces repeat what was said before, so that one that was missed is not lost.
+    fn heard(&mut self, data: &Value, out: &mut Out) {
+        let Some(run) = &mut self.run else { return };
+        let (item, mut text) = (data.text("itemId"), data.text("text").to_owned());
+        if item != run.item {
+            // Another message of the model.
+            item.clone_into(&mut run.item);
+            run.said.clear();
+            run.text.clear();
+        }
+        if data.get("text").is_none() {
+            text = format!("{}{}", run.said, data.text("delta"));
+        }
+        let said = std::mem::replace(&mut run.said, text.clone());
+        match text.strip_prefix(said.as_str()) {
+            Some(rest) => self.say(rest, out),
+            // An older piece that comes late.
+            None if said.starts_with(&text) && !data.is("replace") => run.said = said,
+            None => self.correct(&text, out),
+        }
+    }
+
+    /// The run's last message is known as a whole.
+    fn conclude(&mut self, text: &str, out: &mut Out) {
+        let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
+        match text.strip_prefix(said.as_str()) {
+            Some(rest) => self.say(rest, out),
+            // It may come with what was said before its last call, and without space around it.
+            None if text.trim().is_empty() || text.trim_end().ends_with(said.trim()) => {}
+            None => self.correct(text, out),
+        }
+    }
+
+    /// What was said is not what the message says now. It cannot be taken back, but the turn ends with the right text.
+    fn correct(&mut self, text: &str, out: &mut Out) {
+        if let Some(run) = &mut self.run {
+            text.clone_into(&mut run.text);
+            notice(
+                out,
+                Level::Warning,
+                "the gateway changed what it had said; the turn's last text is the right one",
+            );
+        }
+    }
+
+    pub(super) fn chat(&mut self, payload: &Value, out: &mut Out) {
+        if !self.is_own(payload) {
+            return;
+        }
+        match payload.text("state") {
+            "final" => {
+                let parts = payload.under("message").list("content").iter().map(|part| part.text("text"));
+                let text: String = parts.collect();
+                self.conclude(&text, out);
+                // What it used is said beside it, and on a busy machine behind it.
+                match &mut self.run {
+                    Some(run) if !run.is_counted => run.is_over = true,
+                    _ => self.end(EndReason::Completed, String::new(), out),
+                }
+            }
+            "aborted" => self.end(EndReason::Cancelled, String::new(), out),
+            "error" => self.end(EndReason::Failed, cut(payload.text("errorMessage"), MESSAGE_MAX_CHARS), out),
+            _ => {}
+        }
+    }
+
+    pub(super) fn agent(&mut self, payload: &Value, out: &mut Out) {
+        if payload.text("stream") == "lifecycle" && payload.under("data").text("phase") == "start" {
+            self.begun(payload, out);
+        }
+        if !self.is_own(payload) {
+            return;
+        }
+        let data = payload.under("data");
+        match payload.text("stream") {
+            "assistant" => self.heard(data, out),
+            "thinking" | "reasoning" => {
+                let text = data.text("delta").to_owned();
+                if !text.is_empty() {
+                    out.events.push(AgentEvent::Thinking { text, parent: None });
+                }
+            }
+            "tool" => self.tool(data, out),
+            "run_status" if data.text("phase") == "retrying" => {
+                notice(out, Level::Warning, data.text("message"))
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts what a message of the run used; it comes before the run's end.
+    pub(super) fn counted(&mut self, message: &Value, out: &mut Out) {
+        let usage = usage(message);
+        if message.text("role") == "assistant"
+            && (self.is_own(message.under("__openclaw")) || self.is_former(message.under("__openclaw")))
+            && !usage.is_empty()
+        {
+            out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+            if self.is_former(message.under("__openclaw")) {
+                return;
+            }
+            if let Some(run) = &mut self.run {
+                run.is_counted = true;
+            }
+            self.settle(out);
+        }
+    }
+
+    /// Returns whether the run is over and only what it used is not known.
+    pub(in crate::openclaw) fn is_over(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_over)
+    }
+
+    /// Ends a run that is over.
+    pub(in crate::openclaw) fn settle(&mut self, out: &mut Out) {
+        if self.is_over() {
+            self.end(EndReason::Completed, String::new(), out);
+        }
+    }
+}

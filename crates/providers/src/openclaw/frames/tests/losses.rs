@@ -1,0 +1,368 @@
+//! A connection that is lost in the middle of something, and what is made of it when it is there again.
+
+use super::*;
+
+/// Connects again, to the process of a name. Returns all that came of it.
+fn back(talk: &mut Talk, boot: &str) -> (Vec<AgentEvent>, Vec<Value>) {
+    back_with(talk, boot, &json!([]))
+}
+
+/// The same, with approvals that wait at the gateway.
+fn back_with(talk: &mut Talk, boot: &str, approvals: &Value) -> (Vec<AgentEvent>, Vec<Value>) {
+    let (mut events, mut frames) = greet_as(talk, boot);
+    let mut all = Vec::new();
+    while !talk.is_connected {
+        let asked = frames.remove(0);
+        let answered = match asked["method"].as_str().unwrap() {
+            "sessions.create" => refuse(talk, &asked, "session exists"),
+            "exec.approval.list" => answer(talk, &asked, approvals.clone()),
+            _ => answer(talk, &asked, json!({})),
+        };
+        events.extend(answered.0);
+        all.extend(answered.1.clone());
+        frames.extend(answered.1);
+    }
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, AgentEvent::Notice { message, .. } if message.contains("is back")))
+    );
+    events.retain(|event| !matches!(event, AgentEvent::Notice { level: Level::Info, .. }));
+    (events, all)
+}
+
+fn find(frames: &[Value], method: &str) -> Value {
+    let found: Vec<&Value> = frames.iter().filter(|frame| frame["method"] == method).collect();
+    assert_eq!(found.len(), 1, "{method}: {frames:?}");
+    found[0].clone()
+}
+
+#[test]
+fn a_run_that_ended_while_the_connection_was_lost_is_ended() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    take(&mut talk, stream("r1", "assistant", json!({"delta": "hel"})));
+    talk.lose();
+    assert!(!talk.is_connected && talk.is_at_work());
+    let frames = back(&mut talk, "boot-1").1;
+    let wait = find(&frames, "agent.wait");
+    let (events, _) = answer(
+        &mut talk,
+        &wait,
+        json!({"runId": "r1", "status": "ok", "endedAt": 2, "terminalReply": {"text": "hello"}}),
+    );
+    assert_eq!(events[0], AgentEvent::Text { text: "lo".to_owned(), parent: None });
+    assert!(matches!(&events[1], AgentEvent::TurnEnded { reason: EndReason::Completed, .. }));
+}
+
+#[test]
+fn a_run_of_a_gateway_that_was_started_anew_has_failed() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
+    take(&mut talk, stream("r1", "tool", start));
+    talk.lose();
+    let (events, frames) = back(&mut talk, "boot-2");
+    let [
+        AgentEvent::ToolFinished { ok: false, .. },
+        AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. },
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert!(error.starts_with("OBEY-2032: ") && error.contains("started anew"), "{error}");
+    assert!(frames.iter().all(|frame| frame["method"] != "agent.wait"), "{frames:?}");
+    // What the run said before is over; the next one is heard.
+    prompt(&mut talk, "r2");
+    assert!(take(&mut talk, chat("r1", json!({"state": "error"}))).0.is_empty());
+    assert_eq!(take(&mut talk, stream("r2", "assistant", json!({"text": "a", "delta": "a"}))).0.len(), 1);
+}
+
+#[test]
+fn a_run_that_goes_on_is_asked_for_until_it_is_over() {
+    let mut talk = ready();
+    let sent = prompt(&mut talk, "r1");
+    answer(&mut talk, &sent, json!({"runId": "r1", "status": "started"}));
+    talk.lose();
+    let (events, frames) = back(&mut talk, "boot-1");
+    assert!(events.is_empty(), "{events:?}");
+    let mut wait = find(&frames, "agent.wait");
+    for status in [
+        json!({"runId": "r1", "status": "timeout"}),
+        json!({"runId": "r1", "status": "pending", "timeoutPhase": "queue"}),
+        json!({"runId": "r1", "status": "timeout", "error": "HTTP 500", "pendingError": true, "startedAt": 1}),
+    ] {
+        let (events, frames) = answer(&mut talk, &wait, status);
+        assert!(events.is_empty() && frames.is_empty() && talk.is_unsure(), "{events:?} {frames:?}");
+        // After a while.
+        let mut out = Out::default();
+        talk.look(&mut out);
+        assert!(!talk.is_unsure());
+        wait = serde_json::from_str(&out.frames[0]).unwrap();
+        assert_eq!((&wait["method"], &wait["params"]["runId"]), (&json!("agent.wait"), &json!("r1")));
+    }
+    // An answer about another run is none about this one.
+    assert!(answer(&mut talk, &wait, json!({"runId": "r0", "status": "ok", "endedAt": 1})).0.is_empty());
+    let aborted =
+        json!({"runId": "r1", "status": "timeout", "stopReason": "rpc", "startedAt": 1, "endedAt": 2});
+    let (events, _) = answer(&mut talk, &wait, aborted);
+    assert!(
+        matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. }] if error.contains("rpc")),
+        "{events:?}"
+    );
+    assert!(!talk.is_unsure());
+}
+
+#[test]
+fn a_prompt_that_was_lost_on_its_way_is_sent_again() {
+    let mut talk = ready();
+    let sent = prompt(&mut talk, "r1");
+    talk.lose();
+    let (_, frames) = back(&mut talk, "boot-1");
+    let again = find(&frames, "chat.send");
+    // The gateway takes a name once: what it had heard is not heard twice.
+    assert_eq!(again["params"], sent["params"]);
+    answer(&mut talk, &again, json!({"runId": "r1", "status": "in_flight"}));
+    talk.lose();
+    let (_, frames) = back(&mut talk, "boot-1");
+    assert!(frames.iter().all(|frame| frame["method"] != "chat.send"), "{frames:?}");
+}
+
+#[test]
+fn a_run_that_the_gateway_does_not_know_has_failed() {
+    let mut talk = ready();
+    let sent = prompt(&mut talk, "r1");
+    answer(&mut talk, &sent, json!({}));
+    talk.lose();
+    let (_, frames) = back(&mut talk, "boot-1");
+    let (events, _) = refuse(&mut talk, &find(&frames, "agent.wait"), "agent run was not found");
+    assert!(
+        matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. }]
+            if error.starts_with("OBEY-2032: ") && error.contains("not found")),
+        "{events:?}"
+    );
+}
+
+fn approval(id: &str, key: &str) -> Value {
+    json!({"id": id, "request": {"command": "touch x", "cwd": "/w", "sessionKey": key}, "expiresAtMs": 9})
+}
+
+fn request(talk: &mut Talk, id: &str) -> Vec<AgentEvent> {
+    let payload = approval(id, "agent:main:k");
+    take(talk, json!({"type": "event", "event": "exec.approval.requested", "payload": payload})).0
+}
+
+fn resolved(frames: &[Value]) -> Vec<(String, String)> {
+    let told = frames.iter().filter(|frame| frame["method"] == "exec.approval.resolve");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    told.map(|frame| (text(&frame["params"]["id"]), text(&frame["params"]["decision"]))).collect()
+}
+
+#[test]
+fn what_was_decided_while_the_connection_was_lost_is_told() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    for id in ["kept", "late", "other", "gone"] {
+        assert_eq!(request(&mut talk, id).len(), 1);
+    }
+    // This one is sent, and whether it arrived is not known.
+    talk.decide("other", Decision::Deny, "", &mut Out::default());
+    talk.lose();
+    for id in ["kept", "late"] {
+        talk.decide(id, Decision::AllowOnce, "", &mut Out::default());
+    }
+    let waiting = json!([
+        approval("kept", "agent:main:k"),
+        approval("other", "agent:main:k"),
+        approval("new", "agent:main:k"),
+        approval("of somebody else", "agent:main:x"),
+    ]);
+    let (events, frames) = back_with(&mut talk, "boot-1", &waiting);
+    let told = |id: &str, decision: &str| (id.to_owned(), decision.to_owned());
+    assert_eq!(resolved(&frames), [told("kept", "allow-once"), told("other", "deny")]);
+    // What was settled elsewhere is withdrawn, what was asked meanwhile is asked, and nothing is asked twice.
+    assert!(
+        matches!(&events[..], [AgentEvent::Withdrew { native: gone }, AgentEvent::Asked { native: new, .. }]
+            if gone == "gone" && new == "new"),
+        "{events:?}"
+    );
+    let told = frames.iter().find(|frame| frame["method"] == "exec.approval.resolve").unwrap();
+    answer(&mut talk, told, json!({"ok": true}));
+    talk.lose();
+    let (events, frames) = back_with(&mut talk, "boot-1", &json!([approval("new", "agent:main:k")]));
+    assert!(events.is_empty() && resolved(&frames).is_empty(), "{events:?} {frames:?}");
+    talk.decide("new", Decision::AllowOnce, "", &mut Out::default());
+}
+
+#[test]
+fn a_gateway_that_lists_no_approvals_is_told_all_the_same() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    request(&mut talk, "a1");
+    talk.lose();
+    talk.decide("a1", Decision::AllowOnce, "", &mut Out::default());
+    let (_, mut frames) = greet(&mut talk);
+    for _ in 0..2 {
+        (_, frames) = answer(&mut talk, &frames[0], json!({}));
+    }
+    assert_eq!(frames[0]["method"], "exec.approval.list");
+    let (_, frames) = refuse(&mut talk, &frames[0], "unknown method");
+    assert_eq!(resolved(&frames), [("a1".to_owned(), "allow-once".to_owned())]);
+}
+
+#[test]
+fn what_was_said_while_the_connection_was_lost_is_sent_in_order() {
+    let mut talk = ready();
+    let sent = prompt(&mut talk, "r1");
+    answer(&mut talk, &sent, json!({}));
+    talk.lose();
+    for number in 0..40 {
+        let mut out = Out::default();
+        talk.steer(&format!("and {number}"), &format!("s{number}"), &mut out);
+        assert_eq!(out.events.is_empty(), number < 32, "{number}: {:?}", out.events);
+    }
+    let (_, frames) = back(&mut talk, "boot-1");
+    let said: Vec<&str> = frames
+        .iter()
+        .filter(|frame| frame["method"] == "chat.send")
+        .map(|frame| frame["params"]["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(said.len(), 32);
+    assert_eq!((said[0], said[9], said[31]), ("and 0", "and 9", "and 31"));
+}
+
+#[test]
+fn a_run_that_was_stopped_while_the_connection_was_lost_is_aborted_when_it_is_back() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    talk.lose();
+    talk.interrupt(&mut Out::default());
+    let mut out = Out::default();
+    talk.fail(String::new(), &mut out);
+    assert!(
+        matches!(&out.events[..], [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
+        "{out:?}"
+    );
+    let (_, frames) = back(&mut talk, "boot-1");
+    assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "r1");
+    // An abort that was sent, and whose run is still open.
+    prompt(&mut talk, "r2");
+    talk.interrupt(&mut Out::default());
+    talk.lose();
+    let (_, frames) = back(&mut talk, "boot-1");
+    assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "r2");
+    talk.lose();
+    // Another process has nothing to abort.
+    let (_, frames) = back(&mut talk, "boot-2");
+    assert!(frames.iter().all(|frame| frame["method"] != "chat.abort"), "{frames:?}");
+}
+
+#[test]
+fn calls_are_heard_on_a_new_connection_too() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
+    take(&mut talk, stream("r1", "tool", start));
+    talk.lose();
+    find(&back(&mut talk, "boot-1").1, "sessions.subscribe");
+    let result = json!({"content": [{"type": "text", "text": "a.txt"}]});
+    let result =
+        json!({"phase": "result", "name": "exec", "toolCallId": "c1", "isError": false, "result": result});
+    let (events, _) = take(&mut talk, event("session.tool", "r1", json!({"stream": "tool", "data": result})));
+    assert!(matches!(&events[..], [AgentEvent::ToolFinished { ok: true, .. }]), "{events:?}");
+}
+
+fn piece(item: &str, text: &str, delta: &str) -> Value {
+    stream("r1", "assistant", json!({"itemId": item, "text": text, "delta": delta}))
+}
+
+fn texts(events: &[AgentEvent]) -> String {
+    let text = |event: &AgentEvent| match event {
+        AgentEvent::Text { text, .. } => text.clone(),
+        _ => String::new(),
+    };
+    events.iter().map(text).collect()
+}
+
+fn last(text: &str) -> Value {
+    chat("r1", json!({"state": "final", "message": {"content": [{"type": "text", "text": text}]}}))
+}
+
+#[test]
+fn text_that_was_missed_is_said_with_the_next_piece() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    let mut said = texts(&take(&mut talk, piece("i:1", "one ", "one ")).0);
+    talk.lose();
+    // " two" was said while nobody listened.
+    back(&mut talk, "boot-1");
+    said += &texts(&take(&mut talk, piece("i:1", "one two three", "three")).0);
+    // A piece that comes late or twice says nothing new.
+    said += &texts(&take(&mut talk, piece("i:1", "one two", " two")).0);
+    said += &texts(&take(&mut talk, piece("i:1", "one two three", "three")).0);
+    assert_eq!(said, "one two three");
+    // Another message begins anew, also behind a call.
+    let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
+    take(&mut talk, stream("r1", "tool", start));
+    assert_eq!(texts(&take(&mut talk, piece("i:1", "one two three.", ".")).0), ".");
+    assert_eq!(texts(&take(&mut talk, piece("i:2", "fo", "fo")).0), "fo");
+    let (events, _) = take(&mut talk, last("four"));
+    assert_eq!(texts(&events), "ur");
+    let mut out = Out::default();
+    talk.settle(&mut out);
+    assert!(
+        matches!(out.events.last(), Some(AgentEvent::TurnEnded { text, .. }) if text == "four"),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn text_that_was_changed_is_right_in_the_end() {
+    let mut talk = ready();
+    prompt(&mut talk, "r1");
+    take(&mut talk, piece("i:1", "one two", "one two"));
+    let (events, _) = take(&mut talk, last("three"));
+    assert!(
+        matches!(&events[..], [AgentEvent::Notice { level: Level::Warning, message }] if message.contains("changed")),
+        "{events:?}"
+    );
+    let mut out = Out::default();
+    talk.settle(&mut out);
+    assert!(
+        matches!(out.events.last(), Some(AgentEvent::TurnEnded { text, .. }) if text == "three"),
+        "{out:?}"
+    );
+    // The same words with less space around them, or with those before a call, are no change.
+    for text in ["one two", "zero\n\none two"] {
+        prompt(&mut talk, "r1");
+        take(&mut talk, piece("i:1", "one two ", "one two "));
+        let (events, _) = take(&mut talk, last(text));
+        assert!(events.is_empty(), "{events:?}");
+    }
+    // A model that is tried again begins anew, of which the gateway tells by itself.
+    prompt(&mut talk, "r1");
+    let empty = json!({"itemId": "i:2", "text": "", "delta": "", "replace": true});
+    assert!(take(&mut talk, stream("r1", "assistant", empty)).0.is_empty());
+}
+
+#[test]
+fn a_run_that_a_new_gateway_takes_up_by_itself_is_ended() {
+    let mut talk = ready();
+    assert!(prompt(&mut talk, "r1")["params"]["queueMode"].is_null());
+    talk.lose();
+    back(&mut talk, "boot-2");
+    let began = |run: &str| stream(run, "lifecycle", json!({"phase": "start", "startedAt": 1}));
+    let (events, frames) = take(&mut talk, began("of its own"));
+    assert!(matches!(&events[..], [AgentEvent::Notice { level: Level::Info, .. }]), "{events:?}");
+    assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "of its own");
+    assert!(take(&mut talk, began("of its own")).1.is_empty());
+    // A prompt is for nobody else, even if it is quicker.
+    assert_eq!(prompt(&mut talk, "r2")["params"]["queueMode"], "interrupt");
+    talk.lose();
+    back(&mut talk, "boot-3");
+    assert_eq!(prompt(&mut talk, "r3")["params"]["queueMode"], "interrupt");
+    assert!(take(&mut talk, began("r3")).1.is_empty());
+    // From then on everything is as ever.
+    assert!(take(&mut talk, began("of somebody else")).1.is_empty());
+    assert!(prompt(&mut talk, "r4")["params"]["queueMode"].is_null());
+}
