@@ -129,7 +129,7 @@ async fn a_prompt_that_is_too_long_does_not_hold_the_session_up(agent: Agent) ->
     let [refusal, ..] = refusals();
     stage.world.model().refuse_above(first + 5_000, refusal);
     drop(stage.send(&id, &"far too long ".repeat(10_000)).await?);
-    let ended = stage.wait_for(&id, "turn_ended", |event| event["turn"] == 2).await?;
+    let ended = stage.wait_for(&id, "turn_ended", |event| event["turn"] == "turn_2").await?;
     assert_eq!(ended["reason"], "limit_reached", "{ended}");
     let turn = stage.turn(&id, &script(agent, "two", &json!([{"text": "second"}]))).await?;
     assert_eq!(contents(&turn, ActivityType::Completion), "second");
