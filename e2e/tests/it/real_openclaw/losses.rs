@@ -1,4 +1,5 @@
-//! The connection to a gateway is cut in the middle of a turn while somebody answers.
+//! A gateway that is lost in the middle of a turn: it dies and comes back as another process, or only the connection to it
+//! is cut while somebody answers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,12 +14,16 @@ use wire::obey::local::v1 as pb;
 use wire::obey::v1 as own;
 
 use super::{GATEWAY, Gateway};
-use crate::stage::{Agent, Scenario, contents, of_type, stage};
+use crate::stage::{Agent, Scenario, contents, fields, of_type, stage};
 
-pub(super) const ALL: &[Scenario] =
-    &[("a_permission_answered_while_the_connection_is_lost_reaches_the_gateway", |agent| {
+pub(super) const ALL: &[Scenario] = &[
+    ("a_permission_answered_while_the_connection_is_lost_reaches_the_gateway", |agent| {
         Box::pin(a_permission_answered_while_the_connection_is_lost_reaches_the_gateway(agent))
-    })];
+    }),
+    ("a_turn_ends_when_its_gateway_dies_and_the_next_one_works", |agent| {
+        Box::pin(a_turn_ends_when_its_gateway_dies_and_the_next_one_works(agent))
+    }),
+];
 
 fn gateway() -> Result<&'static Gateway> {
     GATEWAY.get().and_then(Option::as_ref).context("no gateway")
@@ -95,5 +100,30 @@ async fn a_permission_answered_while_the_connection_is_lost_reaches_the_gateway(
             || stage.world.project().join("heard.txt").exists()
     );
     ensure!(stage.requests(&id, true).await?.len() == 1, "it was asked twice");
+    stage.close().await
+}
+
+async fn a_turn_ends_when_its_gateway_dies_and_the_next_one_works(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let gateway = gateway()?;
+    let id = stage.create().await?;
+    let steps = json!([[{"text": "half a "}, {"hang": true}]]);
+    let turn = stage.send(&id, &super::script("midway", &steps)).await?;
+    stage.world.model().wait_for_request(|request| request.key.contains("midway")).await?;
+    gateway.end()?;
+    stage.wait_for(&id, "notice", says("OBEY-2032")).await?;
+    gateway.begin()?;
+    gateway.wait().await?;
+    // The turn's own end says why.
+    let events = collect(turn).await;
+    let ended = stage.wait_for(&id, "turn_ended", |_| true).await?;
+    ensure!(ended["reason"] == "failed", "{ended:#} {events:#?}");
+    ensure!(ended["error"].as_str().is_some_and(|error| error.contains("OBEY-2032")), "{ended:#}");
+    stage.wait_for(&id, "notice", says("is back")).await?;
+    let next = stage.turn(&id, &super::script("onward", &json!([{"text": "a whole answer"}]))).await?;
+    ensure!(contents(&next, pb::ActivityType::Completion).contains("a whole answer"), "{next:#?}");
+    let journal = stage.journal(&id).await?;
+    let turns: Vec<Value> = journal.iter().filter(|event| event.r#type == "turn_ended").map(fields).collect();
+    ensure!(turns.len() == 2 && turns[1]["reason"] == "completed", "{turns:#?}");
     stage.close().await
 }
