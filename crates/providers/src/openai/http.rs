@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::error::Error as _;
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use domain::{Error, ErrorCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -131,7 +131,8 @@ impl Endpoint {
             after_ms: header("retry-after-ms"),
             date: header("date"),
         };
-        let retry_after = retry::said(headers, SystemTime::now());
+        let now = Duration::from_micros(u64::try_from(runtime::clock::now().0).unwrap_or(0));
+        let retry_after = retry::said(headers, UNIX_EPOCH + now);
         let (status, body) = self.whole(response).await?;
         Err(Failure { retry_after, ..Failure::of_answer(status, &body) })
     }
