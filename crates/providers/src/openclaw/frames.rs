@@ -76,6 +76,9 @@ struct Run {
     /// The piece of text that is being said, and all of it that was.
     item: String,
     said: String,
+    /// Pieces may have been missed before the next one, and at all.
+    has_gap: bool,
+    was_lost: bool,
     interrupted: bool,
     /// What the last message of the model used is known.
     is_counted: bool,
@@ -213,6 +216,10 @@ impl Talk {
     /// The connection is gone; whatever was asked before has no answer any more.
     pub(super) fn lose(&mut self) {
         self.is_connected = false;
+        if let Some(run) = &mut self.run {
+            run.has_gap = true;
+            run.was_lost = true;
+        }
     }
 
     /// Takes one frame.

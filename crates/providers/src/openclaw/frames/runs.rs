@@ -144,33 +144,31 @@ impl Talk {
         out.events.push(AgentEvent::Text { text: text.to_owned(), parent: None });
     }
 
-    /// Takes in a piece of text. Pieces repeat what was said before, so that one that was missed is not lost.
+    /// Takes in a piece of text. A piece comes with all that was said before, which counts where some of it may have been
+    /// missed; the gateway tidies it up, so that otherwise the piece itself is what the model wrote.
     fn heard(&mut self, data: &Value, out: &mut Out) {
         let Some(run) = &mut self.run else { return };
-        let (item, mut text) = (data.text("itemId"), data.text("text").to_owned());
+        let item = data.text("itemId");
         if item != run.item {
             // Another message of the model.
             item.clone_into(&mut run.item);
             run.said.clear();
             run.text.clear();
         }
-        if data.get("text").is_none() {
-            text = format!("{}{}", run.said, data.text("delta"));
-        }
-        let said = std::mem::replace(&mut run.said, text.clone());
-        match text.strip_prefix(said.as_str()) {
-            Some(rest) => self.say(rest, out),
-            // An older piece that comes late.
-            None if said.starts_with(&text) && !data.is("replace") => run.said = said,
-            None => self.correct(&text, out),
-        }
+        let had_gap = std::mem::take(&mut run.has_gap);
+        let whole = data.text("text").strip_prefix(run.said.as_str()).filter(|_| had_gap);
+        let piece = whole.unwrap_or(data.text("delta")).to_owned();
+        run.said.push_str(&piece);
+        self.say(&piece, out);
     }
 
     /// The run's last message is known as a whole.
     fn conclude(&mut self, text: &str, out: &mut Out) {
-        let said = self.run.as_ref().map(|run| run.text.clone()).unwrap_or_default();
+        let Some(run) = &self.run else { return };
+        let (said, was_lost) = (run.text.clone(), run.was_lost);
         match text.strip_prefix(said.as_str()) {
             Some(rest) => self.say(rest, out),
+            None if !was_lost => {}
             // It may come with what was said before its last call, and without space around it.
             None if text.trim().is_empty() || text.trim_end().ends_with(said.trim()) => {}
             None => self.correct(text, out),
