@@ -176,6 +176,9 @@ pub(crate) const GATEWAY_USAGE_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const GATEWAY_RUN_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const GATEWAY_RUN_GAP: Duration = Duration::from_secs(10);
 
+/// How many messages of a conversation are looked at for one that began a run; a run has few.
+pub(crate) const GATEWAY_HISTORY_LOOK: usize = 20;
+
 /// Messages, and runs to be ended, that are kept until their gateway has heard of them; a person says no more meanwhile.
 pub(crate) const GATEWAY_UNHEARD_MAX: usize = 32;
 

@@ -47,10 +47,10 @@ pub(super) struct Talk {
     run: Option<Run>,
     /// Messages to runs that were sent, the last ones. One that comes too late begins a run of its own.
     steers: VecDeque<String>,
-    /// A run was lost with the gateway's process. The next process may take it up by itself, for nobody.
-    may_recover: bool,
-    /// That run was seen, and ended.
-    has_recovered: bool,
+    /// The run that began last in the conversation, whoever began it; empty when it is over.
+    started: String,
+    /// Messages to a run that has not begun, with their names.
+    held: Vec<(String, String)>,
     /// What became of it was asked for, and is not known yet.
     is_unsure: bool,
     /// Messages that the gateway has not confirmed: by the names of their requests, as they were sent.
@@ -71,6 +71,9 @@ pub(super) struct Talk {
 #[derive(Debug, Default)]
 struct Run {
     id: String,
+    /// The gateway has begun with it; or it waits there until something else is over.
+    has_begun: bool,
+    is_queued: bool,
     /// What its last message says, so far.
     text: String,
     /// The piece of text that is being said, and all of it that was.
@@ -144,12 +147,10 @@ impl Talk {
             text.to_owned()
         };
         let mut params = json!({"sessionKey": self.key, "message": message, "idempotencyKey": run});
+        // Nobody else's run may take the message for one to itself.
+        params["queueMode"] = json!("followup");
         if !attachments.is_empty() {
             params["attachments"] = attachments.into();
-        }
-        if self.may_recover {
-            // Nobody else's run may take the message for one to itself.
-            params["queueMode"] = json!("interrupt");
         }
         self.run = Some(Run { id: run, ..Run::default() });
         self.send(params, out);
@@ -163,6 +164,9 @@ impl Talk {
 
     /// Adds a message to the run.
     pub(super) fn steer(&mut self, text: &str, name: &str, out: &mut Out) {
+        if self.holds(text, name, out) {
+            return;
+        }
         if self.unheard.len() >= GATEWAY_UNHEARD_MAX {
             notice(
                 out,
@@ -174,6 +178,7 @@ impl Talk {
         let mut params = json!({"sessionKey": self.key, "message": text, "idempotencyKey": name});
         if self.is_over() {
             // The run is at its end, and its turn is not: the message begins the turn's next run.
+            params["queueMode"] = json!("followup");
             self.follow(name.to_owned());
         } else {
             params["queueMode"] = json!("steer");
@@ -237,14 +242,14 @@ impl Talk {
 
     fn event(&mut self, name: &str, payload: &Value, out: &mut Out) {
         let own = payload.text("sessionKey") == self.key;
-        if own && self.may_recover && name == "agent" {
-            self.stop_recovered(payload, out);
-        }
         match name {
             "connect.challenge" => self.connect(out),
             "chat" if own => self.chat(payload, out),
             "agent" | "session.tool" if own => self.agent(payload, out),
-            "session.message" if own => self.counted(payload.under("message"), out),
+            "session.message" if own => {
+                self.written(payload.under("message"), out);
+                self.counted(payload.under("message"), out);
+            }
             "exec.approval.requested" => self.asked(payload, out),
             "exec.approval.resolved" => {
                 let native = payload.text("id").to_owned();
@@ -293,11 +298,16 @@ impl Talk {
                 self.waited(payload, out);
             }
             "agent.wait" => self.fail(lost(&reason(error)), out),
+            "chat.abort" => self.stopped(payload, out),
             // The gateway keeps the conversation; the journal has what was said in it.
-            "chat.history" if ok && payload.list("messages").is_empty() => {
+            "chat.history"
+                if ok && self.had_turns && !self.is_queued() && payload.list("messages").is_empty() =>
+            {
                 let message = "the gateway no longer has this conversation; a new one is begun";
                 notice(out, Level::Warning, message);
             }
+            "chat.history" if ok => self.remembered(payload, out),
+            "chat.history" => self.is_unsure = true,
             "exec.approval.list" => self.waiting(ok.then_some(payload), out),
             "exec.approval.resolve" => {
                 self.decided.retain(|_, told| told.request != frame.text("id"));
@@ -326,6 +336,7 @@ fn notice(out: &mut Out, level: Level, message: &str) {
 
 mod asks;
 mod greet;
+mod queue;
 mod runs;
 mod tools;
 mod words;

@@ -42,8 +42,6 @@ impl Talk {
 
     /// Another process answers than the one that had the run: it does not know what became of it.
     fn forgotten(&mut self, out: &mut Out) {
-        self.may_recover |= self.run.is_some() || !self.left.is_empty();
-        self.has_recovered = false;
         self.fail(lost("it was started anew, and what it was doing is gone"), out);
         // Nothing is left there to be ended.
         self.left.clear();
@@ -105,7 +103,7 @@ impl Talk {
             notice(out, Level::Info, message);
         }
         if self.had_turns {
-            self.ask("chat.history", json!({"sessionKey": self.key, "limit": 1}), out);
+            self.ask_history(out);
         }
         out.events.push(AgentEvent::Ready {
             native_session: self.key.clone(),
@@ -124,7 +122,10 @@ impl Talk {
         for (_, params) in std::mem::take(&mut self.unheard) {
             self.send(params, out);
         }
-        let Some(run) = &self.run else { return };
+        let Some(run) = &self.run else {
+            // What the gateway does for nobody is ended.
+            return self.ask_history(out);
+        };
         if run.interrupted {
             let run = run.id.clone();
             self.abort(&run, out);

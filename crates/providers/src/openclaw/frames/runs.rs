@@ -30,7 +30,11 @@ impl Talk {
 
     pub(super) fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
         let Some(run) = self.run.take() else { return };
+        self.had_turns |= reason == EndReason::Completed;
         self.unheard.clear();
+        if !std::mem::take(&mut self.held).is_empty() {
+            notice(out, Level::Warning, "a message was not passed on: the prompt before it was never run");
+        }
         for call in std::mem::take(&mut self.calls) {
             let output = match self.denials.remove(&call) {
                 Some(why) => format!("denied: {why}"),
@@ -50,6 +54,9 @@ impl Talk {
     pub(in crate::openclaw) fn look(&mut self, out: &mut Out) {
         self.is_unsure = false;
         let Some(run) = &self.run else { return };
+        if run.is_queued {
+            return self.ask_history(out);
+        }
         let params = json!({"runId": run.id, "timeoutMs": GATEWAY_RUN_WAIT.as_millis() as u64});
         self.ask("agent.wait", params, out);
     }
@@ -64,6 +71,10 @@ impl Talk {
         let mut error = payload.text("error").to_owned();
         let reason = match payload.text("status") {
             _ if !payload.text("runId").is_empty() && !self.is_own(payload) => return,
+            // The gateway is done with a prompt that waits, too.
+            "ok" if !self.is_running() && payload.under("terminalReply").text("text").is_empty() => {
+                return self.queued(out);
+            }
             "ok" => EndReason::Completed,
             "error" => EndReason::Failed,
             // The same word for a wait that was too short and for a run that was stopped; only the latter has an end.
@@ -93,20 +104,6 @@ impl Talk {
         }
     }
 
-    /// A gateway that was started anew takes up what its last process was doing. Its turn has failed and whoever prompts
-    /// next expects an answer to that, so it is ended.
-    pub(super) fn stop_recovered(&mut self, payload: &Value, out: &mut Out) {
-        let run = payload.text("runId");
-        let has_ended = matches!(payload.under("data").text("phase"), "end" | "error");
-        if self.is_own(payload) {
-            self.may_recover = false;
-        } else if !has_ended && !self.has_recovered && !self.steers.iter().any(|steer| steer == run) {
-            self.has_recovered = true;
-            self.abort(run, out);
-            notice(out, Level::Info, "the gateway took up the lost turn by itself; it is stopped there");
-        }
-    }
-
     /// The turn goes on with another run.
     pub(super) fn follow(&mut self, id: String) {
         let former = self.run.take().unwrap_or_default();
@@ -122,6 +119,10 @@ impl Talk {
             out.events.push(AgentEvent::TurnStarted);
         }
         self.follow(id.to_owned());
+    }
+
+    fn is_running(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.has_begun)
     }
 
     fn is_own(&self, payload: &Value) -> bool {
@@ -163,7 +164,7 @@ impl Talk {
     }
 
     /// The run's last message is known as a whole.
-    fn conclude(&mut self, text: &str, out: &mut Out) {
+    pub(super) fn conclude(&mut self, text: &str, out: &mut Out) {
         let Some(run) = &self.run else { return };
         let (said, was_lost) = (run.text.clone(), run.was_lost);
         match text.strip_prefix(said.as_str()) {
@@ -192,6 +193,7 @@ impl Talk {
             return;
         }
         match payload.text("state") {
+            "final" if payload.get("message").is_none() && !self.is_running() => self.queued(out),
             "final" => {
                 let parts = payload.under("message").list("content").iter().map(|part| part.text("text"));
                 let text: String = parts.collect();
@@ -209,11 +211,18 @@ impl Talk {
     }
 
     pub(super) fn agent(&mut self, payload: &Value, out: &mut Out) {
-        if payload.text("stream") == "lifecycle" && payload.under("data").text("phase") == "start" {
-            self.begun(payload, out);
+        if payload.text("stream") == "lifecycle" {
+            let phase = payload.under("data").text("phase");
+            self.observe(payload.text("runId"), phase);
+            if phase == "start" {
+                self.begun(payload, out);
+            }
         }
         if !self.is_own(payload) {
             return;
+        }
+        if let Some(run) = &mut self.run {
+            run.has_begun = true;
         }
         let data = payload.under("data");
         match payload.text("stream") {

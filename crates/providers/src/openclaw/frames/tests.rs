@@ -7,6 +7,7 @@ use domain::turn::EndReason;
 use super::*;
 
 mod losses;
+mod queue;
 mod servers;
 mod steering;
 
@@ -228,7 +229,7 @@ fn a_conversation_that_the_gateway_forgot_is_said_to_be_lost() {
     let (_, frames) = greet(&mut talk);
     let (_, frames) = answer(&mut talk, &frames[0], json!({"key": "agent:main:k"}));
     let (_, frames) = answer(&mut talk, &frames[0], json!({}));
-    assert_eq!((&frames[0]["method"], &frames[0]["params"]["limit"]), (&json!("chat.history"), &json!(1)));
+    assert_eq!((&frames[0]["method"], &frames[0]["params"]["limit"]), (&json!("chat.history"), &json!(20)));
     assert!(answer(&mut talk, &frames[0], json!({"messages": [{"role": "user"}]})).0.is_empty());
     let (events, _) = answer(&mut talk, &frames[0], json!({"messages": []}));
     assert!(

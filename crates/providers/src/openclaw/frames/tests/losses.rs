@@ -349,25 +349,3 @@ fn text_that_was_changed_is_right_in_the_end() {
     let empty = json!({"itemId": "i:2", "text": "", "delta": "", "replace": true});
     assert!(take(&mut talk, stream("r1", "assistant", empty)).0.is_empty());
 }
-
-#[test]
-fn a_run_that_a_new_gateway_takes_up_by_itself_is_ended() {
-    let mut talk = ready();
-    assert!(prompt(&mut talk, "r1")["params"]["queueMode"].is_null());
-    talk.lose();
-    back(&mut talk, "boot-2");
-    let began = |run: &str| stream(run, "lifecycle", json!({"phase": "start", "startedAt": 1}));
-    let (events, frames) = take(&mut talk, began("of its own"));
-    assert!(matches!(&events[..], [AgentEvent::Notice { level: Level::Info, .. }]), "{events:?}");
-    assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "of its own");
-    assert!(take(&mut talk, began("of its own")).1.is_empty());
-    // A prompt is for nobody else, even if it is quicker.
-    assert_eq!(prompt(&mut talk, "r2")["params"]["queueMode"], "interrupt");
-    talk.lose();
-    back(&mut talk, "boot-3");
-    assert_eq!(prompt(&mut talk, "r3")["params"]["queueMode"], "interrupt");
-    assert!(take(&mut talk, began("r3")).1.is_empty());
-    // From then on everything is as ever.
-    assert!(take(&mut talk, began("of somebody else")).1.is_empty());
-    assert!(prompt(&mut talk, "r4")["params"]["queueMode"].is_null());
-}

@@ -56,7 +56,7 @@ fn a_message_at_the_end_of_a_run_is_the_next_run_of_the_same_turn() {
     ended(&mut talk, "r1");
     assert!(talk.is_over());
     let steered = steer(&mut talk, "s1");
-    assert!(steered["params"]["queueMode"].is_null() && !talk.is_over(), "{steered}");
+    assert!(steered["params"]["queueMode"] == "followup" && !talk.is_over(), "{steered}");
     // What the first one used is said late, and counts; it ends nothing.
     let events = used(&mut talk, "r1");
     assert!(matches!(&events[..], [AgentEvent::Usage { .. }]), "{events:?}");

@@ -1,0 +1,161 @@
+//! A prompt that the gateway did not begin with at once: something else is at work in the conversation, and the prompt waits
+//! until that is over. It is then run under a name that the gateway chooses. Pure.
+//!
+//! What else can be at work is somebody else's run, which is waited for, or a turn that a gateway which was started anew takes
+//! up by itself. The latter has failed here long ago, so it is ended.
+
+use domain::event::Level;
+use domain::turn::EndReason;
+use serde_json::{Value, json};
+
+use super::{Out, Run, Talk, notice};
+use crate::limits::{GATEWAY_HISTORY_LOOK, GATEWAY_UNHEARD_MAX};
+use crate::look::Look;
+
+/// What a message says of itself that a gateway wrote to take up a turn of its last process.
+const RECOVERY: &str = "main_session_restart_recovery";
+
+impl Talk {
+    /// Asks for the end of the conversation, with what waits there and what is at work.
+    pub(super) fn ask_history(&mut self, out: &mut Out) {
+        let params = json!({"sessionKey": self.key, "limit": GATEWAY_HISTORY_LOOK});
+        self.ask("chat.history", params, out);
+    }
+
+    /// The gateway is done with the prompt without having begun a run for it.
+    pub(super) fn queued(&mut self, out: &mut Out) {
+        let Some(run) = &mut self.run else { return };
+        run.is_queued = true;
+        if run.interrupted {
+            let id = run.id.clone();
+            self.abort(&id, out);
+        } else {
+            self.ask_history(out);
+        }
+    }
+
+    /// Keeps a message until the run that it is for has begun. Returns whether it does.
+    pub(super) fn holds(&mut self, text: &str, name: &str, out: &mut Out) -> bool {
+        if !self.is_queued() {
+            return false;
+        }
+        if self.held.len() < GATEWAY_UNHEARD_MAX {
+            self.held.push((text.to_owned(), name.to_owned()));
+        } else {
+            notice(out, Level::Warning, "a message was not passed on: the prompt before it still waits");
+        }
+        true
+    }
+
+    /// A message was written into the conversation; one of a user begins a run.
+    pub(super) fn written(&mut self, message: &Value, out: &mut Out) {
+        let Some(name) = began_by(message) else { return };
+        if is_recovery(message) {
+            self.stop_recovered(name, out);
+        } else if self.is_queued_as(name) && !self.started.is_empty() {
+            let run = std::mem::take(&mut self.started);
+            self.promote(run, out);
+        }
+    }
+
+    /// Notes which run is at work, whoever began it.
+    pub(super) fn observe(&mut self, run: &str, phase: &str) {
+        match phase {
+            "start" => run.clone_into(&mut self.started),
+            "end" | "error" if self.started == run => self.started.clear(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_queued(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_queued)
+    }
+
+    fn is_queued_as(&self, name: &str) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_queued && run.id == name)
+    }
+
+    /// The prompt's turn has come: this run is its.
+    fn promote(&mut self, id: String, out: &mut Out) {
+        self.follow(id.clone());
+        if let Some(run) = &mut self.run {
+            run.has_begun = true;
+            // Some of it may have been said already.
+            run.has_gap = true;
+            if run.interrupted {
+                self.abort(&id, out);
+            }
+        }
+        for (text, name) in std::mem::take(&mut self.held) {
+            self.steer(&text, &name, out);
+        }
+    }
+
+    fn stop_recovered(&mut self, run: &str, out: &mut Out) {
+        self.abort(run, out);
+        notice(out, Level::Info, "the gateway took up the lost turn by itself; it is stopped there");
+    }
+
+    /// The end of the conversation, after a loss or for a prompt that waits.
+    pub(super) fn remembered(&mut self, history: &Value, out: &mut Out) {
+        let messages = history.list("messages");
+        let active: Vec<&str> =
+            history.under("sessionInfo").list("activeRunIds").iter().filter_map(Value::as_str).collect();
+        let recovered = messages.iter().filter(|message| is_recovery(message)).filter_map(began_by).last();
+        if let Some(run) = recovered.filter(|run| active.contains(run)) {
+            self.stop_recovered(run, out);
+        }
+        let Some(own) = self.run.as_ref().filter(|run| run.is_queued).map(|run| run.id.clone()) else {
+            return;
+        };
+        let waits = history.under("pendingInputs").list("items").iter().any(|item| item.text("runId") == own);
+        let at = messages.iter().position(|message| began_by(message) == Some(own.as_str()));
+        let other = active.iter().find(|run| **run != own && Some(**run) != recovered);
+        match (at, other) {
+            _ if waits => self.is_unsure = true,
+            (Some(_), Some(run)) => self.promote((*run).to_owned(), out),
+            (Some(at), None) => self.catch_up(&messages[at + 1..], out),
+            (None, Some(_)) => self.is_unsure = true,
+            (None, None) => {
+                let message = "the gateway took the prompt and began no run for it";
+                notice(out, Level::Warning, message);
+                self.end(EndReason::Completed, String::new(), out);
+            }
+        }
+    }
+
+    /// The run of the prompt has come and gone unseen; these are the messages behind it.
+    fn catch_up(&mut self, messages: &[Value], out: &mut Out) {
+        let own = messages.iter().take_while(|message| message.text("role") != "user");
+        let mut text = String::new();
+        for message in own.filter(|message| message.text("role") == "assistant") {
+            let id = message.under("__openclaw").text("runId").to_owned();
+            self.follow(id);
+            self.counted(message, out);
+            text = message.list("content").iter().map(|part| part.text("text")).collect();
+        }
+        self.conclude(&text, out);
+        self.end(EndReason::Completed, String::new(), out);
+    }
+
+    /// The gateway has aborted, or had nothing to abort.
+    pub(super) fn stopped(&mut self, payload: &Value, out: &mut Out) {
+        let Some(Run { id, is_queued: true, interrupted: true, .. }) = &self.run else { return };
+        if payload.list("runIds").iter().any(|run| run.as_str() == Some(id)) {
+            // Nobody tells of the end of what had not begun.
+            self.end(EndReason::Cancelled, String::new(), out);
+        } else {
+            self.ask_history(out);
+        }
+    }
+}
+
+/// Returns the name that the message of a user was sent with.
+fn began_by(message: &Value) -> Option<&str> {
+    let key = message.text("idempotencyKey").strip_suffix(":user")?;
+    (message.text("role") == "user").then_some(key)
+}
+
+fn is_recovery(message: &Value) -> bool {
+    message.under("provenance").text("sourceTool") == RECOVERY
+}
