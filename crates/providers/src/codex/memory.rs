@@ -52,6 +52,8 @@ pub(super) struct Memory {
     pub(super) plan: String,
     /// The session left its planning mode and has not heard of it.
     pub(super) left_plan: bool,
+    /// The agent is ready as soon as it has taken its planning mode.
+    pub(super) awaits_plan_mode: bool,
     pub(super) turn: Option<Turn>,
     /// A turn without the agent's part ends with the next answer, like this.
     pub(super) settling: Option<EndReason>,

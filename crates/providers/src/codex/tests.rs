@@ -215,6 +215,54 @@ fn an_interrupt_waits_for_the_turns_name_and_is_sent_once() {
 }
 
 #[test]
+fn an_interrupt_right_after_a_plan_was_approved_ends_what_it_began() {
+    let mut codec = running();
+    codec.memory.mode = domain::Mode::Plan;
+    prompt(&mut codec);
+    began(&mut codec, "a");
+    let item = json!({"type": "plan", "id": "p1", "text": "1. do it"});
+    hear(&mut codec, note("item/completed", json!({"threadId": "t1", "turnId": "a", "item": item})));
+    let events = ended(&mut codec, "a", "completed");
+    let Some(AgentEvent::Asked { native, ask }) = events.last() else { panic!("{events:?}") };
+    let (native, ask, decision) = (native.clone(), ask.clone(), domain::Decision::AllowOnce);
+    let (message, updated_input) = (String::new(), None);
+    let told = tell(&mut codec, AgentInput::Decide { native, decision, message, updated_input, ask });
+    assert!(told.contains("turn/start"), "{told}");
+    // The turn that carries it out has no name yet.
+    assert_eq!(tell(&mut codec, AgentInput::Interrupt), "");
+    let started = note("turn/started", json!({"threadId": "t1", "turn": {"id": "b"}}));
+    let (_, replies) = hear_all(&mut codec, started);
+    assert_eq!(
+        (&replies[0]["method"], &replies[0]["params"]["turnId"]),
+        (&json!("turn/interrupt"), &json!("b"))
+    );
+}
+
+#[test]
+fn a_session_that_plans_takes_its_first_prompt_when_the_agent_plans() {
+    let start = |codec: &mut CodexCodec| {
+        codec.memory.mode = domain::Mode::Plan;
+        codec.memory.checked = true;
+        hear_all(codec, json!({"id": "obey-start-2", "result": {"thread": {"id": "t1"}, "model": "m"}}))
+    };
+    let mut codec = with(Memory::default());
+    let (events, replies) = start(&mut codec);
+    assert!(events.is_empty(), "{events:?}");
+    assert_eq!(replies[0]["params"]["collaborationMode"]["mode"], "plan");
+    let events = hear(&mut codec, json!({"id": replies[0]["id"], "result": {}}));
+    assert!(matches!(&events[..], [AgentEvent::Ready { .. }]), "{events:?}");
+    // Without that it would do what it is not allowed to.
+    let mut codec = with(Memory::default());
+    let (_, replies) = start(&mut codec);
+    let events =
+        hear(&mut codec, json!({"id": replies[0]["id"], "error": {"code": 1, "message": "no such mode"}}));
+    assert!(
+        matches!(&events[..], [AgentEvent::Broken { message, .. }] if message.contains("no such mode")),
+        "{events:?}"
+    );
+}
+
+#[test]
 fn only_commands_of_the_turn_that_was_cut_short_are_ended() {
     let mut codec = running();
     prompt(&mut codec);

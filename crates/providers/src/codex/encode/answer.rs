@@ -126,6 +126,10 @@ fn consent(word: &str, content: Value) -> Value {
 /// Carries out a plan, has it changed, or leaves it at that. The agent is idle; what happens is up to us.
 fn decide_plan(memory: &mut Memory, settings: &Settings, decided: &Decided<'_>, wire: &mut Vec<u8>) {
     memory.plan.clear();
+    if let Some(turn) = &mut memory.turn {
+        // What is said now begins a turn of the agent's, which an interrupt can be meant for.
+        turn.plan_asked = false;
+    }
     if decided.decision.allows() {
         memory.mode = Mode::Supervised;
         memory.left_plan = true;

@@ -47,7 +47,11 @@ pub(super) fn answer(
         (Purpose::Steer, Err(error)) => {
             notice(out, Level::Error, &format!("the message was not added to the turn: {error}"));
         }
+        (Purpose::Settings, Ok(_)) if std::mem::take(&mut memory.awaits_plan_mode) => say_ready(memory, out),
         (Purpose::Settings, Ok(_)) => left_plan(memory, out),
+        (Purpose::Settings, Err(error)) if memory.awaits_plan_mode => {
+            broken(out, None, format!("Codex does not take plan mode: {error}"));
+        }
         (Purpose::Settings, Err(error)) => {
             notice(out, Level::Error, &format!("Codex did not change its settings: {error}"));
         }
@@ -170,8 +174,15 @@ fn ready(memory: &mut Memory, settings: &Settings, out: &mut Decoded) {
         return;
     }
     if memory.mode == Mode::Plan {
+        // It counts from the next turn on, so it comes before one; a prompt may wait for us to be ready.
+        memory.awaits_plan_mode = true;
         encode::change_stance(memory, settings, &mut out.replies);
+    } else {
+        say_ready(memory, out);
     }
+}
+
+fn say_ready(memory: &Memory, out: &mut Decoded) {
     out.events.push(AgentEvent::Ready {
         native_session: memory.thread.clone(),
         model: memory.model.clone(),
