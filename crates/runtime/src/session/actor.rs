@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use domain::event::Level;
+use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -346,29 +347,53 @@ impl Actor {
     }
 
     fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut Plan) {
-        if let Err(error) = self.decide(at, input, plan) {
-            tracing::error!(session = %self.machine.spec().id, %error, "the rules refused what had happened");
+        let id = self.machine.spec().id.clone();
+        let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
+        let effects = match self.machine.apply(at, input) {
+            Ok(effects) => effects,
+            Err(error) => {
+                tracing::error!(session = %id, %error, "the rules refused what had happened");
+                return;
+            }
+        };
+        let mut unbegun = None;
+        for effect in effects {
+            let begins = matches!(&effect, Effect::Tell(AgentInput::Prompt { .. } | AgentInput::Compact));
+            match self.heed(at, effect, plan) {
+                Err(error) if begins => unbegun = Some(error),
+                Err(error) => tracing::warn!(session = %id, %error, "the agent cannot be told"),
+                Ok(()) => {}
+            }
+        }
+        if let Some(error) = unbegun {
+            // Whoever prompted was told long ago that it is accepted; the turn says why it was not.
+            let (reason, text, error) = (EndReason::Failed, String::new(), error.to_string());
+            let ended = AgentEvent::TurnEnded { reason, text, error };
+            self.decide_unrefusable(at, Input::Agent(ended), plan);
         }
     }
 
     /// Asks the rules and notes what they want.
     fn decide(&mut self, at: Timestamp, input: Input, plan: &mut Plan) -> Result<(), Error> {
         let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
-        for effect in self.machine.apply(at, input)? {
-            match effect {
-                Effect::Record(kind) => self.record(at, kind, plan),
-                Effect::Tell(input) => self.tell(at, input, plan)?,
-                Effect::Terminate(step) => {
-                    if step == StopStep::Ask {
-                        // An agent that has no word for leaving still sees its input end.
-                        let _ = self.tell(at, AgentInput::Leave, plan);
-                    }
-                    plan.after.push(After::Terminate(step));
+        let effects = self.machine.apply(at, input)?;
+        effects.into_iter().try_for_each(|effect| self.heed(at, effect, plan))
+    }
+
+    fn heed(&mut self, at: Timestamp, effect: Effect, plan: &mut Plan) -> Result<(), Error> {
+        match effect {
+            Effect::Record(kind) => self.record(at, kind, plan),
+            Effect::Tell(input) => self.tell(at, input, plan)?,
+            Effect::Terminate(step) => {
+                if step == StopStep::Ask {
+                    // An agent that has no word for leaving still sees its input end.
+                    let _ = self.tell(at, AgentInput::Leave, plan);
                 }
-                Effect::Launch { resume } => self.begin_run(resume, plan),
-                Effect::Arm(timer, wait) => plan.after.push(After::Arm(timer, wait)),
-                Effect::Disarm(timer) => plan.after.push(After::Disarm(timer)),
+                plan.after.push(After::Terminate(step));
             }
+            Effect::Launch { resume } => self.begin_run(resume, plan),
+            Effect::Arm(timer, wait) => plan.after.push(After::Arm(timer, wait)),
+            Effect::Disarm(timer) => plan.after.push(After::Disarm(timer)),
         }
         Ok(())
     }
@@ -384,8 +409,11 @@ impl Actor {
             Agent::Process(process) => {
                 let mut bytes = Vec::new();
                 if let Err(error) = process.codec.encode(&input, &mut bytes) {
-                    let (code, message) = (Some(error.code), error.message.clone());
-                    self.record(at, EventKind::Notice { level: Level::Error, code, message }, plan);
+                    // A turn that cannot begin says so itself.
+                    if !matches!(input, AgentInput::Prompt { .. } | AgentInput::Compact) {
+                        let (code, message) = (Some(error.code), error.message.clone());
+                        self.record(at, EventKind::Notice { level: Level::Error, code, message }, plan);
+                    }
                     return Err(error);
                 }
                 if !bytes.is_empty() {

@@ -145,6 +145,10 @@ impl Bench {
     }
 
     async fn create(&self, script: &str) -> Result<Arc<Snapshot>, Error> {
+        self.create_to(script, Launch::Now).await
+    }
+
+    async fn create_to(&self, script: &str, launch: Launch) -> Result<Arc<Snapshot>, Error> {
         self.supervisor
             .create(NewSession {
                 campaign: "c".to_owned(),
@@ -160,7 +164,7 @@ impl Bench {
                 max_tokens: 0,
                 timeout: None,
                 initial_message: String::new(),
-                launch: Launch::Now,
+                launch,
                 upkeep: domain::Upkeep::default(),
                 by: "test".to_owned(),
             })
@@ -255,6 +259,30 @@ async fn what_an_agent_cannot_be_told_is_refused_and_changes_nothing() {
     assert_eq!(error.code, ErrorCode::DeliveryFailed);
     let after = bench.supervisor.snapshot(&session.spec.id).await.unwrap();
     assert_eq!((after.last_seq, &after.state), (before.last_seq, &before.state));
+    bench.prompt(&session, "hello").await.unwrap();
+    bench.wait(&session, Status::Running).await;
+    assert_eq!(bench.text(&session).await, "got hello");
+    bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_first_prompt_that_the_agent_cannot_be_told_ends_its_turn() {
+    let bench = Bench::new().await;
+    let session = bench.create_to(ECHO, Launch::OnPrompt).await.unwrap();
+    // It is accepted before there is an agent that could refuse it.
+    bench.prompt(&session, "unspeakable").await.unwrap();
+    let after = bench.wait(&session, Status::Running).await;
+    assert!(after.state.turn.is_none(), "{:?}", after.state.turn);
+    let mut cursor = bench.supervisor.events_after(&session.spec.id, 0).await.unwrap();
+    let events = cursor.available().await.unwrap();
+    let errors: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::TurnEnded { reason: EndReason::Failed, error, .. } => Some(error.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(&errors[..], [error] if error.contains("no word for it")), "{events:#?}");
     bench.prompt(&session, "hello").await.unwrap();
     bench.wait(&session, Status::Running).await;
     assert_eq!(bench.text(&session).await, "got hello");
