@@ -80,9 +80,10 @@ pub(crate) struct Openclaw {
 }
 
 impl Openclaw {
-    /// Returns what the provider is told.
-    pub(crate) fn options(&self) -> providers::openclaw::Options {
+    /// Returns what the provider is told; a daemon has a folder by which it knows a gateway again.
+    pub(crate) fn options(&self, folder: Option<PathBuf>) -> providers::openclaw::Options {
         providers::openclaw::Options {
+            folder,
             binary: self.binary.clone(),
             url: self.url.clone(),
             token: self.token.clone(),

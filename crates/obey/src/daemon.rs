@@ -127,7 +127,7 @@ async fn supervisor(
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: options.config.codex.binary.clone(),
             codex_notify: Vec::new(),
-            openclaw: options.config.openclaw.options(),
+            openclaw: options.config.openclaw.options(Some(options.data_dir.join("openclaw"))),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
             toolbox: Some(Arc::new(toolbox)),

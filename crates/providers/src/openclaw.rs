@@ -13,7 +13,7 @@ mod settings;
 mod recorded;
 
 use std::path::PathBuf;
-use std::sync::PoisonError;
+use std::sync::Arc;
 
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
@@ -41,18 +41,21 @@ pub struct Options {
     pub binary: Option<PathBuf>,
     pub url: Option<String>,
     pub token: Option<String>,
+    /// A folder of the daemon's own, by which it knows a gateway again that a former daemon started.
+    pub folder: Option<PathBuf>,
 }
 
 /// The provider `openclaw`.
 pub struct Openclaw {
     options: Options,
-    started: Started,
+    started: Arc<Started>,
     registry: Registry,
 }
 
 impl Openclaw {
     pub fn new(options: Options) -> Self {
-        Self { options, started: Started::default(), registry: Registry::default() }
+        let started = Arc::new(Started::marked_by(options.folder.as_deref()));
+        Self { options, started, registry: Registry::default() }
     }
 }
 
@@ -132,7 +135,7 @@ impl Provider for Openclaw {
         });
         let tools = Tools { registry: self.registry.clone(), url: url.clone(), token, servers };
         let program = program.filter(|_| is_usual || self.options.url.as_ref() == Some(&url));
-        let gateway = Gateway::new(url, program, gateway_environment, Started::clone(&self.started));
+        let gateway = Gateway::new(url, program, gateway_environment, Arc::clone(&self.started));
         Ok(LaunchPlan::InProcess(Box::new(Agent::new(talk, gateway, tools))))
     }
 
@@ -141,8 +144,7 @@ impl Provider for Openclaw {
     }
 
     fn end(&self) {
-        // Dropped, a gateway that was started here is ended. Others may hold the provider for as long as they like.
-        drop(self.started.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.started.end();
     }
 
     fn availability(&self) -> Availability {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::acp::Editor;
 use e2e::clients::{collect, mentions};
+use e2e::daemon::Daemon;
 use e2e::world::World;
 use e2e::{deadline, tools};
 use rustix::process::Signal;
@@ -363,7 +364,7 @@ fn script(key: &str, steps: &Value) -> String {
 async fn a_gateway_is_started_and_does_what_an_agent_does() -> Result<()> {
     let Some((node, program)) = tools::openclaw() else { return Ok(()) };
     let stage = Stage::open_with(Agent::Scripted, |world| install(world, &node, &program).map(drop)).await?;
-    let stage = stage.context("the scripted agent is part of the daemon")?;
+    let mut stage = stage.context("the scripted agent is part of the daemon")?;
     let id = stage.create_as(session(&stage)).await?.id;
     let turn = stage.turn(&id, &script("one", &json!([{"text": "hello from the gateway"}]))).await?;
     assert!(contents(&turn, pb::ActivityType::Completion).contains("hello from the gateway"), "{turn:#?}");
@@ -377,13 +378,7 @@ async fn a_gateway_is_started_and_does_what_an_agent_does() -> Result<()> {
         stage.wait_for(&id, "request_opened", |event| event.to_string().contains(&command)).await?;
         let request = stage.requests(&id, false).await?.pop().context("nothing waits")?;
         assert_eq!(request.tool_name, "Bash");
-        let answer = own::AnswerPermissionRequest {
-            session_id: id.clone(),
-            request_id: request.id,
-            decision: decision.into(),
-            ..Default::default()
-        };
-        stage.clients.requests.clone().answer_permission(answer).await?;
+        stage.decide(&id, &request.id, decision).await?;
         let events = collect(turn).await?;
         let results = of_type(&events, pb::ActivityType::ToolResult);
         assert_eq!(results.first().map(|result| result.tool_success), Some(made), "{events:#?}");
@@ -405,11 +400,10 @@ async fn a_gateway_is_started_and_does_what_an_agent_does() -> Result<()> {
     editor.close().await?;
 
     // The gateway dies: it is said, and it is started again.
-    let gateways: Vec<_> =
-        stage.world.processes().into_iter().filter(|process| process.command.contains("openclaw")).collect();
-    assert!(!gateways.is_empty(), "no gateway runs");
-    for gateway in gateways {
-        e2e::processes::signal(gateway.pid, Signal::KILL);
+    let gateway = gateways(&stage.world);
+    assert!(!gateway.is_empty(), "no gateway runs");
+    for process in gateway {
+        e2e::processes::signal(process, Signal::KILL);
     }
     stage
         .wait_for(&id, "notice", |event| {
@@ -423,6 +417,21 @@ async fn a_gateway_is_started_and_does_what_an_agent_does() -> Result<()> {
         .await?;
     let turn = stage.turn(&id, &script("again", &json!([{"text": "still here"}]))).await?;
     assert!(contents(&turn, pb::ActivityType::Completion).contains("still here"), "{turn:#?}");
+
+    // The daemon dies and the gateway does not: the next daemon joins it, and ends it as its own.
+    let gateway = gateways(&stage.world);
+    stage.daemon.kill9().await?;
+    stage.daemon = Daemon::start(&stage.world).await?;
+    stage.clients = stage.daemon.clients().await?;
+    let turn = stage.turn(&id, &script("joined", &json!([{"text": "and here"}]))).await?;
+    assert!(contents(&turn, pb::ActivityType::Completion).contains("and here"), "{turn:#?}");
+    assert_eq!(gateways(&stage.world), gateway, "another gateway was started");
     assert_not_told(&stage, TOKEN).await?;
     stage.close().await
+}
+
+/// The processes of the world's gateways.
+fn gateways(world: &World) -> Vec<i32> {
+    let all = world.processes().into_iter();
+    all.filter(|process| process.command.contains("openclaw")).map(|process| process.pid).collect()
 }

@@ -104,7 +104,7 @@ fn find(config: &Config) -> Result<Vec<Found>> {
         claude_binary: config.claude_code.binary.clone(),
         codex_binary: config.codex.binary.clone(),
         codex_notify: Vec::new(),
-        openclaw: config.openclaw.options(),
+        openclaw: config.openclaw.options(None),
         acp_agents: named.clone(),
         toolbox: None,
     });

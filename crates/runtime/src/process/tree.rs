@@ -21,7 +21,7 @@ pub const MARK_VARIABLE: &str = "OBEY_TREE";
 pub struct Mark(String);
 
 impl Mark {
-    pub(super) fn value(&self) -> OsString {
+    pub fn value(&self) -> OsString {
         OsString::from(&self.0)
     }
 }
@@ -47,6 +47,18 @@ pub async fn kill_tree(meta: Option<&Meta>, mark: &Mark) -> io::Result<usize> {
         }
         time::sleep(KILL_TREE_INTERVAL).await;
     }
+}
+
+/// Returns whether anything bears the mark.
+pub fn is_alive(mark: &Mark) -> bool {
+    proc_table::list().is_ok_and(|all| !members(&all, None, mark).is_empty())
+}
+
+/// Kills what bears the mark, without waiting for its end. Returns how many processes that were.
+pub fn kill_marked(mark: &Mark) -> usize {
+    let all = proc_table::list().unwrap_or_default();
+    let tree = members(&all, None, mark);
+    tree.iter().filter(|process| proc_table::signal(process, libc::SIGKILL)).count()
 }
 
 fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &Mark) -> Vec<&'a Process> {

@@ -78,7 +78,7 @@ async fn supervisor(
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: chosen.codex_binary.clone(),
             codex_notify: chosen.codex_notify.clone(),
-            openclaw: options.config.openclaw.options(),
+            openclaw: options.config.openclaw.options(None),
             // The configuration was checked when it was read.
             acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
             toolbox: Some(Arc::new(Workshop {

@@ -62,7 +62,7 @@ impl Scene {
         let heard = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", heard.local_addr().unwrap());
         let talk = Talk::new(Wanted { key: "agent:main:k".to_owned(), ..Wanted::default() });
-        let gateway = Gateway::new(url.clone(), None, Vec::new(), Started::default());
+        let gateway = Gateway::new(url.clone(), None, Vec::new(), std::sync::Arc::new(Started::default()));
         let tools = Tools { registry: Registry::default(), url, token: String::new(), servers: Vec::new() };
         let mut agent = Agent::new(talk, gateway, tools);
         let (sender, events) = mpsc::channel(64);
