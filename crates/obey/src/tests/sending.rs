@@ -148,6 +148,11 @@ async fn every_session_can_be_watched_at_once() {
     running.out.until("began").await;
     world.daemon.append(ID, "notice", &json!({"level": "info", "message": "goes on"}));
     running.out.until("goes on").await;
+    // A text that nothing follows is shown all the same.
+    for piece in ["one ", "two"] {
+        world.daemon.append(ID, "text_delta", &json!({"text": piece}));
+    }
+    running.out.until("two").await;
     world.daemon.state().watchers.clear();
     drop(watcher);
     let ran = running.end().await;

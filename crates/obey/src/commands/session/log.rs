@@ -93,9 +93,20 @@ pub(super) async fn follow(
 #[derive(Default)]
 pub(super) struct Rows {
     waiting: Option<LogEvent>,
+    /// Stands before the kind of each, such as the session's name.
+    whose: String,
 }
 
 impl Rows {
+    pub(super) fn of(whose: String) -> Self {
+        Self { waiting: None, whose }
+    }
+
+    /// Returns whether a text waits for its next piece.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
     pub(super) fn print(&mut self, console: &mut Console, event: LogEvent) -> Result<()> {
         if console.out.json {
             return print_json(console, &event.json_line());
@@ -108,13 +119,13 @@ impl Rows {
         self.flush(console)?;
         match event.kind {
             Some(EventKind::TextDelta { .. } | EventKind::ThinkingDelta { .. }) => self.waiting = Some(event),
-            _ => print_row(console, &event)?,
+            _ => print_row_of(console, &event, &self.whose)?,
         }
         Ok(())
     }
 
     pub(super) fn flush(&mut self, console: &mut Console) -> Result<()> {
-        self.waiting.take().map_or(Ok(()), |event| print_row(console, &event))
+        self.waiting.take().map_or(Ok(()), |event| print_row_of(console, &event, &self.whose))
     }
 }
 
@@ -148,7 +159,7 @@ pub(in crate::commands) fn print_row(console: &mut Console, event: &LogEvent) ->
 }
 
 /// Prints a row with something before the kind, such as the session's name.
-pub(super) fn print_row_of(console: &mut Console, event: &LogEvent, whose: &str) -> Result<()> {
+fn print_row_of(console: &mut Console, event: &LogEvent, whose: &str) -> Result<()> {
     let row = render::row(event);
     let clock = event.at.map_or_else(|| "--:--:--".to_owned(), |at| format::clock(at, &console.zone));
     let head = format!("{:>SEQ_WIDTH$}  {clock}  {whose}", event.seq);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::EventKind;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use wire::obey::local::v1 as local;
 
 use super::log;
@@ -59,18 +60,63 @@ async fn watch_all(console: &mut Console, client: Client, campaign: Option<&str>
     }
     let count = format::plural(sessions.len(), "session");
     console.out.note(Style::Dim, &format!("Watching {count}. Ctrl-C ends."))?;
+    let mut texts = Texts::default();
     loop {
         tokio::select! {
+            // What has come already is put together before anything is held to be late.
+            biased;
             event = statuses.message() => {
                 let Some(event) = event? else { return Ok(Exit::OK) };
                 watched.meet(&event.session_id).await;
+                texts.flush(console, |id| id == event.session_id)?;
                 print_status(console, &watched, &event)?;
             }
             Some(item) = activity.recv() => match item {
-                Activity::Event(event) => print_activity(console, &watched, &event)?,
+                Activity::Event(event) => texts.print(console, &watched, *event)?,
                 Activity::Failed(failure) => return Err(failure),
             },
+            () = texts.due() => texts.flush_due(console)?,
         }
+    }
+}
+
+/// The rows of each session: a text that goes on becomes one row, but is not held back for long.
+#[derive(Default)]
+struct Texts(BTreeMap<String, (log::Rows, Instant)>);
+
+impl Texts {
+    /// Prints what a session does; its statuses come from the other stream.
+    fn print(&mut self, console: &mut Console, watched: &Watched, event: LogEvent) -> Result<()> {
+        if matches!(event.kind, Some(EventKind::StatusChanged { .. })) {
+            return Ok(());
+        }
+        if console.out.json {
+            return log::print_json(console, &event.json_line_with_session());
+        }
+        let fresh = || (log::Rows::of(watched.name(&event.session)), Instant::now());
+        let (rows, last) = self.0.entry(event.session.clone()).or_insert_with(fresh);
+        *last = Instant::now();
+        rows.print(console, event)
+    }
+
+    /// Waits until a text has had no further piece for a while.
+    async fn due(&self) {
+        let waiting = self.0.values().filter(|(rows, _)| rows.is_waiting());
+        match waiting.map(|(_, last)| *last).min() {
+            Some(last) => tokio::time::sleep_until(last + limits::MERGE_WAIT).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn flush_due(&mut self, console: &mut Console) -> Result<()> {
+        let now = Instant::now();
+        let all = self.0.values_mut().filter(|(_, last)| now >= *last + limits::MERGE_WAIT);
+        all.into_iter().try_for_each(|(rows, _)| rows.flush(console))
+    }
+
+    fn flush(&mut self, console: &mut Console, which: impl Fn(&str) -> bool) -> Result<()> {
+        let all = self.0.iter_mut().filter(|(id, _)| which(id));
+        all.into_iter().try_for_each(|(_, (rows, _))| rows.flush(console))
     }
 }
 
@@ -136,15 +182,4 @@ fn print_status(console: &mut Console, watched: &Watched, event: &local::Session
         (style, "status    "),
         (Style::Plain, &format!("{change}{because}")),
     ])
-}
-
-/// Prints what a session does; its statuses come from the other stream.
-fn print_activity(console: &mut Console, watched: &Watched, event: &LogEvent) -> Result<()> {
-    if matches!(event.kind, Some(EventKind::StatusChanged { .. })) {
-        return Ok(());
-    }
-    if console.out.json {
-        return log::print_json(console, &event.json_line_with_session());
-    }
-    log::print_row_of(console, event, &watched.name(&event.session))
 }
