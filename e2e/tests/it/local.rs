@@ -137,13 +137,7 @@ async fn a_turn_streams_while_it_runs_with_status_and_errors() -> Result<()> {
     wait_event(&mut turn, "the thought", |event| event.r#type() == pb::ActivityType::Thinking).await?;
     std::fs::write(&gate, "")?;
     let request = stage.wait_for_request(&id).await?;
-    let answer = own::AnswerPermissionRequest {
-        session_id: id.clone(),
-        request_id: request.id,
-        decision: own::Decision::AllowOnce.into(),
-        ..Default::default()
-    };
-    stage.clients.requests.clone().answer_permission(answer).await?;
+    stage.decide(&id, &request.id, own::Decision::AllowOnce).await?;
     let rest = collect(turn).await?;
     ensure!(!of_type(&rest, pb::ActivityType::Status).is_empty(), "waiting is told: {rest:#?}");
     let errors = of_type(&rest, pb::ActivityType::Error);

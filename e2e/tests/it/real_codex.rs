@@ -168,13 +168,7 @@ async fn a_plan_is_carried_out_when_it_is_approved() -> Result<()> {
     let turn = stage.send(&id, &script(Agent::Codex, "plan", &json!([{"text": plan}]))).await?;
     let request = stage.wait_for_request(&id).await?;
     assert_eq!(request.tool_name, "ExitPlanMode");
-    let answer = own::AnswerPermissionRequest {
-        session_id: id.clone(),
-        request_id: request.id,
-        decision: own::Decision::AllowOnce.into(),
-        ..Default::default()
-    };
-    stage.clients.requests.clone().answer_permission(answer).await?;
+    stage.decide(&id, &request.id, own::Decision::AllowOnce).await?;
     let events = e2e::clients::collect(turn).await?;
     assert!(contents(&events, pb::ActivityType::Completion).contains("Implement the plan."), "{events:#?}");
     stage.wait_for(&id, "mode_changed", |event| event["mode"] == "supervised").await?;

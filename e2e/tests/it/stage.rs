@@ -284,6 +284,18 @@ impl Stage {
     }
 
     /// Ends everything and asserts that nothing was left behind. Every scenario ends with it.
+    /// Answers a permission request.
+    pub(crate) async fn decide(&self, session: &str, request: &str, decision: own::Decision) -> Result<()> {
+        let answer = own::AnswerPermissionRequest {
+            session_id: session.to_owned(),
+            request_id: request.to_owned(),
+            decision: decision.into(),
+            ..Default::default()
+        };
+        self.clients.requests.clone().answer_permission(answer).await?;
+        Ok(())
+    }
+
     pub(crate) async fn close(mut self) -> Result<()> {
         let request = pb::ShutdownRequest { stop_sessions: true };
         self.clients.local.shutdown(request).await?;

@@ -59,13 +59,7 @@ async fn a_permission_can_be_answered_from_elsewhere(agent: Agent) -> Result<()>
     let id = editor.prompt(&session, &script(agent, "may I", &steps)).await?;
     let asked = editor.asked("session/request_permission").await?;
     let pending = stage.wait_for_request(&session).await?;
-    let answer = own::AnswerPermissionRequest {
-        session_id: session.clone(),
-        request_id: pending.id,
-        decision: own::Decision::AllowOnce.into(),
-        ..Default::default()
-    };
-    stage.clients.requests.clone().answer_permission(answer).await?;
+    stage.decide(&session, &pending.id, own::Decision::AllowOnce).await?;
     let off =
         editor.wait("the end of the question", |message| message["method"] == "$/cancel_request").await?;
     ensure!(off["params"]["requestId"] == asked["id"], "{off}");

@@ -72,13 +72,7 @@ async fn a_rule_that_wants_to_be_asked_asks_about_reading() -> Result<()> {
     let turn = stage.send(&id, &script(Agent::Openai, "diary", &steps)).await?;
     let request = stage.wait_for_request(&id).await?;
     assert_eq!(request.tool_name, "Read");
-    let answer = own::AnswerPermissionRequest {
-        session_id: id.clone(),
-        request_id: request.id,
-        decision: own::Decision::AllowOnce.into(),
-        ..Default::default()
-    };
-    stage.clients.requests.clone().answer_permission(answer).await?;
+    stage.decide(&id, &request.id, own::Decision::AllowOnce).await?;
     let turn = collect(turn).await?;
     assert!(contents(&turn, ActivityType::ToolResult).contains("dear diary"), "{turn:?}");
     stage.close().await

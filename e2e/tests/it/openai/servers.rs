@@ -111,13 +111,7 @@ async fn published_tools_are_called(agent: Agent) -> Result<()> {
     for _ in 0..2 {
         let request = stage.wait_for_request(&id).await?;
         assert!(request.tool_name.starts_with("mcp__all__"), "{request:?}");
-        let answer = own::AnswerPermissionRequest {
-            session_id: id.clone(),
-            request_id: request.id,
-            decision: own::Decision::AllowSession.into(),
-            ..Default::default()
-        };
-        stage.clients.requests.clone().answer_permission(answer).await?;
+        stage.decide(&id, &request.id, own::Decision::AllowSession).await?;
     }
     let turn = collect(turn).await?;
     let results: Vec<&str> =

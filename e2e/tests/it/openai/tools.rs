@@ -141,13 +141,7 @@ async fn modes_decide_what_is_asked() -> Result<()> {
     let turn = stage.send(&id, &script(Agent::Openai, "plan", &steps)).await?;
     let request = stage.wait_for_request(&id).await?;
     assert_eq!(request.tool_name, "ExitPlanMode");
-    let answer = own::AnswerPermissionRequest {
-        session_id: id.clone(),
-        request_id: request.id,
-        decision: own::Decision::AllowOnce.into(),
-        ..Default::default()
-    };
-    stage.clients.requests.clone().answer_permission(answer).await?;
+    stage.decide(&id, &request.id, own::Decision::AllowOnce).await?;
     collect(turn).await?;
     stage.wait_for(&id, "mode_changed", |event| event["mode"] == "supervised").await?;
     stage.close().await

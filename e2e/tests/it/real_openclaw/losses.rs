@@ -83,13 +83,7 @@ async fn a_permission_answered_while_the_connection_is_lost_reaches_the_gateway(
     let request = stage.wait_for_request(&id).await?;
     line.cut();
     stage.wait_for(&id, "notice", says("OBEY-2032")).await?;
-    let answer = own::AnswerPermissionRequest {
-        session_id: id.clone(),
-        request_id: request.id,
-        decision: own::Decision::AllowOnce.into(),
-        ..Default::default()
-    };
-    stage.clients.requests.clone().answer_permission(answer).await?;
+    stage.decide(&id, &request.id, own::Decision::AllowOnce).await?;
     line.mend();
     let events = collect(turn).await?;
     ensure!(contents(&events, pb::ActivityType::Completion).contains("it was heard"), "{events:#?}");
