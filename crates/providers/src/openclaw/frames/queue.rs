@@ -101,7 +101,7 @@ impl Talk {
         let messages = history.list("messages");
         let active: Vec<&str> =
             history.under("sessionInfo").list("activeRunIds").iter().filter_map(Value::as_str).collect();
-        let recovered = messages.iter().filter(|message| is_recovery(message)).filter_map(began_by).last();
+        let recovered = messages.iter().rev().filter(|message| is_recovery(message)).find_map(began_by);
         if let Some(run) = recovered.filter(|run| active.contains(run)) {
             self.stop_recovered(run, out);
         }
