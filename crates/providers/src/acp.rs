@@ -7,6 +7,7 @@ mod encode;
 mod helper;
 mod memory;
 mod names;
+mod options;
 mod rpc;
 mod settings;
 mod translate;

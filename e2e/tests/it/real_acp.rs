@@ -149,6 +149,43 @@ async fn an_agent_gets_files_and_commands_of_the_sessions_root_and_no_others() -
 }
 
 #[tokio::test]
+async fn an_agent_that_asks_in_its_own_way_is_answered_with_its_own_options() -> Result<()> {
+    // Asks about no call, with options of no kind and of one that the protocol does not have; says what it was answered.
+    let (stage, path) = with_program(
+        r#"answer() { echo "{\"jsonrpc\":\"2.0\",\"id\":\"$1\",\"result\":$2}"; }
+           say() { echo "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$1\"}}}}"; }
+           while read -r line; do
+             id=$(echo "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+             case "$line" in
+               *'"method":"initialize"'*) answer "$id" '{"protocolVersion":1}' ;;
+               *'"method":"session/new"'*) answer "$id" '{"sessionId":"s1"}' ;;
+               *'"method":"session/prompt"'*)
+                 echo '{"jsonrpc":"2.0","id":"a-1","method":"session/request_permission","params":{"sessionId":"s1","options":[{"optionId":"go-on","kind":"allow_for_the_day"},{"optionId":"allow"},{"optionId":"reject","name":null}]}}'
+                 read -r said
+                 say "$(printf '%s' "$said" | sed 's/["\\]//g')"
+                 answer "$id" '{}' ;;
+             esac
+           done"#,
+    )
+    .await?;
+    for (decision, option) in [(own::Decision::AllowOnce, "allow"), (own::Decision::Deny, "reject")] {
+        let id = stage.create_as(session(&stage, &[("command", &path)])).await?.id;
+        let turn = stage.send(&id, "go").await?;
+        let request = stage.wait_for_request(&id).await?;
+        let answer = own::AnswerPermissionRequest {
+            session_id: id.clone(),
+            request_id: request.id,
+            decision: decision.into(),
+            ..Default::default()
+        };
+        stage.clients.requests.clone().answer_permission(answer).await?;
+        let said = contents(&e2e::clients::collect(turn).await?, pb::ActivityType::Completion);
+        assert!(said.contains("outcome:selected") && said.contains(&format!("optionId:{option}")), "{said}");
+    }
+    stage.close().await
+}
+
+#[tokio::test]
 async fn a_model_is_one_that_the_agent_lists() -> Result<()> {
     let stage = stage!(Agent::Acp);
     let with_model = |model: &str| pb::CreateSessionRequest {

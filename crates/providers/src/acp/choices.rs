@@ -39,14 +39,10 @@ fn option(session: &v1::NewSessionResponse, category: &v1::SessionConfigOptionCa
         return Choice::default();
     };
     let v1::SessionConfigKind::Select(select) = &option.kind else { return Choice::default() };
-    let values: Vec<&str> = match &select.options {
-        v1::SessionConfigSelectOptions::Ungrouped(all) => all.iter().map(|entry| &*entry.value.0).collect(),
-        v1::SessionConfigSelectOptions::Grouped(groups) => {
-            groups.iter().flat_map(|group| &group.options).map(|entry| &*entry.value.0).collect()
-        }
-        _ => Vec::new(),
-    };
-    let mut choice = read(values.into_iter(), &select.current_value.0).unwrap_or_default();
+    // They were taken out of their groups when they were read.
+    let v1::SessionConfigSelectOptions::Ungrouped(values) = &select.options else { return Choice::default() };
+    let values = values.iter().map(|entry| &*entry.value.0);
+    let mut choice = read(values, &select.current_value.0).unwrap_or_default();
     (*option.id.0).clone_into(&mut choice.option);
     choice
 }
@@ -105,22 +101,41 @@ mod tests {
         assert_eq!(modes(&session(&old)).names, ["read-only", "auto"]);
         let models_of = |value: &Value| models(&session(value), value);
         assert_eq!((models_of(&old).current.as_str(), models_of(&old).option.as_str()), ("m1", ""));
-        for options in [
-            json!([{"value": "a"}, {"value": "b"}]),
-            json!([{"group": "one", "options": [{"value": "a"}]}, {"group": "more", "options": [{"value": "b"}]}]),
-        ] {
-            let new = json!({"configOptions": [{"id": "the-model", "category": "model", "currentValue": "a",
-                "options": options}]});
-            assert_eq!(
-                models_of(&new),
-                Choice {
-                    names: vec!["a".to_owned(), "b".to_owned()],
-                    current: "a".to_owned(),
-                    option: "the-model".to_owned(),
-                }
-            );
-            assert_eq!(modes(&session(&new)), Choice::default());
-        }
+        let new = json!({"configOptions": [
+            {"id": "the-model", "category": "model", "currentValue": "a", "options": [
+                {"value": "a"}, {"group": "more", "options": [{"value": "b"}]}]}]});
+        assert_eq!(
+            models_of(&new),
+            Choice {
+                names: vec!["a".to_owned(), "b".to_owned()],
+                current: "a".to_owned(),
+                option: "the-model".to_owned(),
+            }
+        );
+        assert_eq!(modes(&session(&new)), Choice::default());
+    }
+
+    #[test]
+    fn options_are_read_in_groups_without_and_in_both_ways_at_once() {
+        let names = |options: Value| {
+            let mut value =
+                json!({"configOptions": [{"id": "model", "currentValue": "a", "options": options}]});
+            let session = typed::read(&mut value, "session/new").unwrap();
+            models(&session, &value).names
+        };
+        let (a, b, c) = (json!({"value": "a", "name": "A"}), json!({"value": "b"}), json!({"value": "c"}));
+        assert_eq!(names(json!([a, b, c])), ["a", "b", "c"]);
+        assert_eq!(
+            names(json!([{"group": "1", "name": "One", "options": [a, b]}, {"options": [c]}])),
+            ["a", "b", "c"]
+        );
+        // In the order in which they were said.
+        assert_eq!(names(json!([a, {"group": "1", "options": [b]}, c])), ["a", "b", "c"]);
+        assert_eq!(names(json!([{"group": "1", "name": "One", "options": [a, b]}, c])), ["a", "b", "c"]);
+        // One that says nothing costs itself.
+        let odd = json!([null, 7, {"name": "no value"}, {"value": 7}, a, {"group": "1", "options": [[], b]},
+            {"group": "none", "options": []}, {"value": "c", "name": null, "options": []}]);
+        assert_eq!(names(odd), ["7", "a", "b", "c"]);
     }
 
     #[test]

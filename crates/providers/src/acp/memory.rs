@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use agent_client_protocol_schema::v1;
 use domain::{CallId, Mode};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::options;
 use super::rpc::{self, Purpose};
 use crate::limits;
 
@@ -151,12 +152,22 @@ pub(super) struct Asking {
 pub(super) enum Asked {
     /// The agent chooses among these: kind and name of each option.
     Options {
+        #[serde(deserialize_with = "known")]
         options: Vec<(v1::PermissionOptionKind, v1::PermissionOptionId)>,
         /// What it wants to do, for errands that follow.
         about: Vec<String>,
     },
     /// We do it ourselves.
     Errand(Value),
+}
+
+/// Reads options as every build wrote them: earlier ones kept kinds that the protocol does not have.
+fn known<'a, D: Deserializer<'a>>(
+    saved: D,
+) -> Result<Vec<(v1::PermissionOptionKind, v1::PermissionOptionId)>, D::Error> {
+    let saved: Vec<(String, String)> = Vec::deserialize(saved)?;
+    let kept = saved.into_iter().filter_map(|(kind, id)| Some((options::kind(&kind, &id, "")?, id.into())));
+    Ok(kept.collect())
 }
 
 /// What the agent wants done.

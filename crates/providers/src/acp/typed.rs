@@ -7,16 +7,19 @@ use std::sync::LazyLock;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// What the types demand, by the name of the method or the update. Texts, lists and numbers are put where there are none; of
-/// words with bars between them one must be there, else it is the first; a number is the most there may be. Objects are
-/// looked into where they are.
+/// What the types demand, by the name of the method or the update. Texts, lists and numbers are put where there are none;
+/// null stands for a text that need not be there; of words with bars between them one must be there, else it is the first;
+/// a number is the most there may be. Objects are looked into where they are.
 static DEMANDS: LazyLock<Value> = LazyLock::new(|| {
     const SMALL: u32 = u32::MAX;
     const LARGE: u64 = u64::MAX;
     let part = json!({"text": "", "name": ""});
-    let call = json!({"toolCallId": "", "title": "", "content": [{"newText": "", "content": part}]});
+    // Of these only texts are of use, whatever they are called.
+    let said = json!({"type": "text|image|audio|resource_link|resource", "text": "", "name": ""});
+    let call =
+        json!({"toolCallId": "", "title": "", "content": [{"path": "", "newText": "", "content": said}]});
     let option = json!({"id": "", "name": "", "type": "select|boolean", "currentValue": "",
-        "options": [{"name": "", "options": [{"name": ""}]}]});
+        "options": [{"value": "", "name": ""}]});
     let terminal = json!({"sessionId": "", "terminalId": ""});
     json!({
         "initialize": {"protocolVersion": u16::MAX, "agentInfo": {"name": "", "version": ""}, "agentCapabilities": {
@@ -28,7 +31,7 @@ static DEMANDS: LazyLock<Value> = LazyLock::new(|| {
             "usage": {"totalTokens": LARGE, "inputTokens": LARGE, "outputTokens": LARGE, "cachedReadTokens": LARGE,
                 "cachedWriteTokens": LARGE}},
         "agent_message_chunk": {"content": part},
-        "agent_thought_chunk": {"content": part},
+        "agent_thought_chunk": {"content": said},
         "tool_call": call,
         "tool_call_update": call,
         "plan": {"entries": [{"content": "", "priority": "medium|high|low",
@@ -42,7 +45,7 @@ static DEMANDS: LazyLock<Value> = LazyLock::new(|| {
         "fs/read_text_file": {"sessionId": "", "path": "", "line": SMALL, "limit": SMALL},
         "fs/write_text_file": {"sessionId": "", "path": "", "content": ""},
         "terminal/create": {"sessionId": "", "command": "", "args": [""], "env": [{"name": "", "value": ""}],
-            "outputByteLimit": LARGE},
+            "cwd": null, "outputByteLimit": LARGE},
         "terminal/output": terminal,
         "terminal/wait_for_exit": terminal,
         "terminal/kill": terminal,
@@ -55,8 +58,21 @@ pub(super) fn read<T: DeserializeOwned>(value: &mut Value, name: &str) -> Option
     if !value.is_object() {
         *value = json!({});
     }
+    if let Some(Value::Array(settings)) = value.get_mut("configOptions") {
+        settings.iter_mut().for_each(ungroup);
+    }
     mend(value, &DEMANDS[name]);
     T::deserialize(&*value).ok()
+}
+
+/// Takes the options of a setting out of their groups. The types have lists with groups and lists without; agents mix them.
+fn ungroup(setting: &mut Value) {
+    let Some(Value::Array(options)) = setting.get_mut("options") else { return };
+    let each = |mut option: Value| match option.get_mut("options") {
+        Some(Value::Array(group)) if !group.is_empty() => std::mem::take(group),
+        _ => vec![option],
+    };
+    *options = std::mem::take(options).into_iter().flat_map(each).collect();
 }
 
 fn mend(value: &mut Value, demand: &Value) {
@@ -73,15 +89,29 @@ fn mend(value: &mut Value, demand: &Value) {
         // A yes with nothing to say, and one with more than that.
         (Value::Object(_), Value::Bool(true)) => *value = json!({}),
         (Value::Bool(_), Value::Object(_)) => *value = true.into(),
-        (Value::Array(entry), Value::Array(all)) => all.iter_mut().for_each(|value| mend(value, &entry[0])),
+        (Value::Array(entry), Value::Array(all)) => {
+            // Some lists are lost for one entry of another kind.
+            all.retain(|value| if entry[0].is_object() { value.is_object() } else { is_text(value) });
+            all.iter_mut().for_each(|value| mend(value, &entry[0]));
+        }
         (Value::Array(_), _) => *value = json!([]),
         (Value::String(words), Value::String(word))
             if words.is_empty() || words.split('|').any(|one| one == word) => {}
+        // Names that are counted.
+        (Value::String(words), Value::Number(number)) if words.is_empty() => {
+            *value = number.to_string().into()
+        }
         (Value::String(words), _) => *value = words.split('|').next().into(),
         (Value::Number(most), _) => {
             let count = value.as_u64().or_else(|| value.as_f64().map(|count| count as u64));
             *value = count.min(most.as_u64()).unwrap_or(0).into();
         }
+        (Value::Null, Value::String(_)) => {}
+        (Value::Null, _) => *value = Value::Null,
         _ => {}
     }
+}
+
+fn is_text(value: &Value) -> bool {
+    value.is_string() || value.is_number()
 }

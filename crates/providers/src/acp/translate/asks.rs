@@ -7,14 +7,11 @@ use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::memory::{Asked, Asking, Call, Memory};
-use super::super::{encode, names, rpc, typed};
+use super::super::{encode, names, options, rpc, typed};
 use super::updates;
 use crate::limits::{TITLE_MAX_CHARS, TOOL_OUTPUT_MAX_BYTES};
 use crate::look::Look;
 use crate::text::one_line;
-
-/// The kinds of options a permission has.
-const KINDS: [&str; 4] = ["allow_once", "allow_always", "reject_once", "reject_always"];
 
 /// Takes a request of the agent's; nothing where it cannot be read.
 pub(super) fn request(
@@ -26,10 +23,17 @@ pub(super) fn request(
 ) -> Option<()> {
     match method {
         "session/request_permission" => {
-            if let Some(Value::Array(options)) = params.get_mut("options") {
-                // Nobody knows what choosing any other would mean.
-                options.retain(|option| KINDS.contains(&option.text("kind")));
+            let mut asked = std::mem::take(params);
+            let mut taken = |key: &str| asked.get_mut(key).map(Value::take).unwrap_or_default();
+            let (mut call, mut options) = (taken("toolCall"), taken("options"));
+            if !call.is_object() {
+                // A person is asked all the same: nobody else can say whether it matters.
+                call = json!({});
             }
+            if let Value::Array(options) = &mut options {
+                options.retain_mut(options::mend);
+            }
+            *params = json!({"toolCall": call, "options": options});
             permission(memory, id, typed::read(params, method)?, out)?;
         }
         "fs/read_text_file" => {

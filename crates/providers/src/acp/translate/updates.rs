@@ -51,7 +51,7 @@ pub(super) fn update(memory: &mut Memory, update: &mut Value, out: &mut Decoded)
         Some(Update::ToolCallUpdate(change)) => {
             let is_open = memory.calls.contains_key(&CallId::new(&*change.tool_call_id.0));
             // Else it is the end of a call that has ended already.
-            if (is_open || change.fields.kind.is_some())
+            if (is_open || !update.under("kind").is_null())
                 && let Ok(change) = change.try_into()
             {
                 call(memory, &change, out);
@@ -62,7 +62,10 @@ pub(super) fn update(memory: &mut Memory, update: &mut Value, out: &mut Decoded)
         Some(Update::CurrentModeUpdate(update)) => mode(memory, &update.current_mode_id.0, out),
         Some(Update::UsageUpdate(update)) => usage(memory, &update, out),
         Some(Update::Notice(said)) => {
-            notice(out, Level::Info, &[said.title, said.description.unwrap_or_default()].join("\n"));
+            let said = [said.title, said.description.unwrap_or_default()].join("\n");
+            // Where it was before it was of the protocol.
+            let said = if said.trim().is_empty() { update.text("message") } else { &said };
+            notice(out, Level::Info, said);
         }
         Some(_) => {}
         None if kind == "agent_message_chunk" => text(memory, shown(None, update), out),
@@ -76,7 +79,7 @@ fn shown(content: Option<ContentBlock>, update: &Value) -> String {
     match (content, update.under("content").text("type")) {
         (Some(ContentBlock::Text(part)), _) => part.text,
         (Some(ContentBlock::ResourceLink(link)), _) => link.uri,
-        (_, "") => String::new(),
+        (_, "") => update.under("content").text("text").to_owned(),
         (_, kind) => format!("[{}]", one_line(kind, 32)),
     }
 }

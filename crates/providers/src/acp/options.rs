@@ -1,0 +1,97 @@
+//! What choosing one of an agent's options means. The protocol has four kinds; agents leave them out or have others. Those
+//! that can be told from their words are: to allow, only what says that it is for once. Nobody knows what choosing any
+//! other would mean, so none is. Pure.
+
+use agent_client_protocol_schema::v1::PermissionOptionKind as Kind;
+use serde_json::{Value, json};
+
+use crate::look::Look;
+
+const ALLOW: [&str; 10] =
+    ["allow", "allowed", "approve", "approved", "accept", "yes", "proceed", "ok", "continue", "grant"];
+const ONCE: [&str; 6] = ["once", "this", "time", "it", "just", "only"];
+const REJECT: [&str; 10] =
+    ["reject", "rejected", "deny", "denied", "decline", "refuse", "cancel", "abort", "no", "never"];
+const LASTING: [&str; 8] =
+    ["always", "forever", "never", "session", "remember", "permanently", "all", "again"];
+
+/// Puts a kind that the protocol has in the place of what an option says; returns whether there is one.
+pub(super) fn mend(option: &mut Value) -> bool {
+    let found = kind(option.text("kind"), option.text("optionId"), option.text("name"));
+    match (option, found) {
+        (Value::Object(option), Some(kind)) => {
+            option.insert("kind".to_owned(), json!(kind));
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Returns the kind of an option. What it is called counts where it has none, not where it has one that nobody knows.
+pub(super) fn kind(kind: &str, id: &str, name: &str) -> Option<Kind> {
+    let said = match kind {
+        "allow_once" => return Some(Kind::AllowOnce),
+        "allow_always" => return Some(Kind::AllowAlways),
+        "reject_once" => return Some(Kind::RejectOnce),
+        "reject_always" => return Some(Kind::RejectAlways),
+        "" => vec![words(id), words(name)],
+        _ => vec![words(kind)],
+    };
+    let lasts = said.iter().flatten().any(|word| LASTING.contains(&word.as_str()));
+    said.iter().find_map(|words| {
+        let is = |word: &String, list: &[&str]| list.contains(&word.as_str());
+        let first = words.first()?;
+        if is(first, &REJECT) {
+            return Some(Some(if lasts { Kind::RejectAlways } else { Kind::RejectOnce }));
+        }
+        let allows = words.iter().all(|word| is(word, &ALLOW) || is(word, &ONCE));
+        is(first, &ALLOW).then(|| (allows && !lasts).then_some(Kind::AllowOnce))
+    })?
+}
+
+/// Returns the words of a name, however they are put together.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() || (was_small && letter.is_uppercase()) {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (letter.is_alphanumeric(), words.last_mut()) {
+            word.extend(letter.to_lowercase());
+        }
+        was_small = letter.is_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_told_from_the_words_of_an_option() {
+        let once = Some(Kind::AllowOnce);
+        for (said, name, wanted) in [
+            ("allow", "", once),
+            ("allowOnce", "", once),
+            ("proceed_once", "Allow once", once),
+            ("7", "Yes, just this once", once),
+            ("allowAlways", "", None),
+            ("yes", "Yes, for this session", None),
+            ("approved_for_host", "", None),
+            ("", "", None),
+            ("cancel", "No", Some(Kind::RejectOnce)),
+            ("reject-always", "", Some(Kind::RejectAlways)),
+            ("decline", "Decline and remember", Some(Kind::RejectAlways)),
+            ("2", "No, allow nothing", Some(Kind::RejectOnce)),
+        ] {
+            assert_eq!(kind("", said, name), wanted, "{said} {name}");
+        }
+        // A kind of another version counts more than what people are shown.
+        assert_eq!(kind("allow_for_the_day", "allow", "Allow"), None);
+        assert_eq!(kind("reject_for_the_day", "allow", "Allow"), Some(Kind::RejectOnce));
+        assert_eq!(kind("allow_always", "no", "No"), Some(Kind::AllowAlways));
+    }
+}
