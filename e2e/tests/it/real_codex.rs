@@ -174,3 +174,33 @@ async fn a_plan_is_carried_out_when_it_is_approved() -> Result<()> {
     stage.wait_for(&id, "mode_changed", |event| event["mode"] == "supervised").await?;
     stage.close().await
 }
+
+#[tokio::test]
+async fn an_interrupt_ends_what_a_sub_agent_does() -> Result<()> {
+    let stage = stage!(Agent::Codex);
+    let config = stage.world.path("home/.codex/config.toml");
+    let text = std::fs::read_to_string(&config)?;
+    std::fs::write(&config, text.replace("[features]", "[features]\nmulti_agent_v2 = true"))?;
+    let id = stage.create_as(session(&stage, &[("sandbox", "danger-full-access")])).await?.id;
+    let inner = json!([{"tool": "Bash", "input": {"command": "tail -f /dev/null"}}, {"text": "and on"}]);
+    let input =
+        json!({"message": script(Agent::Codex, "inner", &inner), "task_name": "look", "fork_turns": "none"});
+    let steps = json!([{"tool": "spawn_agent", "input": input},
+        {"tool": "wait_agent", "input": {"timeout_ms": 600_000}}, {"text": "All done."}]);
+    let turn = stage.send(&id, &script(Agent::Codex, "delegate", &steps)).await?;
+    let tails = || {
+        let processes = stage.world.processes();
+        processes.into_iter().filter(|process| process.command.starts_with("tail")).count()
+    };
+    poll("the sub-agent's command", || (tails() == 1).then_some(())).await?;
+    assert!(stage.cancel(&id).await?);
+    e2e::clients::collect(turn).await?;
+    poll("its end", || (tails() == 0).then_some(())).await?;
+    let next = stage.turn(&id, &script(Agent::Codex, "next", &json!([{"text": "still here"}]))).await?;
+    assert_eq!(contents(&next, pb::ActivityType::Completion), "still here");
+    let inner = stage.world.model().requests_for("inner");
+    assert_eq!(inner.len(), 1, "the sub-agent went on");
+    let journal = stage.journal(&id).await?;
+    assert!(journal.iter().all(|event| event.r#type != "unparsed"), "{journal:#?}");
+    stage.close().await
+}

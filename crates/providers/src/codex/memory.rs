@@ -63,6 +63,10 @@ pub(super) struct Memory {
     pub(super) calls: BTreeMap<CallId, Call>,
     /// Commands of a turn that was cut short; what still runs of them is ended.
     pub(super) strays: BTreeSet<String>,
+    /// Conversations whose commands were asked for, by the names of our requests.
+    pub(super) lists: BTreeMap<String, String>,
+    /// The last turn was cut short, so that no sub-agent goes on working for it.
+    pub(super) is_cut: bool,
     /// Requests that wait for an answer, by their native name.
     pub(super) asks: BTreeMap<String, Asking>,
     /// Answers that wait until the agent has taken what explains them, by the name of our request that does.
@@ -157,6 +161,9 @@ pub(super) struct Worker {
     /// Its tokens that were reported.
     #[serde(default)]
     pub(super) counted: Usage,
+    /// Its turn that is open.
+    #[serde(default)]
+    pub(super) turn: String,
 }
 
 impl Memory {
@@ -187,7 +194,8 @@ impl Memory {
             // Names grow with time.
             self.workers.pop_first();
         }
-        self.workers.insert(thread.to_owned(), Worker { call, counted: Usage::default() });
+        self.workers
+            .insert(thread.to_owned(), Worker { call, counted: Usage::default(), turn: String::new() });
     }
 
     /// Notes that an item is told piece by piece.

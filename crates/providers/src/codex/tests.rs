@@ -287,6 +287,39 @@ fn only_commands_of_the_turn_that_was_cut_short_are_ended() {
 }
 
 #[test]
+fn a_sub_agent_of_a_turn_that_was_cut_short_is_ended_with_its_commands() {
+    let mut codec = running();
+    codec.memory.remember_worker("w1", CallId::new("spawn"));
+    let worker = |method: &str, turn: Value| note(method, json!({"threadId": "w1", "turn": turn}));
+    prompt(&mut codec);
+    began(&mut codec, "a");
+    assert!(hear_all(&mut codec, worker("turn/started", json!({"id": "wa"}))).1.is_empty());
+    let turn = json!({"id": "a", "status": "interrupted", "items": []});
+    let (_, replies) = hear_all(&mut codec, note("turn/completed", json!({"threadId": "t1", "turn": turn})));
+    assert_eq!(replies[0]["params"], json!({"threadId": "w1", "turnId": "wa"}));
+    // What it began at the last moment is found, and is nobody's to see.
+    let item =
+        json!({"type": "commandExecution", "id": "c1", "command": "x", "cwd": "/", "status": "inProgress"});
+    let late = note("item/started", json!({"threadId": "w1", "turnId": "wa", "item": item}));
+    assert!(hear(&mut codec, late).is_empty());
+    let (_, replies) =
+        hear_all(&mut codec, worker("turn/completed", json!({"id": "wa", "status": "interrupted"})));
+    assert_eq!(
+        (&replies[0]["method"], &replies[0]["params"]),
+        (&json!("thread/backgroundTerminals/list"), &json!({"threadId": "w1"}))
+    );
+    let data = json!([{"itemId": "c1", "processId": "2"}]);
+    let (_, replies) = hear_all(&mut codec, json!({"id": replies[0]["id"], "result": {"data": data}}));
+    assert_eq!(replies[0]["params"], json!({"threadId": "w1", "processId": "2"}));
+    // One that begins when it is too late is ended at once.
+    let (_, replies) = hear_all(&mut codec, worker("turn/started", json!({"id": "wb"})));
+    assert_eq!(replies[0]["params"]["turnId"], "wb");
+    // The next turn's may work.
+    prompt(&mut codec);
+    assert!(hear_all(&mut codec, worker("turn/started", json!({"id": "wc"}))).1.is_empty());
+}
+
+#[test]
 fn requests_that_were_taken_back_are_withdrawn_once() {
     let mut codec = running();
     prompt(&mut codec);

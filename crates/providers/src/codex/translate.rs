@@ -11,6 +11,7 @@ mod items;
 mod notes;
 mod tools;
 mod turn;
+mod workers;
 
 use domain::event::Level;
 use domain::{AgentEvent, CallId};
@@ -19,7 +20,7 @@ use serde_json::Value;
 
 use super::encode;
 use super::memory::Memory;
-use super::rpc::{self, Message};
+use super::rpc::{self, Message, Purpose};
 use super::settings::Settings;
 use super::stance::Stance;
 use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
@@ -39,6 +40,10 @@ pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &
             asks::request(memory, stance, &asks::Request { id, method, params }, out)
         }
         Some(Message::Answer { id, result }) => match rpc::purpose(&id) {
+            Some(Purpose::Terminals) => {
+                workers::end_strays(memory, &id, result.as_ref().ok(), out);
+                true
+            }
             Some(purpose) => {
                 handshake::answer(memory, settings, purpose, result, out);
                 encode::release(memory, &id, &mut out.replies);
@@ -117,6 +122,8 @@ fn whose(memory: &Memory, params: &Value) -> Whose {
 fn parent(memory: &Memory, params: &Value) -> Result<Option<CallId>, ()> {
     match whose(memory, params) {
         Whose::Own => Ok(None),
+        // What a sub-agent still does when it is being ended is not shown: there is no turn to show it in.
+        Whose::Workers(_) if memory.is_cut => Err(()),
         Whose::Workers(call) => Ok(Some(call)),
         Whose::Nobodys => Err(()),
     }

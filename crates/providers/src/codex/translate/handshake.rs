@@ -55,13 +55,13 @@ pub(super) fn answer(
         (Purpose::Settings, Err(error)) => {
             notice(out, Level::Error, &format!("Codex did not change its settings: {error}"));
         }
-        (Purpose::Terminals, Ok(page)) => end_strays(memory, &page, out),
         (Purpose::Servers, Ok(page)) => notes::listed_servers(memory, &page, out),
         (Purpose::Settle, _) => turn::settled(memory, out),
         // What became of these is seen in lines of their own, or does not matter any more: an account nobody can
         // read, a turn that ended before it could be interrupted, a command that was gone already. The answer to
         // `turn/start` names the turn, but it cannot be interrupted before the agent says that it began.
-        (Purpose::Account | Purpose::Terminals | Purpose::Servers, Err(_))
+        (Purpose::Account | Purpose::Servers, Err(_))
+        | (Purpose::Terminals, _)
         | (Purpose::Turn | Purpose::Steer | Purpose::Compact, Ok(_))
         | (Purpose::Interrupt | Purpose::Terminate, _) => {}
     }
@@ -194,17 +194,6 @@ fn say_ready(memory: &Memory, out: &mut Decoded) {
 fn left_plan(memory: &mut Memory, out: &mut Decoded) {
     if std::mem::take(&mut memory.left_plan) {
         out.events.push(AgentEvent::Mode(memory.mode));
-    }
-}
-
-/// Ends the commands that a turn left running when it was cut short; others are none of its business.
-fn end_strays(memory: &mut Memory, page: &Value, out: &mut Decoded) {
-    let strays = std::mem::take(&mut memory.strays);
-    for terminal in page.list("data") {
-        if strays.contains(terminal.text("itemId")) {
-            let params = json!({"threadId": memory.thread, "processId": terminal.text("processId")});
-            memory.ask(Purpose::Terminate, params, &mut out.replies);
-        }
     }
 }
 

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::encode;
 use super::super::memory::{Asking, CallKind, Interrupt, Memory, Turn};
-use super::super::rpc::Purpose;
-use super::{Whose, handshake, notice, whose};
+use super::{Whose, handshake, notice, whose, workers};
 use crate::limits::{MESSAGE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
 use crate::look::Look;
 use crate::text::cut;
@@ -20,8 +19,10 @@ const PLAN_NATIVE: &str = "plan";
 
 /// Takes the beginning of a turn.
 pub(super) fn started(memory: &mut Memory, params: &Value, out: &mut Decoded) {
-    if !matches!(whose(memory, params), Whose::Own) {
-        return;
+    match whose(memory, params) {
+        Whose::Own => {}
+        Whose::Workers(_) => return workers::began(memory, params, out),
+        Whose::Nobodys => return,
     }
     memory.settling = None;
     let turn = memory.turn.get_or_insert_with(Turn::default);
@@ -76,6 +77,7 @@ pub(super) fn completed(memory: &mut Memory, params: &Value, out: &mut Decoded) 
     match whose(memory, params) {
         Whose::Own => {}
         Whose::Workers(_) => {
+            workers::ended(memory, params, out);
             // A sub-agent that fails tells its parent, not us.
             if ended.text("status") == "failed" {
                 let error = failure(ended.under("error")).1;
@@ -123,9 +125,12 @@ fn close_calls(memory: &mut Memory, reason: EndReason, out: &mut Decoded) {
         }
         out.events.push(AgentEvent::ToolFinished { call, ok, output: output.to_owned() });
     }
-    if !memory.strays.is_empty() && reason != EndReason::Completed {
-        let params = json!({"threadId": memory.thread});
-        memory.ask(Purpose::Terminals, params, &mut out.replies);
+    if reason != EndReason::Completed {
+        workers::stop(memory, out);
+        if !memory.strays.is_empty() {
+            let thread = memory.thread.clone();
+            workers::list_terminals(memory, &thread, out);
+        }
     }
 }
 

@@ -1,0 +1,57 @@
+//! Turns of sub-agents. The agent lets them go on when the turn that they work for is cut short; we do not.
+
+use runtime::provider::Decoded;
+use serde_json::{Value, json};
+
+use super::super::memory::Memory;
+use super::super::rpc::Purpose;
+use crate::look::Look;
+
+/// Takes the beginning of a sub-agent's turn.
+pub(super) fn began(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    let Some(worker) = memory.workers.get_mut(params.text("threadId")) else { return };
+    params.under("turn").text("id").clone_into(&mut worker.turn);
+    if memory.is_cut {
+        stop(memory, out);
+    }
+}
+
+/// Takes the end of a sub-agent's turn. What a turn that was cut short leaves running is looked for, wherever it began.
+pub(super) fn ended(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+    let thread = params.text("threadId");
+    let Some(worker) = memory.workers.get_mut(thread) else { return };
+    worker.turn.clear();
+    if memory.is_cut {
+        list_terminals(memory, thread, out);
+    }
+}
+
+/// Ends the turns of all sub-agents.
+pub(super) fn stop(memory: &mut Memory, out: &mut Decoded) {
+    memory.is_cut = true;
+    let busy = memory.workers.iter().filter(|(_, worker)| !worker.turn.is_empty());
+    let busy: Vec<Value> =
+        busy.map(|(thread, worker)| json!({"threadId": thread, "turnId": worker.turn})).collect();
+    for params in busy {
+        memory.ask(Purpose::Interrupt, params, &mut out.replies);
+    }
+}
+
+/// Asks which commands of a conversation run.
+pub(super) fn list_terminals(memory: &mut Memory, thread: &str, out: &mut Decoded) {
+    let request = memory.ask(Purpose::Terminals, json!({"threadId": thread}), &mut out.replies);
+    memory.lists.insert(request, thread.to_owned());
+}
+
+/// Ends the commands that a turn left running when it was cut short: those of the session's own turn, which may have older
+/// ones beside it, and all of a sub-agent.
+pub(super) fn end_strays(memory: &mut Memory, request: &Value, page: Option<&Value>, out: &mut Decoded) {
+    let thread = request.as_str().and_then(|request| memory.lists.remove(request)).unwrap_or_default();
+    let strays = if thread == memory.thread { Some(std::mem::take(&mut memory.strays)) } else { None };
+    for terminal in page.map(|page| page.list("data")).unwrap_or_default() {
+        if strays.as_ref().is_none_or(|strays| strays.contains(terminal.text("itemId"))) {
+            let params = json!({"threadId": thread, "processId": terminal.text("processId")});
+            memory.ask(Purpose::Terminate, params, &mut out.replies);
+        }
+    }
+}
