@@ -295,8 +295,8 @@ pub(crate) struct ExecArgs {
     /// Run any command, in the workbench's sandbox; secrets are taken out of what it prints
     #[arg(long)]
     pub(crate) sandbox: bool,
-    /// With --sandbox: a session of the workbench
-    #[arg(long, value_name = "ID", requires = "sandbox", conflicts_with = "campaign")]
+    /// With --sandbox: a session, by its id or name, or one of the workbench
+    #[arg(long, value_name = "SESSION", requires = "sandbox", conflicts_with = "campaign")]
     pub(crate) session: Option<String>,
     /// Accepted for older scripts; output always streams.
     #[arg(long, hide = true)]

@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 /// Where a command of the workbench works.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DeskArgs {
-    /// A session of the workbench [default: one for this command alone]
-    #[arg(long, value_name = "ID")]
+    /// A session, by its id or name, or one of the workbench [default: one for this command alone]
+    #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
     /// The project's folder [default: the campaign of the current folder, else that folder]
     #[arg(long, value_name = "DIR", conflicts_with = "session")]

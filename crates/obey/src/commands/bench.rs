@@ -13,6 +13,7 @@ use wire::contextd::v1 as pb;
 use crate::args::bench::DeskArgs;
 use crate::client::Client;
 use crate::console::Console;
+use crate::exit::Exit;
 use crate::failure::Result;
 use crate::output::Style;
 use crate::resolve;
@@ -37,7 +38,11 @@ impl Visit {
         // An agent may use its own session only, and knows it from its environment.
         let own = console.vars.get("OBEY_SESSION_ID").and_then(|id| id.to_str()).map(str::to_owned);
         let own = own.filter(|_| desk.project.is_none());
-        if let Some(session_id) = desk.session.clone().or(own) {
+        let given = match &desk.session {
+            Some(typed) => Some(known(&client, typed).await?),
+            None => own,
+        };
+        if let Some(session_id) = given {
             return Ok(Self { client, session_id, own: false });
         }
         let folder = match &desk.project {
@@ -73,6 +78,15 @@ async fn project(client: &Client, console: &Console) -> Result<PathBuf> {
     let longest =
         roots.filter(|root| console.folder.starts_with(root)).max_by_key(|root| root.components().count());
     Ok(longest.unwrap_or_else(|| console.folder.clone()))
+}
+
+/// Returns the id of the session somebody means.
+async fn known(client: &Client, typed: &str) -> Result<String> {
+    match resolve::session(client, typed).await {
+        // A session of the workbench alone is known there only, and an agent may ask for none; the workbench decides.
+        Err(failure) if failure.exit != Exit::USAGE && typed.starts_with("sess_") => Ok(typed.to_owned()),
+        found => found,
+    }
 }
 
 /// Asks with a session and ends it, whatever came back.

@@ -6,6 +6,7 @@ use e2e::world::World;
 use serde_json::Value;
 
 use super::bench::Bench;
+use crate::stage::{Agent, Stage};
 
 fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
     value[name].as_str().with_context(|| format!("no {name} in {value}"))
@@ -138,4 +139,24 @@ async fn real_claude_starts_as_an_agent_of_the_catalogue_and_from_a_checkpoint()
     cli.ok(&["session", "stop", text(&session, "id")?]).await?;
     daemon.terminate().await?;
     daemon.assert_no_descendants().await
+}
+
+#[tokio::test]
+async fn a_session_of_an_agent_is_named_as_everywhere() -> Result<()> {
+    let stage = Stage::open(Agent::Scripted).await?.context("the scripted agent is part of the daemon")?;
+    let cli = stage.cli();
+    let create = ["session", "create", "--campaign", "demo", "--provider", "scripted", "--name"];
+    let id = cli.ok(&[&create[..], &["worker"]].concat()).await?.session_id()?;
+    let echo = ["--", "echo", "by its name"];
+    for session in ["worker", id.as_str(), &id[..20]] {
+        let said = cli.ok(&[&["exec", "--sandbox", "--session", session][..], &echo].concat()).await?;
+        ensure!(said.stdout.contains("by its name"), "{said:?}");
+    }
+    cli.ok(&["checkpoint", "save", "half way", "--session", "worker"]).await?;
+    let refused = cli.run(&["checkpoint", "save", "half way", "--session", "nobody"]).await?;
+    ensure!(refused.code == Some(4) && refused.stderr.contains("nobody"), "{refused:?}");
+    cli.ok(&[&create[..], &["worker"]].concat()).await?;
+    let refused = cli.run(&["checkpoint", "save", "half way", "--session", "worker"]).await?;
+    ensure!(refused.code == Some(2) && refused.stderr.contains("fits 2 sessions"), "{refused:?}");
+    stage.close().await
 }
