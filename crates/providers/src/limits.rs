@@ -57,6 +57,13 @@ pub(crate) const ASKS_MAX: usize = 256;
 /// Sub-agents a codec remembers. Codex runs at most six at once; the oldest is forgotten.
 pub(crate) const WORKERS_MAX: usize = 32;
 
+/// Deeds that were allowed with calls and are not done yet. An agent asks about some files at a time; what is beyond is
+/// asked about when it comes.
+pub(crate) const DEEDS_MAX: usize = 1_000;
+
+/// Files of one call that rules get to see. Beyond the largest change a person would look at.
+pub(crate) const CALL_PATHS_MAX: usize = 1_000;
+
 /// Files of one change that are named where it is asked about; the call itself has them all.
 pub(crate) const CHANGES_MAX: usize = 50;
 

@@ -6,10 +6,10 @@ use domain::{AgentInput, Decision, Error, Mode};
 use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
-use super::choices;
 use super::memory::{Asked, Choice, Memory, Turn};
 use super::rpc::{self, Purpose};
 use super::settings::Settings;
+use super::{choices, deeds};
 use crate::base64;
 use crate::look::Look;
 
@@ -180,11 +180,9 @@ fn decide(memory: &mut Memory, native: &str, decision: Decision, message: &str, 
         }
     }
     match asking.what {
-        Asked::Options { options, about } => {
-            if decision.allows()
-                && let Some(turn) = &mut memory.turn
-            {
-                turn.allowed.extend(about);
+        Asked::Options { options, deeds } => {
+            if decision.allows() {
+                deeds::allow(memory, asking.call.as_ref(), deeds);
             }
             rpc::reply(&asking.id, chosen(&options, decision), wire);
         }

@@ -1,13 +1,14 @@
 //! Everything the codec remembers between two lines. One plain struct: what is not in here does not survive the
 //! daemon, so translating and encoding keep nothing anywhere else. Its size is bounded.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use agent_client_protocol_schema::v1;
 use domain::{CallId, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::deeds::{Allowed, Deed};
 use super::rpc::{self, Purpose};
 use crate::limits;
 
@@ -114,8 +115,9 @@ pub(super) struct Turn {
     pub(super) used: u64,
     /// What was said to a denial and the agent does not pass on.
     pub(super) denial: String,
-    /// Commands and files that were allowed: doing them through us needs no second word.
-    pub(super) allowed: BTreeSet<String>,
+    /// What was allowed with calls of its own: doing it through us needs no second word.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) deeds: Vec<Allowed>,
 }
 
 /// An open call.
@@ -152,8 +154,9 @@ pub(super) enum Asked {
     /// The agent chooses among these: kind and name of each option.
     Options {
         options: Vec<(v1::PermissionOptionKind, v1::PermissionOptionId)>,
-        /// What it wants to do, for errands that follow.
-        about: Vec<String>,
+        /// What it may have us do then.
+        #[serde(default)]
+        deeds: Vec<Deed>,
     },
     /// We do it ourselves.
     Errand(Value),

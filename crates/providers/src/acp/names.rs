@@ -1,13 +1,21 @@
 //! What an agent's call is called, and what it is about. Agents of this protocol name kinds of tools and show titles;
 //! sessions want the names that permission rules are written for. Pure.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use agent_client_protocol_schema::v1::{ContentBlock, ToolCall, ToolCallContent as Shown, ToolKind as Kind};
 use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{CHANGES_MAX, TITLE_MAX_CHARS, TOOL_NAME_MAX_CHARS};
+use super::deeds;
+use super::memory::Memory;
+use crate::limits::{CALL_PATHS_MAX, TITLE_MAX_CHARS, TOOL_NAME_MAX_CHARS};
 use crate::look::Look;
 use crate::text::one_line;
+
+/// What rules call a command.
+pub(super) const SHELL: &str = "Bash";
 
 /// A call, in a session's words.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +26,8 @@ pub(super) struct Named {
 }
 
 /// Names a call; where the daemon's own server is there, its tools have their plain names.
-pub(super) fn call(call: &ToolCall, has_bridge: bool) -> Named {
-    if let Some(named) = bridged(call).filter(|_| has_bridge) {
+pub(super) fn call(call: &ToolCall, memory: &Memory) -> Named {
+    if let Some(named) = bridged(call).filter(|_| memory.bridge.is_some()) {
         return named;
     }
     let raw = raw_input(call);
@@ -28,7 +36,7 @@ pub(super) fn call(call: &ToolCall, has_bridge: bool) -> Named {
     let title = one_line(&call.title, TITLE_MAX_CHARS);
     let input = match &command {
         Some(command) => with(raw, "command", json!(command)),
-        None => match paths(call).first() {
+        None => match paths(call, &memory.cwd).first() {
             Some(path) if tool != "Think" => with(raw, "file_path", json!(path)),
             _ => object(raw),
         },
@@ -134,22 +142,19 @@ fn shown_command(call: &ToolCall) -> Option<String> {
     is_bare.then(|| call.title.clone()).filter(|title| !title.is_empty())
 }
 
-/// Returns the files a call is about.
-pub(super) fn paths(call: &ToolCall) -> Vec<String> {
+/// Returns the files a call is about, each once however often it is named below the working folder.
+pub(super) fn paths(call: &ToolCall, cwd: &str) -> Vec<String> {
     let raw = raw_input(call);
-    let named = ["file_path", "path", "filePath", "abs_path"].map(|key| raw.text(key).into());
+    let named = ["file_path", "path", "filePath", "filepath", "abs_path"].map(|key| raw.text(key).into());
     let diffs = call.content.iter().filter_map(|part| match part {
         Shown::Diff(diff) => Some(diff.path.to_string_lossy()),
         _ => None,
     });
     let places = call.locations.iter().map(|place| place.path.to_string_lossy());
-    let mut paths: Vec<String> = Vec::new();
-    for path in diffs.chain(named).chain(places).filter(|path| !path.is_empty()).take(CHANGES_MAX) {
-        if !paths.iter().any(|known| *known == path) {
-            paths.push(path.into_owned());
-        }
-    }
-    paths
+    let mut known = BTreeSet::new();
+    let all = diffs.chain(named).chain(places).filter(|path| !path.is_empty());
+    let fresh = all.filter(|path| known.insert(deeds::plain(cwd, path)));
+    fresh.take(CALL_PATHS_MAX).map(Cow::into_owned).collect()
 }
 
 fn object(raw: &Value) -> Value {
@@ -212,16 +217,21 @@ fn unfenced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acp::memory::Bridge;
     use crate::acp::typed;
 
     fn of(mut call: Value) -> ToolCall {
         typed::read(&mut call, "tool_call").unwrap()
     }
 
+    fn with_bridge() -> Memory {
+        Memory { bridge: Some(Bridge::default()), ..Memory::default() }
+    }
+
     #[test]
     fn calls_get_the_names_rules_are_written_for() {
         let named = |value: Value| {
-            let named = call(&of(value), true);
+            let named = call(&of(value), &with_bridge());
             (named.tool, named.input["command"].clone(), named.input["file_path"].clone())
         };
         let codex =
@@ -235,7 +245,7 @@ mod tests {
         assert_eq!(named(gemini), ("Bash".to_owned(), json!("touch x"), Value::Null));
         let other = json!({"title": "weather: today", "rawInput": "x"});
         assert_eq!(named(other), ("weather".to_owned(), Value::Null, Value::Null));
-        assert_eq!(call(&of(json!({})), true).tool, "Tool");
+        assert_eq!(call(&of(json!({})), &with_bridge()).tool, "Tool");
     }
 
     #[test]
@@ -248,9 +258,9 @@ mod tests {
             json!({"title": "Lift", "_meta": {"goose": {"toolCall": {"toolName": "obey__lift"}}}, "rawInput": input}),
         ] {
             let of = of(value.clone());
-            let named = call(&of, true);
+            let named = call(&of, &with_bridge());
             assert_eq!((named.tool.as_str(), &named.input), ("lift", &input), "{value}");
-            assert_ne!(call(&of, false).tool, "lift", "{value}");
+            assert_ne!(call(&of, &Memory::default()).tool, "lift", "{value}");
         }
         // What a model writes makes nothing else one of them.
         for other in [

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::memory::Memory;
 use super::*;
 
+mod permissions;
 mod types;
 
 struct Talk {

@@ -6,6 +6,7 @@ use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
+use super::super::deeds::{self, Deed};
 use super::super::memory::{Asked, Asking, Call, Memory};
 use super::super::{encode, names, rpc, typed};
 use super::updates;
@@ -42,14 +43,19 @@ pub(super) fn request(
             let path = asked.path.to_string_lossy().into_owned();
             let what = json!({"do": "write", "path": path, "content": asked.content});
             let input = json!({"file_path": path, "content": asked.content});
-            with_permission(memory, id, ("Write", input, path), what, out);
+            let deed = Deed::write(memory, &path);
+            with_permission(memory, id, ("Write", input, path), Some(&deed), what, out);
         }
         "terminal/create" => {
             let asked: v1::CreateTerminalRequest = typed::read(params, method)?;
             let command = command_line(&asked);
             let what = json!({"do": "run", "command": command, "cwd": asked.cwd, "env": asked.env,
                 "limit": asked.output_byte_limit.filter(|limit| *limit > 0)});
-            with_permission(memory, id, ("Bash", json!({"command": command}), command), what, out);
+            let folder = asked.cwd.as_ref().map(|folder| folder.to_string_lossy()).unwrap_or_default();
+            // Variables can make anything of a command, and no permission for the command alone covers that.
+            let deed = asked.env.is_empty().then(|| Deed::run(memory, &command, &folder));
+            let input = command_input(&asked, &command);
+            with_permission(memory, id, (names::SHELL, input, command), deed.as_ref(), what, out);
         }
         "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
             // All four say which terminal, and nothing else.
@@ -77,6 +83,24 @@ fn command_line(asked: &v1::CreateTerminalRequest) -> String {
     line
 }
 
+/// Returns what is asked about a command. Its variables stand before it, too: rules and grants look at the line alone, and
+/// one for the command is none for what another `PATH` makes of it.
+fn command_input(asked: &v1::CreateTerminalRequest, command: &str) -> Value {
+    let set = |variable: &v1::EnvVariable| format!("{}={}", variable.name, quoted(&variable.value));
+    let set: Vec<String> = asked.env.iter().map(set).collect();
+    let line =
+        if set.is_empty() { command.to_owned() } else { format!("export {}; {command}", set.join(" ")) };
+    let mut input = json!({"command": line});
+    if let Some(folder) = &asked.cwd {
+        input["cwd"] = json!(folder);
+    }
+    if !asked.env.is_empty() {
+        let pairs = asked.env.iter().map(|variable| (variable.name.clone(), json!(variable.value)));
+        input["env"] = Value::Object(pairs.collect());
+    }
+    input
+}
+
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -92,7 +116,7 @@ fn permission(
     out: &mut Decoded,
 ) -> Option<()> {
     let call: &v1::ToolCall = &asked.tool_call.try_into().ok()?;
-    let named = names::call(call, memory.bridge.is_some());
+    let named = names::call(call, memory);
     let options: Vec<_> = asked.options.into_iter().map(|option| (option.kind, option.option_id)).collect();
     let started = updates::start_call(memory, call, out);
     // Some ask about a call in other words than they reported it with.
@@ -101,12 +125,11 @@ fn permission(
         rpc::reply(id, encode::chosen(&options, Decision::AllowOnce), &mut out.replies);
         return Some(());
     }
-    let mut about = names::paths(call);
-    about.extend(names::any_command(call));
+    let deeds = deeds::of(memory, call, &named);
     let native = id.to_string();
     memory.remember_ask(
         &native,
-        Asking { id: id.clone(), call: started.clone(), what: Asked::Options { options, about } },
+        Asking { id: id.clone(), call: started.clone(), what: Asked::Options { options, deeds } },
     );
     let ask = PermissionAsk {
         call: started,
@@ -125,15 +148,10 @@ fn with_permission(
     memory: &mut Memory,
     id: &Value,
     (tool, input, about): (&str, Value, String),
+    deed: Option<&Deed>,
     what: Value,
     out: &mut Decoded,
 ) {
-    let allowed = memory.turn.as_ref().is_some_and(|turn| turn.allowed.contains(&about));
-    let by_mode = memory.mode == Mode::AcceptEdits && tool == "Write";
-    if allowed || by_mode {
-        errand(memory, id, what, out);
-        return;
-    }
     if memory.mode == Mode::Plan {
         rpc::refuse(
             id,
@@ -141,6 +159,11 @@ fn with_permission(
             "nothing may be changed in plan mode",
             &mut out.replies,
         );
+        return;
+    }
+    let by_mode = memory.mode == Mode::AcceptEdits && tool == "Write";
+    if by_mode || deed.is_some_and(|deed| deeds::take(memory, deed)) {
+        errand(memory, id, what, out);
         return;
     }
     let native = id.to_string();

@@ -10,7 +10,7 @@ use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::memory::{Call, Memory};
-use super::super::{names, typed};
+use super::super::{deeds, names, typed};
 use super::notice;
 use crate::limits::{
     COMMAND_DESCRIPTION_MAX_CHARS, OPEN_CALLS_MAX, SCRIPTED_TEXT_MAX_BYTES, TODO_MAX_CHARS, TODOS_MAX,
@@ -137,6 +137,7 @@ fn call(memory: &mut Memory, update: &ToolCall, out: &mut Decoded) {
     if matches!(update.status, Status::Completed | Status::Failed)
         && let Some(open) = memory.calls.remove(&id)
     {
+        deeds::forget(memory, &id);
         let raw = update.raw_output.as_ref();
         let exit = raw.and_then(|raw| raw.under("exit_code").as_i64());
         let denied = !open.denied.is_empty();
@@ -159,7 +160,7 @@ pub(super) fn start_call(memory: &mut Memory, call: &ToolCall, out: &mut Decoded
     if memory.calls.len() >= OPEN_CALLS_MAX {
         return None;
     }
-    let named = names::call(call, memory.bridge.is_some());
+    let named = names::call(call, memory);
     let bridged = memory.bridge.is_some() && names::bridged(call).is_some();
     memory.calls.insert(id.clone(), Call { tool: named.tool.clone(), bridged, ..Call::default() });
     out.events.push(AgentEvent::ToolStarted {

@@ -1,0 +1,138 @@
+//! What a permission covers: this kind of deed, on this file or with this command, once; and what rules get to see.
+
+use domain::permission::pattern::{Call, Pattern};
+
+use super::*;
+
+const OPTIONS: &str =
+    r#"[{"kind": "allow_once", "optionId": "yes"}, {"kind": "reject_once", "optionId": "no"}]"#;
+
+impl Talk {
+    /// Asks for permission as an agent does; returns what is asked of the session.
+    fn asks(&mut self, id: i64, call: Value) -> AgentEvent {
+        let options: Value = serde_json::from_str(OPTIONS).unwrap();
+        let params = json!({"sessionId": "s1", "toolCall": call, "options": options});
+        self.request(json!(id), "session/request_permission", params).pop().unwrap()
+    }
+
+    fn allow(&mut self, id: i64, call: Value) {
+        let asked = self.asks(id, call);
+        self.decide(&asked, Decision::AllowOnce, "");
+    }
+
+    fn writes(&mut self, id: i64, path: &str) -> Vec<AgentEvent> {
+        self.request(json!(id), "fs/write_text_file", json!({"path": path, "content": "x"}))
+    }
+
+    /// What is to be done by us and was not taken up yet.
+    fn doing(&mut self) -> Vec<String> {
+        let errands = self.codec.take_errands().into_iter();
+        errands.map(|errand| errand.what["do"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn asked(event: &AgentEvent) -> (&str, &Value) {
+    let (AgentEvent::Asked { ask: Ask::Permission(ask), .. } | AgentEvent::Checks { ask, .. }) = event else {
+        panic!("{event:?}")
+    };
+    (&ask.tool, &ask.input)
+}
+
+/// Returns whether a rule allows what is asked for, and whether it refuses it.
+fn judged(event: &AgentEvent, rule: &str) -> (bool, bool) {
+    let (tool, input) = asked(event);
+    let folder = Path::new("/repo");
+    let paths = domain::permission::pattern::paths_of(tool, input, folder);
+    let call = Call { tool, input, working_dir: folder, real_paths: Some(&paths) };
+    let pattern = Pattern::parse("rule", rule).unwrap();
+    (pattern.surely_covers(&call), pattern.may_cover(&call))
+}
+
+#[test]
+fn a_permission_to_read_is_none_to_write() {
+    let mut talk = Talk::at_work();
+    talk.allow(
+        1,
+        json!({"toolCallId": "c1", "kind": "read", "title": "Read a", "rawInput": {"path": "/repo/a"}}),
+    );
+    let events = talk.writes(2, "/repo/a");
+    assert!(talk.doing().is_empty());
+    assert_eq!(asked(&events[0]).0, "Write");
+}
+
+#[test]
+fn a_permission_to_edit_is_for_that_file_and_for_once() {
+    let edit = json!({"toolCallId": "c1", "kind": "edit", "title": "Edit", "content": [
+        {"type": "diff", "path": "/repo/a", "newText": "x"}, {"type": "diff", "path": "/repo/b", "newText": "y"}]});
+    let mut talk = Talk::at_work();
+    talk.allow(1, edit.clone());
+    assert!(talk.writes(2, "/repo/a").is_empty());
+    assert!(talk.writes(3, "/repo/./b").is_empty());
+    assert_eq!(talk.doing(), ["write", "write"]);
+    assert_eq!(talk.writes(4, "/repo/a").len(), 1, "the second time is asked about");
+    assert_eq!(talk.writes(5, "/repo/c").len(), 1);
+    assert!(talk.doing().is_empty());
+    // The permission ends with its call.
+    let mut talk = Talk::at_work();
+    talk.allow(1, edit);
+    talk.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed"}));
+    assert_eq!(talk.writes(2, "/repo/a").len(), 1);
+}
+
+#[test]
+fn plan_mode_is_heeded_before_what_was_allowed() {
+    let mut talk = Talk::at_work();
+    talk.allow(
+        1,
+        json!({"toolCallId": "c1", "kind": "edit", "title": "Edit", "locations": [{"path": "/repo/a"}]}),
+    );
+    talk.tell(AgentInput::SetMode(Mode::Plan));
+    assert!(talk.writes(2, "/repo/a").is_empty());
+    assert!(talk.doing().is_empty());
+    assert!(talk.answered(&json!(2))["error"]["message"].as_str().unwrap().contains("plan mode"));
+}
+
+#[test]
+fn a_permission_for_a_command_is_for_its_folder_and_without_variables() {
+    let run = json!({"toolCallId": "c1", "kind": "other", "title": "shell", "rawInput": {"command": "make"}});
+    for (more, free) in [
+        (json!({}), true),
+        (json!({"cwd": "/repo"}), true),
+        (json!({"cwd": "/repo/sub"}), false),
+        (json!({"env": [{"name": "PATH", "value": "/tmp/x"}]}), false),
+    ] {
+        let mut talk = Talk::at_work();
+        talk.allow(1, run.clone());
+        let mut params = json!({"command": "make"});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(talk.request(json!(2), "terminal/create", params.clone()).is_empty(), free, "{more}");
+        assert_eq!(talk.doing().len(), usize::from(free), "{more}");
+        assert_eq!(talk.request(json!(3), "terminal/create", params).len(), 1, "{more}");
+    }
+    // What is a command to one is a file to another.
+    let mut talk = Talk::at_work();
+    talk.allow(
+        1,
+        json!({"toolCallId": "c1", "kind": "execute", "title": "x", "rawInput": {"command": "/repo/a"}}),
+    );
+    assert_eq!(talk.writes(2, "/repo/a").len(), 1);
+}
+
+#[test]
+fn a_command_is_asked_about_with_its_folder_and_variables() {
+    let mut talk = Talk::at_work();
+    let params =
+        json!({"command": "git status", "cwd": "/repo/sub", "env": [{"name": "PATH", "value": "/tmp/a b"}]});
+    let events = talk.request(json!(1), "terminal/create", params);
+    let (tool, input) = asked(&events[0]);
+    assert_eq!(
+        (tool, &input["cwd"], &input["env"]),
+        ("Bash", &json!("/repo/sub"), &json!({"PATH": "/tmp/a b"}))
+    );
+    // A rule for the command is none for whatever another PATH makes of it, and one against it holds.
+    assert_eq!(judged(&events[0], "Bash(git *)"), (false, true));
+    talk.decide(&events[0], Decision::AllowOnce, "");
+    assert_eq!(talk.codec.take_errands()[0].what["command"], "git status");
+    let events = talk.request(json!(2), "terminal/create", json!({"command": "git status"}));
+    assert_eq!(judged(&events[0], "Bash(git *)"), (true, true));
+}
