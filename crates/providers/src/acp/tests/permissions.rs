@@ -136,3 +136,81 @@ fn a_command_is_asked_about_with_its_folder_and_variables() {
     let events = talk.request(json!(2), "terminal/create", json!({"command": "git status"}));
     assert_eq!(judged(&events[0], "Bash(git *)"), (true, true));
 }
+
+#[test]
+fn a_tool_with_a_command_keeps_its_own_name() {
+    for call in [
+        json!({"title": "mcp__deploy__run"}),
+        json!({"title": "mcp__deploy__run", "kind": "execute"}),
+        json!({"title": "Run", "name": "mcp__deploy__run"}),
+        json!({"title": "Run", "_meta": {"claudeCode": {"toolName": "mcp__deploy__run"}}}),
+        json!({"title": "Tool: deploy/run", "server": "deploy", "tool": "run"}),
+    ] {
+        let mut talk = Talk::at_work();
+        let mut call = call;
+        call["toolCallId"] = json!("c1");
+        call["rawInput"] = json!({"command": "git push", "server": call["server"], "tool": call["tool"]});
+        let ask = talk.asks(1, call.clone());
+        assert_eq!(asked(&ask).0, "mcp__deploy__run", "{call}");
+        assert_eq!(judged(&ask, "Bash(git *)"), (false, true), "{call}");
+        assert_eq!(judged(&ask, "mcp__deploy__run"), (true, true), "{call}");
+        // And the permission is none for a command of its own.
+        talk.decide(&ask, Decision::AllowOnce, "");
+        assert_eq!(
+            talk.request(json!(2), "terminal/create", json!({"command": "git push"})).len(),
+            1,
+            "{call}"
+        );
+    }
+    for call in [
+        json!({"title": "shell"}),
+        json!({"title": "x", "name": "run_shell_command"}),
+        json!({"title": "x", "_meta": {"goose": {"toolCall": {"toolName": "developer__shell"}}}}),
+        json!({"title": "git push", "kind": "execute"}),
+    ] {
+        let mut talk = Talk::at_work();
+        let mut call = call;
+        call["toolCallId"] = json!("c1");
+        call["rawInput"] = json!({"command": "git push"});
+        let ask = talk.asks(1, call.clone());
+        assert_eq!(asked(&ask).0, "Bash", "{call}");
+    }
+    // opencode asks about a folder in the words of the command, which it has reported before.
+    let mut talk = Talk::at_work();
+    talk.update(json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "bash", "kind": "execute", "rawInput": {}}));
+    let ask = talk.asks(
+        1,
+        json!({"toolCallId": "c1", "title": "touch /x/y", "kind": "other",
+        "locations": [{"path": "/x"}], "rawInput": {"command": "touch /x/y", "directories": ["/x"]}}),
+    );
+    assert_eq!(asked(&ask), ("Bash", &json!({"command": "touch /x/y", "directories": ["/x"]})));
+}
+
+#[test]
+fn rules_see_every_file_of_a_call() {
+    let diff = |path: &str| json!({"type": "diff", "path": path, "newText": "x"});
+    for call in [
+        json!({"content": [diff("/repo/src/a"), diff("/repo/.env")]}),
+        json!({"content": [diff("/repo/src/a")], "locations": [{"path": "/repo/src/a"}, {"path": "/repo/.env"}]}),
+        json!({"rawInput": {"changes": {"/repo/src/a": {"add": {}}, "/repo/.env": {"add": {}}}}}),
+        json!({"rawInput": {"changes": {"/repo/src/a": {"update": {"move_path": "/repo/.env"}}}}}),
+        json!({"rawInput": {"changes": [{"path": "/repo/src/a"}, {"path": ".env"}]}}),
+        json!({"content": [diff("/repo/.env")], "rawInput": {"changes": {"/repo/src/a": {}}}}),
+    ] {
+        let mut talk = Talk::at_work();
+        let mut call = call;
+        (call["toolCallId"], call["kind"], call["title"]) = (json!("c1"), json!("edit"), json!("Edit"));
+        let ask = talk.asks(1, call.clone());
+        assert_eq!(judged(&ask, "Edit(src/**)").0, false, "{call}");
+        assert_eq!(judged(&ask, "Edit(**/.env)").1, true, "{call}");
+        assert_eq!(judged(&ask, "Edit(src/**)").1, true, "{call}");
+    }
+    // One file in several spellings is one file.
+    let mut talk = Talk::at_work();
+    let ask = talk.asks(
+        1,
+        json!({"toolCallId": "c1", "kind": "edit", "title": "Edit", "content": [diff("/repo/src/a")],
+        "rawInput": {"path": "src/a"}, "locations": [{"path": "/repo/./src/a"}]}),
+    );
+    assert_eq!(judged(&ask, "Edit(src/**)"), (true, true));
+}
