@@ -155,6 +155,11 @@ fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
         // Goose leaves what it began in our terminals running. Where too much is under way, the agent ends it.
         let _ = memory.remember_errand(&Value::Null, json!({"do": "end"}));
     }
+    refuse_asks(memory, "the turn was cancelled", wire);
+}
+
+/// Answers what waits for an answer with why it gets no other.
+pub(super) fn refuse_asks(memory: &mut Memory, why: &str, wire: &mut Vec<u8>) {
     for asking in std::mem::take(&mut memory.asks).into_values() {
         match asking.what {
             Asked::Options { .. } => {
@@ -162,7 +167,7 @@ fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
                 rpc::reply(&asking.id, v1::RequestPermissionResponse::new(outcome), wire);
             }
             Asked::Errand(_) => {
-                rpc::refuse(&asking.id, v1::ErrorCode::InternalError, "the turn was cancelled", wire);
+                rpc::refuse(&asking.id, v1::ErrorCode::InternalError, why, wire);
             }
         }
     }

@@ -185,11 +185,13 @@ impl Memory {
         rpc::notify("session/cancel", v1::CancelNotification::new(self.session.clone()), wire);
     }
 
-    /// Remembers a permission until it is answered.
-    pub(super) fn remember_ask(&mut self, native: &str, asking: Asking) {
-        if self.asks.len() < limits::ASKS_MAX {
+    /// Remembers a permission until it is answered; returns whether there was room.
+    pub(super) fn remember_ask(&mut self, native: &str, asking: Asking) -> bool {
+        let has_room = self.asks.len() < limits::ASKS_MAX;
+        if has_room {
             self.asks.insert(native.to_owned(), asking);
         }
+        has_room
     }
 
     /// Remembers an errand until it is done. Returns its name.

@@ -214,3 +214,38 @@ fn rules_see_every_file_of_a_call() {
     );
     assert_eq!(judged(&ask, "Edit(src/**)"), (true, true));
 }
+
+#[test]
+fn rules_are_heard_before_a_file_is_served() {
+    let mut talk = Talk::at_work();
+    let events = talk.request(json!(1), "fs/read_text_file", json!({"path": "/repo/.env"}));
+    assert!(talk.doing().is_empty(), "it waits for what the rules say");
+    assert!(matches!(&events[..], [AgentEvent::Checks { .. }]), "{events:?}");
+    assert_eq!(judged(&events[0], "Read(**/.env)"), (true, true));
+    talk.decide(&events[0], Decision::Deny, "denied by a rule");
+    assert_eq!(talk.answered(&json!(1))["error"]["message"], "denied by a rule");
+    assert!(talk.doing().is_empty());
+
+    talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
+    let events = talk.writes(2, "/repo/.env");
+    assert!(talk.doing().is_empty());
+    assert!(matches!(&events[..], [AgentEvent::Checks { .. }]), "{events:?}");
+    assert_eq!(judged(&events[0], "Edit(**/.env)"), (false, true));
+    // A daemon that comes back in between goes on alike.
+    let memory = serde_json::from_str(&talk.codec.save()).unwrap();
+    talk.codec = AcpCodec { memory, settings: Settings::default(), begun: Vec::new() };
+    talk.decide(&events[0], Decision::AllowOnce, "");
+    assert_eq!(talk.doing(), ["write"]);
+}
+
+#[test]
+fn nothing_waits_beyond_its_turn() {
+    let mut talk = Talk::at_work();
+    talk.request(json!(1), "fs/read_text_file", json!({"path": "/repo/a"}));
+    talk.request(json!(2), "terminal/create", json!({"command": "make"}));
+    talk.answer("session/prompt", json!({"stopReason": "end_turn"}));
+    for id in [1, 2] {
+        let said = talk.answered(&json!(id));
+        assert!(said["error"]["message"].as_str().unwrap().contains("the turn"), "{said}");
+    }
+}

@@ -35,8 +35,12 @@ pub(super) fn request(
         }
         "fs/read_text_file" => {
             let asked: v1::ReadTextFileRequest = typed::read(params, method)?;
-            let what = json!({"do": "read", "path": asked.path, "line": asked.line, "limit": asked.limit});
-            errand(memory, id, what, out);
+            let path = asked.path.to_string_lossy().into_owned();
+            let what = json!({"do": "read", "path": path, "line": asked.line, "limit": asked.limit});
+            let ask = ask("Read", json!({"file_path": path}), &path);
+            if wait(memory, id, what, out) {
+                out.events.push(AgentEvent::Checks { native: id.to_string(), ask });
+            }
         }
         "fs/write_text_file" => {
             let asked: v1::WriteTextFileRequest = typed::read(params, method)?;
@@ -161,16 +165,35 @@ fn with_permission(
         );
         return;
     }
-    let by_mode = memory.mode == Mode::AcceptEdits && tool == "Write";
-    if by_mode || deed.is_some_and(|deed| deeds::take(memory, deed)) {
+    if deed.is_some_and(|deed| deeds::take(memory, deed)) {
         errand(memory, id, what, out);
         return;
     }
-    let native = id.to_string();
-    memory.remember_ask(&native, Asking { id: id.clone(), call: None, what: Asked::Errand(what) });
+    if !wait(memory, id, what, out) {
+        return;
+    }
+    let (native, ask) = (id.to_string(), ask(tool, input, &about));
+    // What the mode allows, a rule may forbid.
+    let by_mode = memory.mode == Mode::AcceptEdits && tool == "Write";
+    out.events.push(match by_mode {
+        true => AgentEvent::Checks { native, ask },
+        false => AgentEvent::Asked { native, ask: Ask::Permission(ask) },
+    });
+}
+
+fn ask(tool: &str, input: Value, about: &str) -> PermissionAsk {
     let title = one_line(&format!("{tool}: {about}"), TITLE_MAX_CHARS);
-    let ask = PermissionAsk { call: None, tool: tool.to_owned(), input, title, parent: None };
-    out.events.push(AgentEvent::Asked { native, ask: Ask::Permission(ask) });
+    PermissionAsk { call: None, tool: tool.to_owned(), input, title, parent: None }
+}
+
+/// Keeps an errand until the session has decided; returns whether there is room for it.
+fn wait(memory: &mut Memory, id: &Value, what: Value, out: &mut Decoded) -> bool {
+    let asking = Asking { id: id.clone(), call: None, what: Asked::Errand(what) };
+    let kept = memory.remember_ask(&id.to_string(), asking);
+    if !kept {
+        rpc::refuse(id, v1::ErrorCode::InternalError, "too much is under way", &mut out.replies);
+    }
+    kept
 }
 
 fn errand(memory: &mut Memory, id: &Value, what: Value, out: &mut Decoded) {

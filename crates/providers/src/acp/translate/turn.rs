@@ -38,6 +38,8 @@ pub(super) fn answered(memory: &mut Memory, number: u64, result: Result<Value, R
     };
     // Some agents end a turn that was cancelled as if nothing had happened, others with an error.
     let reason = if interrupted { EndReason::Cancelled } else { reason };
+    // The session forgets them with the turn.
+    encode::refuse_asks(memory, "the turn has ended", &mut out.replies);
     memory.end_turn();
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
 }
