@@ -89,7 +89,7 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
     match input {
         AgentInput::Prompt { text, attachments } => {
             let content = content(memory, text, attachments)?;
-            memory.turn = Some(Turn::default());
+            memory.turn = Some(Turn::new());
             if memory.unsettled > 0 {
                 memory.held = content;
             } else {
@@ -99,7 +99,7 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
         // The protocol has no word for it: it is said as soon as the turn would end.
         AgentInput::Steer { text } => memory.queued.push_back(text.clone()),
         AgentInput::Compact => {
-            memory.turn = Some(Turn::default());
+            memory.turn = Some(Turn::new());
             prompt(memory, vec!["/compact".into()], wire);
         }
         AgentInput::Interrupt => interrupt(memory, wire),

@@ -99,6 +99,9 @@ pub(super) struct Choice {
     pub(super) current: String,
     /// The configuration option that holds it; empty: it has a call of its own.
     pub(super) option: String,
+    /// There were more names than are kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_cut: bool,
 }
 
 /// The turn that is open.
@@ -109,8 +112,10 @@ pub(super) struct Turn {
     pub(super) prompt: u64,
     pub(super) interrupted: bool,
     pub(super) has_thought: bool,
-    /// The last message of the agent.
-    pub(super) text: String,
+    /// The last message of the agent. A long one is not saved: it would be written again with each of its pieces. None: it
+    /// was begun before the daemon came back, and is not known as a whole.
+    #[serde(serialize_with = "unless_long")]
+    pub(super) said: Option<String>,
     /// Tokens of every reply of the model, where the agent says nothing more precise.
     pub(super) used: u64,
     /// What was said to a denial and the agent does not pass on.
@@ -118,6 +123,17 @@ pub(super) struct Turn {
     /// What was allowed with calls of its own: doing it through us needs no second word.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) deeds: Vec<Allowed>,
+}
+
+impl Turn {
+    pub(super) fn new() -> Self {
+        Self { said: Some(String::new()), ..Self::default() }
+    }
+}
+
+#[expect(clippy::ref_option, reason = "the form that serde calls")]
+fn unless_long<S: serde::Serializer>(said: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    said.as_ref().filter(|said| said.len() <= limits::SAVED_TEXT_MAX_BYTES).serialize(serializer)
 }
 
 /// An open call.

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::memory::Memory;
 use super::*;
 
+mod keeping;
+mod modes;
 mod permissions;
 mod types;
 
