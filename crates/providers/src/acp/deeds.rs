@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use agent_client_protocol_schema::v1::ToolCall;
+use agent_client_protocol_schema::v1::{ToolCall, ToolKind};
 use domain::CallId;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,8 @@ pub(super) fn of(memory: &Memory, call: &ToolCall, named: &Named) -> Vec<Deed> {
             let command = named.input.under("command").as_str();
             command.map(|command| Deed::run(memory, command, folder)).into_iter().collect()
         }
-        tool if EDITS.contains(&tool) => {
+        // Who lets a file go has not allowed another in its place.
+        tool if EDITS.contains(&tool) && !matches!(call.kind, ToolKind::Delete | ToolKind::Move) => {
             names::paths(call, &memory.cwd).iter().map(|path| Deed::write(memory, path)).collect()
         }
         _ => Vec::new(),

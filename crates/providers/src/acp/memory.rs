@@ -131,7 +131,6 @@ impl Turn {
     }
 }
 
-#[expect(clippy::ref_option, reason = "the form that serde calls")]
 fn unless_long<S: serde::Serializer>(said: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     said.as_ref().filter(|said| said.len() <= limits::SAVED_TEXT_MAX_BYTES).serialize(serializer)
 }

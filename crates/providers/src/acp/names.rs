@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use agent_client_protocol_schema::v1::{ContentBlock, ToolCall, ToolCallContent as Shown, ToolKind as Kind};
 use domain::CallId;
@@ -55,7 +56,7 @@ pub(super) fn call(call: &ToolCall, memory: &Memory) -> Named {
     let input = match any_command(call).filter(|_| tool == SHELL) {
         Some(command) => with(raw, "command", json!(command)),
         None if tool == "Think" => object(raw),
-        None => with_files(call, &paths(call, &memory.cwd)),
+        None => with_files(call, &memory.cwd),
     };
     let title = if title.is_empty() { one_line(&tool, TITLE_MAX_CHARS) } else { title };
     Named { tool, input, title }
@@ -217,18 +218,20 @@ fn moved_to(change: &Value) -> &str {
 }
 
 /// Names the files of a call where rules look for them: one as the file it is about, several as changes, of which a rule
-/// that refuses need cover one, and one that allows all.
-fn with_files(call: &ToolCall, paths: &[String]) -> Value {
-    let raw = raw_input(call);
+/// that refuses need cover one. What a patch says of each is left as the agent has it.
+fn with_files(call: &ToolCall, cwd: &str) -> Value {
+    let (raw, paths) = (raw_input(call), paths(call, cwd));
     let Some(first) = paths.first() else { return object(raw) };
     let mut input = with(raw, "file_path", json!(first));
-    let own = changes(call);
-    if paths.len() > 1 || !own.is_empty() {
-        let entry = |path: &String| match own.iter().find(|(own, _)| own == path) {
-            Some((_, change)) => with(&json!({"change": change}), "path", json!(path)),
-            None => json!({"path": path}),
-        };
-        input[CHANGES] = paths.iter().map(entry).collect();
+    if paths.len() == 1 {
+        return input;
+    }
+    let own: BTreeSet<PathBuf> = changes(call).iter().map(|(path, _)| deeds::plain(cwd, path)).collect();
+    let more = paths.iter().filter(|path| !own.contains(&deeds::plain(cwd, path)));
+    match &mut input[CHANGES] {
+        Value::Object(map) => map.extend(more.map(|path| (path.clone(), json!({})))),
+        Value::Array(list) => list.extend(more.map(|path| json!({"path": path}))),
+        other => *other = more.map(|path| json!({"path": path})).collect(),
     }
     input
 }
