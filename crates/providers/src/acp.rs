@@ -3,6 +3,7 @@
 //! between two lines is in `memory`. Files and commands the agent asks its client for are run by `helper`.
 
 mod choices;
+mod deeds;
 mod encode;
 mod helper;
 mod memory;

@@ -175,6 +175,8 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
             return Err(wrong(format!("the name {name} is the daemon's own; choose another")));
         }
         if server.get("command").is_some_and(Value::is_string) {
+            // What is no text is silently dropped by one agent and fails another.
+            started_with(server).map_err(|what| wrong(format!("server {name}: {what}")))?;
             // The agent fails on a server without this list.
             server.entry("args").or_insert_with(|| Value::Array(Vec::new()));
         } else if !server.get("url").is_some_and(Value::is_string) {
@@ -182,6 +184,32 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
         }
     }
     Ok(servers)
+}
+
+/// Reads the arguments and the variables of a server that is a program.
+pub(crate) fn started_with(
+    server: &Map<String, Value>,
+) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
+    let args = match server.get("args") {
+        None => Some(Vec::new()),
+        Some(list) => list.as_array().and_then(|list| {
+            list.iter().map(|arg| arg.as_str().filter(|arg| !arg.contains('\0')).map(str::to_owned)).collect()
+        }),
+    };
+    let args = args.ok_or_else(|| "args must be a list of texts".to_owned())?;
+    let env = texts(server, "env")?;
+    // What a request may not set for an agent, it may not set for an agent's server.
+    runtime::environment::check(&env).map_err(|error| error.message)?;
+    Ok((args, env))
+}
+
+/// Reads texts by their names; none where the key is missing.
+pub(crate) fn texts(server: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, String>, String> {
+    let Some(value) = server.get(key) else { return Ok(BTreeMap::new()) };
+    let entries = value.as_object().and_then(|map| {
+        map.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+    });
+    entries.ok_or_else(|| format!("{key} must be an object of texts"))
 }
 
 /// Puts variables of the agent's environment in the place of their names in what servers are started and reached with, so
@@ -227,6 +255,24 @@ mod tests {
             mcp_servers(&config(&[("mcp_servers", r#"{"s": {"url": "http://${HOST}/"}}"#)])).unwrap();
         let error = fill_servers(&mut servers, &environment).unwrap_err();
         assert_eq!(error.message, "provider_config.mcp_servers: server s: the variable HOST is not set");
+    }
+
+    #[test]
+    fn what_a_server_is_started_with_must_be_texts() {
+        for (server, what) in [
+            (r#"{"command": "a", "args": "b"}"#, "args must be a list of texts"),
+            (r#"{"command": "a", "args": ["--port", 8080]}"#, "args must be a list of texts"),
+            (r#"{"command": "a", "env": {"A": 1}}"#, "env must be an object of texts"),
+            (r#"{"command": "a", "env": ["A=1"]}"#, "env must be an object of texts"),
+            (r#"{"command": "a", "env": {"LD_PRELOAD": "x"}}"#, "LD_PRELOAD is reserved"),
+        ] {
+            let text = format!(r#"{{"x": {server}}}"#);
+            let message = mcp_servers(&config(&[("mcp_servers", &text)])).unwrap_err().message;
+            let named = message.starts_with("provider_config.mcp_servers: server x: ");
+            assert!(named && message.contains(what), "{server}: {message}");
+        }
+        let good = r#"{"x": {"command": "a", "args": ["--port", "8080"], "env": {"A": "1"}}, "y": {"command": "b"}}"#;
+        assert_eq!(mcp_servers(&config(&[("mcp_servers", good)])).unwrap().len(), 2);
     }
 
     #[test]

@@ -34,6 +34,11 @@ pub(crate) const ARGUMENT_MAX_BYTES: usize = 128 * 1024 - 256;
 /// Text of a scripted turn that is repeated at its end.
 pub(crate) const SCRIPTED_TEXT_MAX_BYTES: usize = 1024 * 1024;
 
+/// Text of an ACP agent's last message that is repeated at its turn's end, and of that what is saved with its codec, which
+/// is written whole with every piece of the message: what most of them are long, and little to write.
+pub(crate) const REPLY_TEXT_MAX_BYTES: usize = 1024 * 1024;
+pub(crate) const SAVED_TEXT_MAX_BYTES: usize = 4 * 1024;
+
 /// Things the scripted agent was told and has not taken up; the daemon tells it one at a time.
 pub(crate) const SCRIPTED_INBOX_MAX: usize = 256;
 
@@ -51,11 +56,21 @@ pub(crate) const SCRIPTED_FLOOD_MAX_LINES: u64 = 100_000_000;
 pub(crate) const MODEL_NAME_MAX_CHARS: usize = 128;
 pub(crate) const MODELS_MAX: usize = 200;
 
+/// Names of models that an error lists; a person does not read more.
+pub(crate) const MODELS_SHOWN_MAX: usize = 20;
+
 /// Requests of an agent a codec remembers until they are answered; the rules let no more wait.
 pub(crate) const ASKS_MAX: usize = 256;
 
 /// Sub-agents a codec remembers. Codex runs at most six at once; the oldest is forgotten.
 pub(crate) const WORKERS_MAX: usize = 32;
+
+/// Deeds that were allowed with calls and are not done yet. An agent asks about some files at a time; what is beyond is
+/// asked about when it comes.
+pub(crate) const DEEDS_MAX: usize = 1_000;
+
+/// Files of one call that rules get to see. Beyond the largest change a person would look at.
+pub(crate) const CALL_PATHS_MAX: usize = 1_000;
 
 /// Files of one change that are named where it is asked about; the call itself has them all.
 pub(crate) const CHANGES_MAX: usize = 50;

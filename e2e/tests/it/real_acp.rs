@@ -95,37 +95,71 @@ async fn an_agent_of_another_protocol_version_is_warned_about() -> Result<()> {
     stage.close().await
 }
 
+/// A stage whose agent asks its client for these things when it is prompted, and says what it was answered.
+async fn with_errands(errands: &str) -> Result<(Stage, String)> {
+    let script = r#"answer() { echo "{\"jsonrpc\":\"2.0\",\"id\":\"$1\",\"result\":$2}"; }
+        say() { echo "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$1\"}}}}"; }
+        ask() {
+          number=$((number + 1))
+          echo "{\"jsonrpc\":\"2.0\",\"id\":$number,\"method\":\"$1\",\"params\":{\"sessionId\":\"s1\",$2}}"
+          read -r answer
+          said="$said$(printf '%s' "$answer" | sed 's/["\\]//g')|"
+        }
+        while read -r line; do
+          id=$(echo "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+          case "$line" in
+            *'"method":"initialize"'*) answer "$id" '{"protocolVersion":1,"agentCapabilities":{}}' ;;
+            *'"method":"session/new"'*) answer "$id" '{"sessionId":"s1"}' ;;
+            *'"method":"session/prompt"'*)
+              said=
+              ERRANDS
+              say "$said"
+              answer "$id" '{"stopReason":"end_turn"}' ;;
+          esac
+        done"#;
+    with_program(&script.replace("ERRANDS", errands)).await
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_a_file_binds_what_the_daemon_does_for_an_agent() -> Result<()> {
+    let (stage, path) = with_errands(
+        r#"ask fs/read_text_file '"path":".env"'
+           ask fs/read_text_file '"path":"README.md"'
+           ask fs/write_text_file '"path":".env","content":"gone"'
+           ask fs/write_text_file '"path":"made.txt","content":"x"'"#,
+    )
+    .await?;
+    std::fs::write(stage.world.project().join(".env"), "TOKEN=the family silver\n")?;
+    let rules = json!({"permissions": {"deny": ["Read(**/.env)", "Edit(**/.env)"]}});
+    crate::betcode::settings::write(&stage, &rules)?;
+    for mode in ["acceptEdits", "autonomous"] {
+        let config = [("command", path.as_str()), ("permission_mode", mode)];
+        let id = stage.create_as(session(&stage, &config)).await?.id;
+        let turn = stage.turn(&id, "go").await?;
+        let said = contents(&turn, pb::ActivityType::Completion);
+        let answers: Vec<&str> = said.split('|').collect();
+        assert!(answers[0].contains("error:") && answers[0].contains("denies this"), "{mode}: {said}");
+        assert!(!said.contains("silver"), "{mode}: {said}");
+        assert!(answers[1].contains("A project for tests."), "{mode}: {said}");
+        assert!(answers[2].contains("error:") && answers[2].contains("denies this"), "{mode}: {said}");
+        assert!(answers[3].contains("result:{}"), "{mode}: {said}");
+        let kept = std::fs::read_to_string(stage.world.project().join(".env"))?;
+        assert!(kept.contains("silver"), "{mode}: {kept}");
+        assert!(stage.requests(&id, false).await?.is_empty(), "{mode}: nobody was asked");
+    }
+    stage.close().await
+}
+
 #[tokio::test]
 async fn an_agent_gets_files_and_commands_of_the_sessions_root_and_no_others() -> Result<()> {
-    // Asks for what its prompt names, and says what it was answered.
-    let (stage, path) = with_program(
-        r#"answer() { echo "{\"jsonrpc\":\"2.0\",\"id\":\"$1\",\"result\":$2}"; }
-           say() { echo "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$1\"}}}}"; }
-           while read -r line; do
-             id=$(echo "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/')
-             case "$line" in
-               *'"method":"initialize"'*) answer "$id" '{"protocolVersion":1,"agentCapabilities":{}}' ;;
-               *'"method":"session/new"'*) answer "$id" '{"sessionId":"s1"}' ;;
-               *'"method":"session/prompt"'*)
-                 prompt=$id
-                 echo '{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"README.md"}}'
-                 read -r inside
-                 echo '{"jsonrpc":"2.0","id":2,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"../secret"}}'
-                 read -r outside
-                 echo '{"jsonrpc":"2.0","id":3,"method":"fs/write_text_file","params":{"sessionId":"s1","path":"made.txt","content":"by the agent"}}'
-                 read -r wrote
-                 echo '{"jsonrpc":"2.0","id":4,"method":"terminal/create","params":{"sessionId":"s1","command":"cat made.txt; exit 3"}}'
-                 read -r created
-                 echo '{"jsonrpc":"2.0","id":5,"method":"terminal/wait_for_exit","params":{"sessionId":"s1","terminalId":"term_1"}}'
-                 read -r exited
-                 echo '{"jsonrpc":"2.0","id":6,"method":"terminal/output","params":{"sessionId":"s1","terminalId":"term_1"}}'
-                 read -r output
-                 for said in "$inside" "$outside" "$wrote" "$created" "$exited" "$output"; do
-                   say "$(printf '%s' "$said" | sed 's/["\\]//g')|"
-                 done
-                 answer "$prompt" '{"stopReason":"end_turn"}' ;;
-             esac
-           done"#,
+    let (stage, path) = with_errands(
+        r#"ask fs/read_text_file '"path":"README.md"'
+           ask fs/read_text_file '"path":"../secret"'
+           ask fs/write_text_file '"path":"made.txt","content":"by the agent"'
+           ask terminal/create '"command":"cat made.txt; exit 3"'
+           terminal=$(echo "$answer" | sed 's/.*"terminalId":"\([^"]*\)".*/\1/')
+           ask terminal/wait_for_exit "\"terminalId\":\"$terminal\""
+           ask terminal/output "\"terminalId\":\"$terminal\"""#,
     )
     .await?;
     std::fs::write(stage.world.path("secret"), "the family silver")?;
@@ -137,7 +171,7 @@ async fn an_agent_gets_files_and_commands_of_the_sessions_root_and_no_others() -
     assert!(answers[0].contains("A project for tests."), "{said}");
     assert!(answers[1].contains("outside the project") && !said.contains("silver"), "{said}");
     assert!(answers[2].contains("result:{}"), "{said}");
-    assert!(answers[3].contains("terminalId:term_1"), "{said}");
+    assert!(answers[3].contains("terminalId:term_"), "{said}");
     assert!(answers[4].contains("exitCode:3"), "{said}");
     assert!(answers[5].contains("by the agent"), "{said}");
     assert_eq!(std::fs::read_to_string(stage.world.project().join("made.txt"))?, "by the agent");

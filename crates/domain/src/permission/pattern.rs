@@ -189,8 +189,14 @@ fn command_lines(input: &Value) -> Vec<String> {
 
 /// Returns the paths a call is about, absolute and as they are written.
 pub fn paths_of(tool: &str, input: &Value, working_dir: &Path) -> Vec<PathBuf> {
-    let changes = input.get(CHANGES_KEY).and_then(Value::as_array).into_iter().flatten();
-    let changed = changes.filter_map(|change| change.get("path")?.as_str());
+    let changed: Vec<&str> = match input.get(CHANGES_KEY) {
+        Some(Value::Array(changes)) => {
+            changes.iter().filter_map(|change| change.get("path")?.as_str()).collect()
+        }
+        // Some agents have them by their names.
+        Some(Value::Object(changes)) => changes.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
     let named = PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).chain(changed);
     let paths: Vec<PathBuf> = named.map(|path| glob::plain(working_dir, Path::new(path))).collect();
     if paths.is_empty() && LOOKING.contains(&tool) { vec![working_dir.to_owned()] } else { paths }

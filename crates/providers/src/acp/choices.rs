@@ -5,7 +5,7 @@ use domain::{Error, ErrorCode, Mode};
 use serde_json::Value;
 
 use super::memory::Choice;
-use crate::limits::{MODEL_NAME_MAX_CHARS, MODELS_MAX};
+use crate::limits::{MODEL_NAME_MAX_CHARS, MODELS_MAX, MODELS_SHOWN_MAX};
 use crate::look::Look;
 use crate::near::near;
 
@@ -14,7 +14,12 @@ pub(super) fn modes(session: &v1::NewSessionResponse) -> Choice {
     let modes = session.modes.as_ref().and_then(|modes| {
         read(modes.available_modes.iter().map(|mode| &*mode.id.0), &modes.current_mode_id.0)
     });
-    modes.unwrap_or_else(|| option(session, &v1::SessionConfigOptionCategory::Mode, "mode"))
+    modes.unwrap_or_else(|| mode_option(session.config_options.as_deref().unwrap_or_default()))
+}
+
+/// Reads modes that are an option.
+pub(super) fn mode_option(options: &[v1::SessionConfigOption]) -> Choice {
+    option(options, &v1::SessionConfigOptionCategory::Mode, "mode")
 }
 
 /// Reads the models of a new conversation. The protocol had a list of them once, which the types no longer have:
@@ -22,20 +27,35 @@ pub(super) fn modes(session: &v1::NewSessionResponse) -> Choice {
 pub(super) fn models(session: &v1::NewSessionResponse, beside: &Value) -> Choice {
     let models = beside.under("models");
     let names = models.list("availableModels").iter().map(|model| model.text("modelId"));
-    read(names, models.text("currentModelId"))
-        .unwrap_or_else(|| option(session, &v1::SessionConfigOptionCategory::Model, "model"))
+    read(names, models.text("currentModelId")).unwrap_or_else(|| {
+        let options = session.config_options.as_deref().unwrap_or_default();
+        option(options, &v1::SessionConfigOptionCategory::Model, "model")
+    })
 }
 
 fn read<'a>(names: impl Iterator<Item = &'a str>, current: &str) -> Option<Choice> {
-    let names: Vec<String> = names.filter(|name| fits(name)).take(MODELS_MAX).map(str::to_owned).collect();
-    (!names.is_empty()).then(|| Choice { names, current: current.to_owned(), option: String::new() })
+    let names: Vec<String> = names.filter(|name| fits(name)).map(str::to_owned).collect();
+    (!names.is_empty()).then(|| Choice { names, current: current.to_owned(), ..Choice::default() })
+}
+
+impl Choice {
+    /// Forgets what is more than can be kept. Whether the agent has a name that is not left is its own to say.
+    pub(super) fn shortened(mut self) -> Self {
+        self.is_cut = self.names.len() > MODELS_MAX;
+        self.names.truncate(MODELS_MAX);
+        self
+    }
 }
 
 /// Newer agents have options instead, in groups or not.
-fn option(session: &v1::NewSessionResponse, category: &v1::SessionConfigOptionCategory, id: &str) -> Choice {
+fn option(
+    options: &[v1::SessionConfigOption],
+    category: &v1::SessionConfigOptionCategory,
+    id: &str,
+) -> Choice {
     let is_wanted =
         |option: &&v1::SessionConfigOption| option.category.as_ref() == Some(category) || &*option.id.0 == id;
-    let Some(option) = session.config_options.iter().flatten().find(is_wanted) else {
+    let Some(option) = options.iter().find(is_wanted) else {
         return Choice::default();
     };
     let v1::SessionConfigKind::Select(select) = &option.kind else { return Choice::default() };
@@ -54,33 +74,45 @@ fn fits(name: &str) -> bool {
 /// What agents call our modes, the best first. Autonomy is decided by our rules: the agent asks as in a supervised
 /// session, and is answered.
 pub(super) fn mode_of(mode: Mode, choice: &Choice) -> Option<String> {
-    let wanted: &[&str] = match mode {
-        Mode::Supervised | Mode::Autonomous => {
-            &["default", "approve", "ask", "manual", "read-only", "build", "workspace-write"]
-        }
-        Mode::AcceptEdits => &[
-            "acceptEdits",
-            "accept-edits",
-            "autoEdit",
-            "auto_edit",
-            "smart_approve",
-            "auto",
-            "workspace-write",
-        ],
-        Mode::Plan => &["plan", "read-only", "chat"],
+    const ASKING: &[&str] = &["default", "approve", "ask", "manual", "read-only", "build", "workspace-write"];
+    const EDITING: &[&str] =
+        &["acceptEdits", "accept-edits", "autoEdit", "auto_edit", "smart_approve", "auto", "workspace-write"];
+    let wanted: [&[&str]; 2] = match mode {
+        Mode::Supervised | Mode::Autonomous => [ASKING, &[]],
+        // An agent without a word for it asks, and its edits are accepted here; it must not stay in plan mode.
+        Mode::AcceptEdits => [EDITING, ASKING],
+        Mode::Plan => [&["plan", "read-only", "chat"], &[]],
     };
-    wanted.iter().find(|name| choice.names.iter().any(|known| known == *name)).map(|name| (*name).to_owned())
+    let known = |name: &&&str| choice.names.iter().any(|known| known == **name);
+    wanted.concat().iter().find(|name| known(name)).map(|name| (*name).to_owned())
+}
+
+/// What an agent's own mode is in a session; none where its name says too little, or that it would ask no more.
+pub(super) fn meant(name: &str) -> Option<Mode> {
+    match name {
+        "default" | "approve" | "ask" | "manual" | "build" => Some(Mode::Supervised),
+        "acceptEdits" | "accept-edits" | "autoEdit" | "auto_edit" => Some(Mode::AcceptEdits),
+        _ => None,
+    }
 }
 
 /// Checks a model's name against those the agent knows; one that lists none cannot be asked whether it has one.
 pub(super) fn check_model(model: &str, choice: &Choice) -> Result<(), Error> {
-    if model.is_empty() || choice.names.is_empty() || choice.names.iter().any(|name| name == model) {
+    let is_known = choice.names.iter().any(|name| name == model);
+    if model.is_empty() || choice.names.is_empty() || choice.is_cut || is_known {
         return Ok(());
     }
     let found = near(model, choice.names.iter().map(String::as_str));
     let remedy = match found.first() {
         Some(name) => format!("did you mean {name}?"),
-        None => format!("it has {}", choice.names.join(", ")),
+        None => {
+            let shown = choice.names.len().min(MODELS_SHOWN_MAX);
+            let more = match choice.names.len() - shown {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("it has {}{more}", choice.names[..shown].join(", "))
+        }
     };
     let message = format!("model: the agent has no model {model:?}; {remedy}");
     Err(Error::new(ErrorCode::ModelUnsupported, message))
@@ -110,6 +142,7 @@ mod tests {
                 names: vec!["a".to_owned(), "b".to_owned()],
                 current: "a".to_owned(),
                 option: "the-model".to_owned(),
+                is_cut: false,
             }
         );
         assert_eq!(modes(&session(&new)), Choice::default());
@@ -150,7 +183,7 @@ mod tests {
         assert_eq!(of(&["default", "autoEdit", "yolo", "plan"]), ["default", "autoEdit", "plan"]);
         assert_eq!(of(&["auto", "approve", "smart_approve", "chat"]), ["approve", "smart_approve", "chat"]);
         assert_eq!(of(&["default", "acceptEdits", "plan"]), ["default", "acceptEdits", "plan"]);
-        assert_eq!(of(&["build", "plan"]), ["build", "", "plan"]);
+        assert_eq!(of(&["build", "plan"]), ["build", "build", "plan"]);
     }
 
     #[test]
@@ -163,5 +196,18 @@ mod tests {
             error.to_string(),
             "OBEY-2003: model: the agent has no model \"gpt-55\"; did you mean gpt-5.5?"
         );
+    }
+    #[test]
+    fn a_model_is_known_however_many_there_are() {
+        let names = (0..500).map(|at| json!({"modelId": format!("vendor-{at}/some-model")}));
+        let beside = json!({"models": {"currentModelId": "vendor-0/some-model", "availableModels": names.collect::<Vec<_>>()}});
+        let session = typed::read(&mut beside.clone(), "session/new").unwrap();
+        let choice = models(&session, &beside);
+        assert_eq!(check_model("vendor-499/some-model", &choice), Ok(()));
+        let error = check_model("zzz", &choice).unwrap_err();
+        assert!(error.message.len() < 2_000 && error.message.ends_with("and 480 more"), "{}", error.message);
+        // What is kept is less; the agent itself is asked then.
+        let kept = choice.shortened();
+        assert_eq!((kept.names.len(), check_model("vendor-499/some-model", &kept)), (MODELS_MAX, Ok(())));
     }
 }

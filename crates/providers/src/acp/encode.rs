@@ -6,10 +6,10 @@ use domain::{AgentInput, Decision, Error, Mode};
 use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
-use super::choices;
 use super::memory::{Asked, Choice, Memory, Turn};
 use super::rpc::{self, Purpose};
 use super::settings::Settings;
+use super::{choices, deeds};
 use crate::base64;
 use crate::look::Look;
 
@@ -89,7 +89,7 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
     match input {
         AgentInput::Prompt { text, attachments } => {
             let content = content(memory, text, attachments)?;
-            memory.turn = Some(Turn::default());
+            memory.turn = Some(Turn::new());
             if memory.unsettled > 0 {
                 memory.held = content;
             } else {
@@ -99,7 +99,7 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
         // The protocol has no word for it: it is said as soon as the turn would end.
         AgentInput::Steer { text } => memory.queued.push_back(text.clone()),
         AgentInput::Compact => {
-            memory.turn = Some(Turn::default());
+            memory.turn = Some(Turn::new());
             prompt(memory, vec!["/compact".into()], wire);
         }
         AgentInput::Interrupt => interrupt(memory, wire),
@@ -155,6 +155,11 @@ fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
         // Goose leaves what it began in our terminals running. Where too much is under way, the agent ends it.
         let _ = memory.remember_errand(&Value::Null, json!({"do": "end"}));
     }
+    refuse_asks(memory, "the turn was cancelled", wire);
+}
+
+/// Answers what waits for an answer with why it gets no other.
+pub(super) fn refuse_asks(memory: &mut Memory, why: &str, wire: &mut Vec<u8>) {
     for asking in std::mem::take(&mut memory.asks).into_values() {
         match asking.what {
             Asked::Options { .. } => {
@@ -162,7 +167,7 @@ fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
                 rpc::reply(&asking.id, v1::RequestPermissionResponse::new(outcome), wire);
             }
             Asked::Errand(_) => {
-                rpc::refuse(&asking.id, v1::ErrorCode::InternalError, "the turn was cancelled", wire);
+                rpc::refuse(&asking.id, v1::ErrorCode::InternalError, why, wire);
             }
         }
     }
@@ -180,11 +185,9 @@ fn decide(memory: &mut Memory, native: &str, decision: Decision, message: &str, 
         }
     }
     match asking.what {
-        Asked::Options { options, about } => {
-            if decision.allows()
-                && let Some(turn) = &mut memory.turn
-            {
-                turn.allowed.extend(about);
+        Asked::Options { options, deeds } => {
+            if decision.allows() {
+                deeds::allow(memory, asking.call.as_ref(), deeds);
             }
             rpc::reply(&asking.id, chosen(&options, decision), wire);
         }

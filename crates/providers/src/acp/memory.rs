@@ -1,13 +1,14 @@
 //! Everything the codec remembers between two lines. One plain struct: what is not in here does not survive the
 //! daemon, so translating and encoding keep nothing anywhere else. Its size is bounded.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use agent_client_protocol_schema::v1;
 use domain::{CallId, Mode};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::deeds::{Allowed, Deed};
 use super::options;
 use super::rpc::{self, Purpose};
 use crate::limits;
@@ -99,6 +100,9 @@ pub(super) struct Choice {
     pub(super) current: String,
     /// The configuration option that holds it; empty: it has a call of its own.
     pub(super) option: String,
+    /// There were more names than are kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_cut: bool,
 }
 
 /// The turn that is open.
@@ -109,14 +113,27 @@ pub(super) struct Turn {
     pub(super) prompt: u64,
     pub(super) interrupted: bool,
     pub(super) has_thought: bool,
-    /// The last message of the agent.
-    pub(super) text: String,
+    /// The last message of the agent. A long one is not saved: it would be written again with each of its pieces. None: it
+    /// was begun before the daemon came back, and is not known as a whole.
+    #[serde(serialize_with = "unless_long")]
+    pub(super) said: Option<String>,
     /// Tokens of every reply of the model, where the agent says nothing more precise.
     pub(super) used: u64,
     /// What was said to a denial and the agent does not pass on.
     pub(super) denial: String,
-    /// Commands and files that were allowed: doing them through us needs no second word.
-    pub(super) allowed: BTreeSet<String>,
+    /// What was allowed with calls of its own: doing it through us needs no second word.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) deeds: Vec<Allowed>,
+}
+
+impl Turn {
+    pub(super) fn new() -> Self {
+        Self { said: Some(String::new()), ..Self::default() }
+    }
+}
+
+fn unless_long<S: serde::Serializer>(said: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    said.as_ref().filter(|said| said.len() <= limits::SAVED_TEXT_MAX_BYTES).serialize(serializer)
 }
 
 /// An open call.
@@ -154,8 +171,9 @@ pub(super) enum Asked {
     Options {
         #[serde(deserialize_with = "known")]
         options: Vec<(v1::PermissionOptionKind, v1::PermissionOptionId)>,
-        /// What it wants to do, for errands that follow.
-        about: Vec<String>,
+        /// What it may have us do then.
+        #[serde(default)]
+        deeds: Vec<Deed>,
     },
     /// We do it ourselves.
     Errand(Value),
@@ -193,11 +211,13 @@ impl Memory {
         rpc::notify("session/cancel", v1::CancelNotification::new(self.session.clone()), wire);
     }
 
-    /// Remembers a permission until it is answered.
-    pub(super) fn remember_ask(&mut self, native: &str, asking: Asking) {
-        if self.asks.len() < limits::ASKS_MAX {
+    /// Remembers a permission until it is answered; returns whether there was room.
+    pub(super) fn remember_ask(&mut self, native: &str, asking: Asking) -> bool {
+        let has_room = self.asks.len() < limits::ASKS_MAX;
+        if has_room {
             self.asks.insert(native.to_owned(), asking);
         }
+        has_room
     }
 
     /// Remembers an errand until it is done. Returns its name.

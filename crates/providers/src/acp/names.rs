@@ -1,13 +1,40 @@
 //! What an agent's call is called, and what it is about. Agents of this protocol name kinds of tools and show titles;
 //! sessions want the names that permission rules are written for. Pure.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use agent_client_protocol_schema::v1::{ContentBlock, ToolCall, ToolCallContent as Shown, ToolKind as Kind};
+use domain::CallId;
 use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{CHANGES_MAX, TITLE_MAX_CHARS, TOOL_NAME_MAX_CHARS};
+use super::deeds;
+use super::memory::Memory;
+use crate::limits::{CALL_PATHS_MAX, TITLE_MAX_CHARS, TOOL_NAME_MAX_CHARS};
 use crate::look::Look;
 use crate::text::one_line;
+
+/// What rules call a command.
+pub(super) const SHELL: &str = "Bash";
+
+/// Where rules look for the files of a patch, and where agents have them.
+const CHANGES: &str = "changes";
+
+/// What agents call it where they say no kind.
+const SHELLS: [&str; 10] = [
+    "Bash",
+    "bash",
+    "shell",
+    "local_shell",
+    "exec_command",
+    "unified_exec",
+    "run_shell_command",
+    "run_terminal_cmd",
+    "execute_command",
+    "developer__shell",
+];
 
 /// A call, in a session's words.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,20 +45,18 @@ pub(super) struct Named {
 }
 
 /// Names a call; where the daemon's own server is there, its tools have their plain names.
-pub(super) fn call(call: &ToolCall, has_bridge: bool) -> Named {
-    if let Some(named) = bridged(call).filter(|_| has_bridge) {
+pub(super) fn call(call: &ToolCall, memory: &Memory) -> Named {
+    if let Some(named) = bridged(call).filter(|_| memory.bridge.is_some()) {
         return named;
     }
     let raw = raw_input(call);
-    let command = any_command(call);
-    let tool = tool(call, command.is_some());
+    let known = memory.calls.get(&CallId::new(&*call.tool_call_id.0)).map(|call| call.tool.as_str());
+    let tool = tool(call, known);
     let title = one_line(&call.title, TITLE_MAX_CHARS);
-    let input = match &command {
+    let input = match any_command(call).filter(|_| tool == SHELL) {
         Some(command) => with(raw, "command", json!(command)),
-        None => match paths(call).first() {
-            Some(path) if tool != "Think" => with(raw, "file_path", json!(path)),
-            _ => object(raw),
-        },
+        None if tool == "Think" => object(raw),
+        None => with_files(call, &memory.cwd),
     };
     let title = if title.is_empty() { one_line(&tool, TITLE_MAX_CHARS) } else { title };
     Named { tool, input, title }
@@ -83,30 +108,54 @@ fn own_names(call: &ToolCall) -> [&str; 4] {
     ]
 }
 
-fn tool(call: &ToolCall, runs_command: bool) -> String {
+/// Returns the name of a server's tool, as rules have it. Some agents say it as the title. What goose calls `developer`
+/// is its own.
+fn servers_tool(call: &ToolCall, known: Option<&str>) -> Option<String> {
+    let joined = |name: &&str| {
+        name.contains("__") && !name.contains(char::is_whitespace) && !name.starts_with("developer__")
+    };
+    let titled = Some(call.title.as_str()).filter(|title| title.starts_with("mcp__"));
+    let named = own_names(call).into_iter().chain(titled).chain(known).find(joined);
+    // As codex-acp has it.
+    let raw = raw_input(call);
+    let (server, tool) = (raw.text("server"), raw.text("tool"));
+    let told = call.title.strip_prefix("Tool: ").and_then(|name| name.split_once('/'));
+    let told =
+        told.filter(|told| *told == (server, tool)).map(|(server, tool)| format!("mcp__{server}__{tool}"));
+    let name = named.map(str::to_owned).or(told)?;
+    Some(one_line(&name, TOOL_NAME_MAX_CHARS))
+}
+
+/// Names a tool: a server's by its own name whatever it is said to do, others by what they do, and what says nothing of
+/// that by the name it has. An input with a command makes nothing a shell: rules for commands are not written for it.
+fn tool(call: &ToolCall, known: Option<&str>) -> String {
+    if let Some(name) = servers_tool(call, known) {
+        return name;
+    }
     match call.kind {
-        Kind::Execute => "Bash",
+        Kind::Execute => SHELL,
         Kind::Edit | Kind::Delete | Kind::Move => "Edit",
         Kind::Read => "Read",
         Kind::Search => "Grep",
         Kind::Fetch => "WebFetch",
         Kind::Think => "Think",
         Kind::SwitchMode => "ExitPlanMode",
-        _ if runs_command => "Bash",
         _ => {
             let named = own_names(call).into_iter().find(|name| !name.is_empty());
             let word = call.title.split([' ', ':', '(']).next().unwrap_or_default();
-            return match named.unwrap_or(word) {
+            // Some ask about a call in other words than they reported it with.
+            return match named.or(known).unwrap_or(word) {
                 "" => "Tool".to_owned(),
-                name => one_line(name, 64),
+                name if SHELLS.contains(&name) => SHELL.to_owned(),
+                name => one_line(name, TOOL_NAME_MAX_CHARS),
             };
         }
     }
     .to_owned()
 }
 
-/// Returns the command of a call, for what follows it.
-pub(super) fn any_command(call: &ToolCall) -> Option<String> {
+/// Returns the command of a call.
+fn any_command(call: &ToolCall) -> Option<String> {
     command(raw_input(call)).or_else(|| shown_command(call))
 }
 
@@ -134,22 +183,57 @@ fn shown_command(call: &ToolCall) -> Option<String> {
     is_bare.then(|| call.title.clone()).filter(|title| !title.is_empty())
 }
 
-/// Returns the files a call is about.
-pub(super) fn paths(call: &ToolCall) -> Vec<String> {
+/// Returns the files a call is about, each once however often it is named below the working folder.
+pub(super) fn paths(call: &ToolCall, cwd: &str) -> Vec<String> {
     let raw = raw_input(call);
-    let named = ["file_path", "path", "filePath", "abs_path"].map(|key| raw.text(key).into());
+    let named = ["file_path", "path", "filePath", "filepath", "abs_path"].map(|key| raw.text(key).into());
     let diffs = call.content.iter().filter_map(|part| match part {
         Shown::Diff(diff) => Some(diff.path.to_string_lossy()),
         _ => None,
     });
     let places = call.locations.iter().map(|place| place.path.to_string_lossy());
-    let mut paths: Vec<String> = Vec::new();
-    for path in diffs.chain(named).chain(places).filter(|path| !path.is_empty()).take(CHANGES_MAX) {
-        if !paths.iter().any(|known| *known == path) {
-            paths.push(path.into_owned());
-        }
+    let mut known = BTreeSet::new();
+    let changed =
+        changes(call).into_iter().flat_map(|(path, change)| [path, moved_to(change)]).map(Cow::from);
+    let all = diffs.chain(named).chain(changed).chain(places).filter(|path| !path.is_empty());
+    let fresh = all.filter(|path| known.insert(deeds::plain(cwd, path)));
+    fresh.take(CALL_PATHS_MAX).map(Cow::into_owned).collect()
+}
+
+/// Returns the files of a patch that its input has by their names, with what becomes of each, or as a list.
+fn changes(call: &ToolCall) -> Vec<(&str, &Value)> {
+    match raw_input(call).under(CHANGES) {
+        // To any other tool it may be anything.
+        _ if !matches!(call.kind, Kind::Edit | Kind::Delete | Kind::Move) => Vec::new(),
+        Value::Object(map) => map.iter().map(|(path, change)| (path.as_str(), change)).collect(),
+        Value::Array(list) => list.iter().map(|change| (change.text("path"), change)).collect(),
+        _ => Vec::new(),
     }
-    paths
+}
+
+/// Returns where a patch moves a file, as Codex has it: `{"update": {"move_path": …}}`, or the same without its kind.
+fn moved_to(change: &Value) -> &str {
+    let inner = change.as_object().into_iter().flatten().map(|(_, how)| how.text("move_path"));
+    inner.chain([change.text("move_path")]).find(|path| !path.is_empty()).unwrap_or_default()
+}
+
+/// Names the files of a call where rules look for them: one as the file it is about, several as changes, of which a rule
+/// that refuses need cover one. What a patch says of each is left as the agent has it.
+fn with_files(call: &ToolCall, cwd: &str) -> Value {
+    let (raw, paths) = (raw_input(call), paths(call, cwd));
+    let Some(first) = paths.first() else { return object(raw) };
+    let mut input = with(raw, "file_path", json!(first));
+    if paths.len() == 1 {
+        return input;
+    }
+    let own: BTreeSet<PathBuf> = changes(call).iter().map(|(path, _)| deeds::plain(cwd, path)).collect();
+    let more = paths.iter().filter(|path| !own.contains(&deeds::plain(cwd, path)));
+    match &mut input[CHANGES] {
+        Value::Object(map) => map.extend(more.map(|path| (path.clone(), json!({})))),
+        Value::Array(list) => list.extend(more.map(|path| json!({"path": path}))),
+        other => *other = more.map(|path| json!({"path": path})).collect(),
+    }
+    input
 }
 
 fn object(raw: &Value) -> Value {
@@ -212,16 +296,21 @@ fn unfenced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acp::memory::Bridge;
     use crate::acp::typed;
 
     fn of(mut call: Value) -> ToolCall {
         typed::read(&mut call, "tool_call").unwrap()
     }
 
+    fn with_bridge() -> Memory {
+        Memory { bridge: Some(Bridge::default()), ..Memory::default() }
+    }
+
     #[test]
     fn calls_get_the_names_rules_are_written_for() {
         let named = |value: Value| {
-            let named = call(&of(value), true);
+            let named = call(&of(value), &with_bridge());
             (named.tool, named.input["command"].clone(), named.input["file_path"].clone())
         };
         let codex =
@@ -235,7 +324,7 @@ mod tests {
         assert_eq!(named(gemini), ("Bash".to_owned(), json!("touch x"), Value::Null));
         let other = json!({"title": "weather: today", "rawInput": "x"});
         assert_eq!(named(other), ("weather".to_owned(), Value::Null, Value::Null));
-        assert_eq!(call(&of(json!({})), true).tool, "Tool");
+        assert_eq!(call(&of(json!({})), &with_bridge()).tool, "Tool");
     }
 
     #[test]
@@ -248,9 +337,9 @@ mod tests {
             json!({"title": "Lift", "_meta": {"goose": {"toolCall": {"toolName": "obey__lift"}}}, "rawInput": input}),
         ] {
             let of = of(value.clone());
-            let named = call(&of, true);
+            let named = call(&of, &with_bridge());
             assert_eq!((named.tool.as_str(), &named.input), ("lift", &input), "{value}");
-            assert_ne!(call(&of, false).tool, "lift", "{value}");
+            assert_ne!(call(&of, &Memory::default()).tool, "lift", "{value}");
         }
         // What a model writes makes nothing else one of them.
         for other in [

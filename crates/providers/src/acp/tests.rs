@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use super::memory::Memory;
 use super::*;
 
+mod keeping;
 mod lenient;
+mod modes;
+mod permissions;
 mod types;
 
 struct Talk {
@@ -90,13 +93,17 @@ impl Talk {
     }
 
     fn decide(&mut self, event: &AgentEvent, decision: Decision, message: &str) {
-        let AgentEvent::Asked { native, ask } = event else { panic!("{event:?}") };
+        let (native, ask) = match event {
+            AgentEvent::Asked { native, ask } => (native, ask.clone()),
+            AgentEvent::Checks { native, ask } => (native, Ask::Permission(ask.clone())),
+            other => panic!("{other:?}"),
+        };
         self.tell(AgentInput::Decide {
             native: native.clone(),
             decision,
             message: message.to_owned(),
             updated_input: None,
-            ask: ask.clone(),
+            ask,
         });
     }
 }
@@ -311,7 +318,8 @@ fn what_is_said_during_a_turn_is_said_at_its_end() {
 #[test]
 fn files_and_commands_are_errands_that_need_permission_once() {
     let mut talk = Talk::at_work();
-    assert!(talk.request(json!(1), "fs/read_text_file", json!({"path": "/repo/a"})).is_empty());
+    let events = talk.request(json!(1), "fs/read_text_file", json!({"path": "/repo/a"}));
+    talk.decide(&events[0], Decision::AllowOnce, "");
     let errands = talk.codec.take_errands();
     assert_eq!((errands.len(), &errands[0].what["do"]), (1, &json!("read")));
     assert!(talk.codec.take_errands().is_empty());
@@ -358,7 +366,8 @@ fn nothing_is_changed_in_plan_mode() {
     );
     assert!(talk.answered(&json!(1))["error"]["message"].as_str().unwrap().contains("plan mode"));
     talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
-    talk.request(json!(2), "fs/write_text_file", json!({"path": "/repo/a", "content": "x"}));
+    let events = talk.request(json!(2), "fs/write_text_file", json!({"path": "/repo/a", "content": "x"}));
+    talk.decide(&events[0], Decision::AllowOnce, "");
     assert_eq!(talk.codec.take_errands().len(), 1);
 }
 

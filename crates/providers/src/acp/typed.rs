@@ -38,6 +38,7 @@ static DEMANDS: LazyLock<Value> = LazyLock::new(|| {
             "status": "pending|in_progress|completed"}]},
         "available_commands_update": {"availableCommands": [{"name": "", "description": ""}]},
         "current_mode_update": {"currentModeId": ""},
+        "config_option_update": {"configOptions": [option]},
         "usage_update": {"used": LARGE, "size": LARGE, "cost": {"currency": ""}},
         "notice": {"severity": "", "title": ""},
         "session/request_permission": {"sessionId": "", "toolCall": call,

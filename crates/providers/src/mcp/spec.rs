@@ -17,7 +17,7 @@ use std::time::Duration;
 use domain::Error;
 use serde_json::{Map, Value};
 
-use crate::config::{invalid, is_address, mcp_servers};
+use crate::config::{invalid, is_address, mcp_servers, started_with, texts};
 use crate::limits::{MCP_CALL_WAIT, MCP_CALL_WAIT_MAX, MCP_START_WAIT, MCP_START_WAIT_MAX, SERVERS_MAX};
 use crate::program::variable;
 
@@ -81,16 +81,7 @@ fn program(server: &Map<String, Value>) -> Result<Reach, String> {
     if server.contains_key("url") || server.contains_key("headers") {
         return Err("has a command and a url; one of them must go".to_owned());
     }
-    let args = match server.get("args") {
-        None => Some(Vec::new()),
-        Some(list) => list.as_array().and_then(|list| {
-            list.iter().map(|arg| arg.as_str().filter(|arg| !arg.contains('\0')).map(str::to_owned)).collect()
-        }),
-    };
-    let args = args.ok_or_else(|| "args must be a list of texts".to_owned())?;
-    let env = texts(server, "env")?;
-    // What a request may not set for an agent, it may not set for an agent's server.
-    runtime::environment::check(&env).map_err(|error| error.message)?;
+    let (args, env) = started_with(server)?;
     Ok(Reach::Program { command: command.to_owned(), args, env })
 }
 
@@ -110,14 +101,6 @@ fn web(server: &Map<String, Value>) -> Result<Reach, String> {
         }
     }
     Ok(Reach::Web { url: url.to_owned(), headers })
-}
-
-fn texts(server: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, String>, String> {
-    let Some(value) = server.get(key) else { return Ok(BTreeMap::new()) };
-    let entries = value.as_object().and_then(|map| {
-        map.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
-    });
-    entries.ok_or_else(|| format!("{key} must be an object of texts"))
 }
 
 fn seconds(

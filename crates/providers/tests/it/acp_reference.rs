@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use domain::request::Ask;
+use domain::request::{Ask, PermissionAsk};
 use domain::{AgentEvent, AgentInput, Decision, ProviderKind, SessionSpec};
 use providers::acp::{Acp, Named};
 use runtime::provider::{Codec, Decoded, Provider};
@@ -27,6 +27,8 @@ struct Replay {
     /// What we have written and the recording has not come to yet.
     written: Vec<Value>,
     asks: BTreeMap<String, Ask>,
+    /// What goes on unless a rule is against it; here are none.
+    checks: Vec<(String, PermissionAsk)>,
     open: BTreeSet<String>,
     turns: (usize, usize),
     /// Prompts that the recording's client no longer waited for.
@@ -49,6 +51,7 @@ impl Replay {
             names: BTreeMap::new(),
             written: Vec::new(),
             asks: BTreeMap::new(),
+            checks: Vec::new(),
             open: BTreeSet::new(),
             turns: (0, 0),
             abandoned: 0,
@@ -162,6 +165,11 @@ impl Replay {
         for event in out.events {
             self.event(event);
         }
+        for (native, ask) in std::mem::take(&mut self.checks) {
+            let (decision, ask) = (Decision::AllowOnce, Ask::Permission(ask));
+            let message = String::new();
+            self.tell(&AgentInput::Decide { native, decision, message, updated_input: None, ask });
+        }
         self.settle();
         for errand in self.codec.take_errands() {
             let mut out = Decoded::default();
@@ -177,6 +185,7 @@ impl Replay {
             AgentEvent::Broken { message, .. } => panic!("{whence}: {message}"),
             AgentEvent::Ready { .. } => self.is_ready = true,
             AgentEvent::Asked { native, ask } => drop(self.asks.insert(native, ask)),
+            AgentEvent::Checks { native, ask } => self.checks.push((native, ask)),
             AgentEvent::ToolStarted { call, .. } => {
                 assert!(self.open.insert(call.to_string()), "{whence}: {call}")
             }

@@ -94,6 +94,9 @@ fn an_allowance_holds_for_what_other_agents_call_the_same() {
     assert!(!surely("Edit(src/**)", "apply_patch", &patch), "a file may be moved out of there");
     assert!(perhaps("Edit(src/**)", "apply_patch", &patch));
     assert!(!perhaps("Edit(secrets/**)", "apply_patch", &patch));
+    let by_name = json!({"changes": {"/repo/src/a": {"update": {}}, "secrets/key": {"add": {}}}});
+    assert!(!surely("Edit(**)", "apply_patch", &by_name));
+    assert!(perhaps("Edit(secrets/**)", "apply_patch", &by_name));
 }
 
 #[test]

@@ -69,11 +69,13 @@ fn a_request_the_types_refuse_is_met_as_far_as_it_can_be_read() {
     talk.decide(&events[1], Decision::AllowOnce, "");
     assert_eq!(talk.answered(&json!(1))["result"]["outcome"], json!({"outcome": "cancelled"}));
     let read = json!({"path": "/repo/a", "limit": 9_007_199_254_740_991u64});
-    talk.request(json!(3), "fs/read_text_file", read);
+    let events = talk.request(json!(3), "fs/read_text_file", read);
+    talk.decide(&events[0], Decision::AllowOnce, "");
     let what = &talk.codec.take_errands()[0].what;
     assert_eq!((&what["path"], &what["limit"]), (&json!("/repo/a"), &json!(u32::MAX)));
     talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
-    talk.request(json!(4), "fs/write_text_file", json!({"path": "/repo/a"}));
+    let events = talk.request(json!(4), "fs/write_text_file", json!({"path": "/repo/a"}));
+    talk.decide(&events[0], Decision::AllowOnce, "");
     assert_eq!(talk.codec.take_errands()[0].what["content"], "");
 }
 

@@ -6,6 +6,7 @@ use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
+use super::super::deeds::{self, Deed};
 use super::super::memory::{Asked, Asking, Call, Memory};
 use super::super::{encode, names, options, rpc, typed};
 use super::updates;
@@ -38,22 +39,31 @@ pub(super) fn request(
         }
         "fs/read_text_file" => {
             let asked: v1::ReadTextFileRequest = typed::read(params, method)?;
-            let what = json!({"do": "read", "path": asked.path, "line": asked.line, "limit": asked.limit});
-            errand(memory, id, what, out);
+            let path = asked.path.to_string_lossy().into_owned();
+            let what = json!({"do": "read", "path": path, "line": asked.line, "limit": asked.limit});
+            let ask = ask("Read", json!({"file_path": path}), &path);
+            if wait(memory, id, what, out) {
+                out.events.push(AgentEvent::Checks { native: id.to_string(), ask });
+            }
         }
         "fs/write_text_file" => {
             let asked: v1::WriteTextFileRequest = typed::read(params, method)?;
             let path = asked.path.to_string_lossy().into_owned();
             let what = json!({"do": "write", "path": path, "content": asked.content});
             let input = json!({"file_path": path, "content": asked.content});
-            with_permission(memory, id, ("Write", input, path), what, out);
+            let deed = Deed::write(memory, &path);
+            with_permission(memory, id, ("Write", input, path), Some(&deed), what, out);
         }
         "terminal/create" => {
             let asked: v1::CreateTerminalRequest = typed::read(params, method)?;
             let command = command_line(&asked);
             let what = json!({"do": "run", "command": command, "cwd": asked.cwd, "env": asked.env,
                 "limit": asked.output_byte_limit.filter(|limit| *limit > 0)});
-            with_permission(memory, id, ("Bash", json!({"command": command}), command), what, out);
+            let folder = asked.cwd.as_ref().map(|folder| folder.to_string_lossy()).unwrap_or_default();
+            // Variables can make anything of a command, and no permission for the command alone covers that.
+            let deed = asked.env.is_empty().then(|| Deed::run(memory, &command, &folder));
+            let input = command_input(&asked, &command);
+            with_permission(memory, id, (names::SHELL, input, command), deed.as_ref(), what, out);
         }
         "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
             // All four say which terminal, and nothing else.
@@ -81,6 +91,24 @@ fn command_line(asked: &v1::CreateTerminalRequest) -> String {
     line
 }
 
+/// Returns what is asked about a command. Its variables stand before it, too: rules and grants look at the line alone, and
+/// one for the command is none for what another `PATH` makes of it.
+fn command_input(asked: &v1::CreateTerminalRequest, command: &str) -> Value {
+    let set = |variable: &v1::EnvVariable| format!("{}={}", variable.name, quoted(&variable.value));
+    let set: Vec<String> = asked.env.iter().map(set).collect();
+    let line =
+        if set.is_empty() { command.to_owned() } else { format!("export {}; {command}", set.join(" ")) };
+    let mut input = json!({"command": line});
+    if let Some(folder) = &asked.cwd {
+        input["cwd"] = json!(folder);
+    }
+    if !asked.env.is_empty() {
+        let pairs = asked.env.iter().map(|variable| (variable.name.clone(), json!(variable.value)));
+        input["env"] = Value::Object(pairs.collect());
+    }
+    input
+}
+
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -96,7 +124,7 @@ fn permission(
     out: &mut Decoded,
 ) -> Option<()> {
     let call: &v1::ToolCall = &asked.tool_call.try_into().ok()?;
-    let named = names::call(call, memory.bridge.is_some());
+    let named = names::call(call, memory);
     let options: Vec<_> = asked.options.into_iter().map(|option| (option.kind, option.option_id)).collect();
     let started = updates::start_call(memory, call, out);
     // Some ask about a call in other words than they reported it with.
@@ -105,12 +133,11 @@ fn permission(
         rpc::reply(id, encode::chosen(&options, Decision::AllowOnce), &mut out.replies);
         return Some(());
     }
-    let mut about = names::paths(call);
-    about.extend(names::any_command(call));
+    let deeds = deeds::of(memory, call, &named);
     let native = id.to_string();
     memory.remember_ask(
         &native,
-        Asking { id: id.clone(), call: started.clone(), what: Asked::Options { options, about } },
+        Asking { id: id.clone(), call: started.clone(), what: Asked::Options { options, deeds } },
     );
     let ask = PermissionAsk {
         call: started,
@@ -129,15 +156,10 @@ fn with_permission(
     memory: &mut Memory,
     id: &Value,
     (tool, input, about): (&str, Value, String),
+    deed: Option<&Deed>,
     what: Value,
     out: &mut Decoded,
 ) {
-    let allowed = memory.turn.as_ref().is_some_and(|turn| turn.allowed.contains(&about));
-    let by_mode = memory.mode == Mode::AcceptEdits && tool == "Write";
-    if allowed || by_mode {
-        errand(memory, id, what, out);
-        return;
-    }
     if memory.mode == Mode::Plan {
         rpc::refuse(
             id,
@@ -147,11 +169,35 @@ fn with_permission(
         );
         return;
     }
-    let native = id.to_string();
-    memory.remember_ask(&native, Asking { id: id.clone(), call: None, what: Asked::Errand(what) });
+    if deed.is_some_and(|deed| deeds::take(memory, deed)) {
+        errand(memory, id, what, out);
+        return;
+    }
+    if !wait(memory, id, what, out) {
+        return;
+    }
+    let (native, ask) = (id.to_string(), ask(tool, input, &about));
+    // What the mode allows, a rule may forbid.
+    let by_mode = memory.mode == Mode::AcceptEdits && tool == "Write";
+    out.events.push(match by_mode {
+        true => AgentEvent::Checks { native, ask },
+        false => AgentEvent::Asked { native, ask: Ask::Permission(ask) },
+    });
+}
+
+fn ask(tool: &str, input: Value, about: &str) -> PermissionAsk {
     let title = one_line(&format!("{tool}: {about}"), TITLE_MAX_CHARS);
-    let ask = PermissionAsk { call: None, tool: tool.to_owned(), input, title, parent: None };
-    out.events.push(AgentEvent::Asked { native, ask: Ask::Permission(ask) });
+    PermissionAsk { call: None, tool: tool.to_owned(), input, title, parent: None }
+}
+
+/// Keeps an errand until the session has decided; returns whether there is room for it.
+fn wait(memory: &mut Memory, id: &Value, what: Value, out: &mut Decoded) -> bool {
+    let asking = Asking { id: id.clone(), call: None, what: Asked::Errand(what) };
+    let kept = memory.remember_ask(&id.to_string(), asking);
+    if !kept {
+        rpc::refuse(id, v1::ErrorCode::InternalError, "too much is under way", &mut out.replies);
+    }
+    kept
 }
 
 fn errand(memory: &mut Memory, id: &Value, what: Value, out: &mut Decoded) {

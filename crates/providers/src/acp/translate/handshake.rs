@@ -145,8 +145,10 @@ fn begun(memory: &mut Memory, mut result: Value, out: &mut Decoded) {
     memory.session = session;
     memory.is_ready = true;
     memory.modes = choices::modes(&said);
-    memory.models = choices::models(&said, &result);
-    if let Err(error) = choices::check_model(&memory.asked_model, &memory.models) {
+    let models = choices::models(&said, &result);
+    let checked = choices::check_model(&memory.asked_model, &models);
+    memory.models = models.shortened();
+    if let Err(error) = checked {
         if memory.model_is_wanted {
             broken(out, Some(error.code), error.message);
             return;

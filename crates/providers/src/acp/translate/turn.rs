@@ -1,6 +1,7 @@
 //! Turns: how one ends, what it used, and what is said next in the same turn.
 
 use agent_client_protocol_schema::v1;
+use domain::event::Level;
 use domain::turn::EndReason;
 use domain::{AgentEvent, Usage};
 use runtime::provider::Decoded;
@@ -9,6 +10,7 @@ use serde_json::Value;
 use super::super::memory::Memory;
 use super::super::rpc::Refusal;
 use super::super::{encode, typed};
+use super::notice;
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::look::Look;
 use crate::text::cut;
@@ -30,14 +32,18 @@ pub(super) fn answered(memory: &mut Memory, number: u64, result: Result<Value, R
     };
     close_calls(memory, out);
     if go_on(memory, out) {
+        // The turn goes on with what waited; that it failed before is told all the same.
+        notice(out, Level::Error, &error);
         return;
     }
     let (interrupted, text) = match &memory.turn {
-        Some(turn) => (turn.interrupted, turn.text.clone()),
+        Some(turn) => (turn.interrupted, turn.said.clone().unwrap_or_default()),
         None => (false, String::new()),
     };
     // Some agents end a turn that was cancelled as if nothing had happened, others with an error.
     let reason = if interrupted { EndReason::Cancelled } else { reason };
+    // The session forgets them with the turn.
+    encode::refuse_asks(memory, "the turn has ended", &mut out.replies);
     memory.end_turn();
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
 }

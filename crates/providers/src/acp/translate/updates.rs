@@ -5,16 +5,16 @@ use agent_client_protocol_schema::v1::{
     ToolCallStatus as Status, UsageUpdate,
 };
 use domain::event::{AgentCommand, Level, Todo, TodoStatus};
-use domain::{AgentEvent, CallId, Usage};
+use domain::{AgentEvent, CallId, Mode, Usage};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::memory::{Call, Memory};
-use super::super::{names, typed};
+use super::super::{choices, deeds, names, typed};
 use super::notice;
 use crate::limits::{
-    COMMAND_DESCRIPTION_MAX_CHARS, OPEN_CALLS_MAX, SCRIPTED_TEXT_MAX_BYTES, TODO_MAX_CHARS, TODOS_MAX,
-    TOOL_OUTPUT_MAX_BYTES,
+    COMMAND_DESCRIPTION_MAX_CHARS, OPEN_CALLS_MAX, REPLY_TEXT_MAX_BYTES, TITLE_MAX_CHARS, TODO_MAX_CHARS,
+    TODOS_MAX, TOOL_OUTPUT_MAX_BYTES,
 };
 use crate::look::Look;
 use crate::text::{cut, one_line};
@@ -60,6 +60,13 @@ pub(super) fn update(memory: &mut Memory, update: &mut Value, out: &mut Decoded)
         Some(Update::Plan(plan)) => todos(&plan.entries, out),
         Some(Update::AvailableCommandsUpdate(update)) => commands(update.available_commands, out),
         Some(Update::CurrentModeUpdate(update)) => mode(memory, &update.current_mode_id.0, out),
+        // While a wish of ours is under way, it may tell what was before.
+        Some(Update::ConfigOptionUpdate(update)) if memory.unsettled == 0 => {
+            let current = choices::mode_option(&update.config_options).current;
+            if memory.modes.names.contains(&current) {
+                mode(memory, &current, out);
+            }
+        }
         Some(Update::UsageUpdate(update)) => usage(memory, &update, out),
         Some(Update::Notice(said)) => {
             let said = [said.title, said.description.unwrap_or_default()].join("\n");
@@ -90,8 +97,9 @@ fn text(memory: &mut Memory, text: String, out: &mut Decoded) {
     }
     if let Some(turn) = &mut memory.turn {
         turn.denial.clear();
-        if turn.text.len() + text.len() <= SCRIPTED_TEXT_MAX_BYTES {
-            turn.text.push_str(&text);
+        if let Some(said) = turn.said.as_mut().filter(|said| said.len() + text.len() <= REPLY_TEXT_MAX_BYTES)
+        {
+            said.push_str(&text);
         }
     }
     out.events.push(AgentEvent::Text { text, parent: None });
@@ -122,7 +130,7 @@ fn call(memory: &mut Memory, update: &ToolCall, out: &mut Decoded) {
     start_call(memory, update, out);
     if let Some(turn) = &mut memory.turn {
         // What is said behind a call is another message.
-        turn.text.clear();
+        turn.said = Some(String::new());
     }
     let Some(open) = memory.calls.get_mut(&id) else { return };
     let delta = names::meta(update, "terminal_output_delta").text("data");
@@ -140,6 +148,7 @@ fn call(memory: &mut Memory, update: &ToolCall, out: &mut Decoded) {
     if matches!(update.status, Status::Completed | Status::Failed)
         && let Some(open) = memory.calls.remove(&id)
     {
+        deeds::forget(memory, &id);
         let raw = update.raw_output.as_ref();
         let exit = raw.and_then(|raw| raw.under("exit_code").as_i64());
         let denied = !open.denied.is_empty();
@@ -162,7 +171,7 @@ pub(super) fn start_call(memory: &mut Memory, call: &ToolCall, out: &mut Decoded
     if memory.calls.len() >= OPEN_CALLS_MAX {
         return None;
     }
-    let named = names::call(call, memory.bridge.is_some());
+    let named = names::call(call, memory);
     let bridged = memory.bridge.is_some() && names::bridged(call).is_some();
     memory.calls.insert(id.clone(), Call { tool: named.tool.clone(), bridged, ..Call::default() });
     out.events.push(AgentEvent::ToolStarted {
@@ -196,12 +205,31 @@ fn commands(commands: Vec<AvailableCommand>, out: &mut Decoded) {
     out.events.push(AgentEvent::Commands(commands.into_iter().map(command).collect()));
 }
 
+/// Follows the agent's own mode, as it leaves plan mode with a plan that was allowed. One in which it would ask nothing is
+/// never taken over.
 fn mode(memory: &mut Memory, name: &str, out: &mut Decoded) {
+    if name.is_empty() || name == memory.modes.current {
+        return;
+    }
     let was_planning = memory.modes.current == "plan";
     name.clone_into(&mut memory.modes.current);
     let plans = name == "plan";
     if plans != was_planning {
         out.events.push(AgentEvent::PlanMode(plans));
+    }
+    match choices::meant(name) {
+        // An autonomous session has the agent ask, too, and answers by itself.
+        Some(mode) if memory.mode != Mode::Autonomous && memory.mode != mode => {
+            memory.mode = mode;
+            out.events.push(AgentEvent::Mode(mode));
+        }
+        Some(_) => {}
+        // It plans by itself for a while; the session's mode is what it goes back to.
+        None if plans => {}
+        None => {
+            let name = one_line(name, TITLE_MAX_CHARS);
+            notice(out, Level::Warning, &format!("the agent says it is in mode {name}"));
+        }
     }
 }
 
