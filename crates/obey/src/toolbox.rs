@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::permissions;
 use runtime::settings::Settings;
-use runtime::toolbox::{Call, Done, Offer, Task, Toolbox, Tools, Work};
+use runtime::toolbox::{Call, Done, Offer, Stop, Task, Toolbox, Tools, Work};
 use surfaces::contextd::Opening;
 use workbench::{Edit, Exec, Hidden, Project, ProjectRules, Read, Search, Workbench, Write};
 
@@ -71,7 +71,12 @@ impl Outcome {
 impl Tools for Desk {
     fn perform(&self, task: Task) -> Work<Done> {
         let desk = self.clone();
-        Box::pin(async move { desk.carry_out(task).await })
+        Box::pin(async move { desk.carry_out(task, std::future::pending()).await })
+    }
+
+    fn perform_until(&self, task: Task, stop: Stop) -> Work<Done> {
+        let desk = self.clone();
+        Box::pin(async move { desk.carry_out(task, stop.wait()).await })
     }
 
     fn noted(&self, call: Call, work: Work<Done>) -> Work<Done> {
@@ -96,7 +101,7 @@ impl Tools for Desk {
 
 impl Desk {
     /// Does something and writes it down. What cannot be written down is not told.
-    async fn carry_out(&self, task: Task) -> Result<Done, Error> {
+    async fn carry_out(&self, task: Task, stop: impl Future<Output = ()> + Send) -> Result<Done, Error> {
         if let Task::Call { tool, arguments } = task {
             // Operations write themselves down.
             let operations = self.operations.get();
@@ -107,14 +112,20 @@ impl Desk {
         let record = Record::begin(Arc::clone(&bench), &self.session, &task);
         // A project's own rules could switch the scrubber off, and nobody has looked at them.
         let outcome = match bench.project(&self.root, ProjectRules::Ignored) {
-            Ok(project) => self.work(&bench, &project, task).await,
+            Ok(project) => self.work(&bench, &project, task, stop).await,
             Err(error) => Err(error),
         };
         record.end(&outcome).await?;
         outcome.map(|outcome| outcome.done)
     }
 
-    async fn work(&self, bench: &Workbench, project: &Project, task: Task) -> Result<Outcome, Error> {
+    async fn work(
+        &self,
+        bench: &Workbench,
+        project: &Project,
+        task: Task,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<Outcome, Error> {
         match task {
             Task::Read { path, first_line, lines, raw } => {
                 self.read(bench, project, &path, (first_line, lines), raw).await
@@ -144,7 +155,7 @@ impl Desk {
             }
             Task::Run { command, environment, folder, timeout } => {
                 let exec = Exec { command, working_dir: self.absolute(&folder)?, timeout, env: environment };
-                self.run(bench, project, exec).await
+                self.run(bench, project, exec, stop).await
             }
             Task::Call { .. } => Err(Error::invalid("tool", "nothing is offered here")),
         }
@@ -180,8 +191,14 @@ impl Desk {
         Ok(Outcome { secrets, ..Outcome::said(output, answer.summary) })
     }
 
-    async fn run(&self, bench: &Workbench, project: &Project, exec: Exec) -> Result<Outcome, Error> {
-        let answer = bench.exec(&self.session, project, exec).await?;
+    async fn run(
+        &self,
+        bench: &Workbench,
+        project: &Project,
+        exec: Exec,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<Outcome, Error> {
+        let answer = bench.exec_until(&self.session, project, exec, stop).await?;
         let secrets = answer.stdout.findings.total() + answer.stderr.findings.total();
         let mut output = self.whole(bench, answer.stdout.ref_id).await?;
         let errors = self.whole(bench, answer.stderr.ref_id).await?;

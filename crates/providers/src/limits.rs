@@ -37,7 +37,7 @@ pub(crate) const SCRIPTED_TEXT_MAX_BYTES: usize = 1024 * 1024;
 /// Text of an ACP agent's last message that is repeated at its turn's end, and of that what is saved with its codec, which
 /// is written whole with every piece of the message: what most of them are long, and little to write.
 pub(crate) const REPLY_TEXT_MAX_BYTES: usize = 1024 * 1024;
-pub(crate) const SAVED_TEXT_MAX_BYTES: usize = 4 * 1024;
+pub(crate) const SAVED_TEXT_MAX_BYTES: usize = 16 * 1024;
 
 /// Things the scripted agent was told and has not taken up; the daemon tells it one at a time.
 pub(crate) const SCRIPTED_INBOX_MAX: usize = 256;
@@ -159,7 +159,8 @@ pub(crate) const REPLY_CALLS_MAX: usize = 64;
 /// Things an agent inside the daemon was told and has not taken up. It looks up within microseconds.
 pub(crate) const INBOX_MAX: usize = 256;
 
-/// Errands of one agent that may be under way, and commands among them that it has not let go of.
+/// Errands of one agent that may be under way, and commands that run for it; as many that have ended are kept until it lets
+/// go of them.
 pub(crate) const ERRANDS_MAX: usize = 64;
 pub(crate) const TERMINALS_MAX: usize = 32;
 

@@ -23,6 +23,18 @@ pub trait Tools: Send + Sync {
     /// Does something. An error says, in words for the agent, why it could not be done.
     fn perform(&self, task: Task) -> Work<Done>;
 
+    /// Does something that may be stopped: a command then ends with what it has printed, anything else with nothing.
+    fn perform_until(&self, task: Task, stop: Stop) -> Work<Done> {
+        let work = self.perform(task);
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                done = work => done,
+                () = stop.wait() => Ok(Done::default()),
+            }
+        })
+    }
+
     /// Notes what the agent does by itself, at a server of its own, and returns the same work. It is begun when the
     /// note is.
     fn noted(&self, _call: Call, work: Work<Done>) -> Work<Done> {
@@ -32,6 +44,19 @@ pub trait Tools: Send + Sync {
     /// Returns what else is offered, under names of its own: the same to all, and kept once.
     fn offers(&self) -> Arc<[Offer]> {
         Arc::default()
+    }
+}
+
+/// Tells work that it is to end. Whoever holds the sender says so with it, or keeps it until the work is done.
+#[derive(Clone, Debug)]
+pub struct Stop(pub tokio::sync::watch::Receiver<bool>);
+
+impl Stop {
+    /// Returns when the work is to end.
+    pub async fn wait(mut self) {
+        if self.0.wait_for(|stop| *stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

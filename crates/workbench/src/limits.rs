@@ -117,6 +117,10 @@ pub const PREVIEW_CHARS: usize = 500;
 /// Longest command, as contextd's schema says.
 pub const COMMAND_MAX: usize = 4096;
 
+/// Longest command that can be run at all, for callers without that schema: agents write whole files with one. Linux takes
+/// 128 KiB as one argument of a program, its end included.
+pub const EXEC_COMMAND_MAX: usize = 128 * 1024 - 1;
+
 /// Default and longest time for a command, as contextd's schema says.
 pub const EXEC_WAIT: Duration = Duration::from_secs(30);
 pub const EXEC_WAIT_MAX: Duration = Duration::from_secs(300);

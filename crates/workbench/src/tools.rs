@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,13 +104,25 @@ impl Workbench {
         project: &Project,
         exec: Exec,
     ) -> Result<ExecAnswer, Error> {
+        self.exec_until(session, project, exec, std::future::pending()).await
+    }
+
+    /// Runs a command that is killed when the last argument is done; what it has printed until then is its output.
+    pub async fn exec_until(
+        &self,
+        session: &SessionId,
+        project: &Project,
+        exec: Exec,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<ExecAnswer, Error> {
         let scrubber = scrubber_for(project, &exec)?;
         let shown = scrubber.scrub_text(&command_shown(&exec.command));
         let warnings = project
             .policies
             .enforce(Action::Command(&exec.command))
             .map_err(|error| scrubbed(&scrubber, error))?;
-        let result = self.exec_raw(session, &project.root, &scrubber, exec).await;
+        let stop = std::pin::pin!(stop);
+        let result = self.exec_raw(session, &project.root, &scrubber, exec, stop).await;
         let (end, stdout, stderr) = result.map_err(|error| scrubbed(&scrubber, error))?;
         let summary = exec_summary(&shown, &end, &stdout) + &warned(&warnings);
         let tokens_used = estimate(&summary) + estimate(&stdout.preview) + estimate(&stderr.preview);
@@ -131,13 +144,18 @@ impl Workbench {
         root: &Root,
         scrubber: &Scrubber,
         exec: Exec,
+        mut stop: Pin<&mut (impl Future<Output = ()> + Send)>,
     ) -> Result<(End, Captured, Captured), Error> {
         let command = command(root, &exec)?;
-        let permit = self.commands.acquire().await;
+        let permit = tokio::select! {
+            biased;
+            () = &mut stop => return Err(Error::new(ErrorCode::CommandFailed, "it was ended before it began")),
+            permit = self.commands.acquire() => permit,
+        };
         let _permit = permit.map_err(|_| Error::new(ErrorCode::SandboxFailed, "the workbench is closing"))?;
         let capture = || capture(&self.refs, session, scrubber.stream());
         let (stdout, stderr) = (capture()?, capture()?);
-        let mut running = self.sandbox.run(command).await?;
+        let mut running = Stoppable { running: self.sandbox.run(command).await?, stop: Some(stop) };
         let first = match running.next().await {
             // It said nothing: there is nothing to scrub, and nobody need be woken for it.
             Some(Output::Ended(end)) => return Ok((end, silent(stdout)?, silent(stderr)?)),
@@ -219,10 +237,10 @@ fn command(root: &Root, exec: &Exec) -> Result<Command, Error> {
     if exec.command.trim().is_empty() {
         return Err(Error::invalid("cmd", "is empty"));
     }
-    if exec.command.len() > limits::COMMAND_MAX {
+    if exec.command.len() > limits::EXEC_COMMAND_MAX {
         return Err(Error::invalid(
             "cmd",
-            format_args!("is longer than {} bytes; write it to a file first", limits::COMMAND_MAX),
+            format_args!("is longer than {} bytes; write it to a file first", limits::EXEC_COMMAND_MAX),
         ));
     }
     let timeout = exec.timeout.unwrap_or(limits::EXEC_WAIT);
@@ -248,8 +266,35 @@ fn capture(refs: &Arc<Refs>, session: &SessionId, stream: crate::scrub::Stream) 
     Ok(Capture::new(stream, writer))
 }
 
+/// A command that is killed when something is done.
+struct Stoppable<'a, F> {
+    running: Running,
+    /// None: it was.
+    stop: Option<Pin<&'a mut F>>,
+}
+
+impl<F: Future<Output = ()>> Stoppable<'_, F> {
+    /// Returns what comes next, as [`Running::next`] does.
+    async fn next(&mut self) -> Option<Output> {
+        if let Some(stop) = &mut self.stop {
+            tokio::select! {
+                biased;
+                () = stop => {}
+                output = self.running.next() => return output,
+            }
+            self.stop = None;
+            self.running.kill();
+        }
+        self.running.next().await
+    }
+}
+
 /// Hands a command's output on until its end. When the taker is gone, the command is killed by being dropped.
-async fn hand_on(mut running: Running, first: Option<Output>, chunks: mpsc::Sender<Chunk>) -> Option<End> {
+async fn hand_on<F: Future<Output = ()>>(
+    mut running: Stoppable<'_, F>,
+    first: Option<Output>,
+    chunks: mpsc::Sender<Chunk>,
+) -> Option<End> {
     let mut next = first;
     while let Some(output) = next {
         let chunk = match output {

@@ -247,6 +247,31 @@ async fn an_agents_mode_follows_the_sessions() -> Result<()> {
     stage.close().await
 }
 
+#[tokio::test]
+async fn a_command_that_an_agent_kills_has_said_what_it_has_said() -> Result<()> {
+    // The second command waits until the first has spoken.
+    let (stage, path) = with_errands(
+        r#"name() { echo "$answer" | sed 's/.*"terminalId":"\([^"]*\)".*/\1/'; }
+           ask terminal/create '"command":"mkfifo pipe; echo so far; echo now > pipe; sleep 1000"'
+           first=$(name)
+           ask terminal/create '"command":"until [ -p pipe ]; do :; done; cat pipe"'
+           ask terminal/wait_for_exit "\"terminalId\":\"$(name)\""
+           ask terminal/kill "\"terminalId\":\"$first\""
+           ask terminal/output "\"terminalId\":\"$first\""
+           ask terminal/wait_for_exit "\"terminalId\":\"$first\"""#,
+    )
+    .await?;
+    let config = [("command", path.as_str()), ("permission_mode", "autonomous")];
+    let id = stage.create_as(session(&stage, &config)).await?.id;
+    let turn = stage.turn(&id, "go").await?;
+    let said = contents(&turn, pb::ActivityType::Completion);
+    let answers: Vec<&str> = said.split('|').collect();
+    assert!(answers[2].contains("exitCode:0"), "{said}");
+    assert!(answers[4].contains("so far") && answers[4].contains("signal:SIGKILL"), "{said}");
+    assert!(answers[5].contains("signal:SIGKILL"), "{said}");
+    stage.close().await
+}
+
 /// Every line the daemon writes to an agent is one the protocol's publisher has in its schema.
 mod lines {
     use std::collections::BTreeMap;

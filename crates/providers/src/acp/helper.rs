@@ -1,13 +1,13 @@
 //! Runs the errands of an ACP agent: files and commands inside the session's root, through the session's tools.
 //! Commands are terminals to the agent: begun, looked at, waited for, ended. They end with the daemon.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_client_protocol_schema::v1;
 use domain::{Error, ErrorCode};
 use runtime::provider::Helper;
-use runtime::toolbox::{Done, Task, Tools, Work};
+use runtime::toolbox::{Done, Stop, Task, Tools, Work};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -15,24 +15,72 @@ use tokio::task::AbortHandle;
 use crate::limits::TERMINALS_MAX;
 use crate::look::Look;
 
+/// The first of the codes that say a command did not end by itself: its time was up, it could not be run, it was killed.
+const EXIT_FORCED: i32 = 124;
+
 /// The helper of one session.
 pub(super) struct Errands {
     tools: Arc<dyn Tools>,
     terminals: Arc<Mutex<Terminals>>,
 }
 
-#[derive(Default)]
 struct Terminals {
+    /// What sets the names apart from those of a daemon before this one, which the agent may remember.
+    own: u64,
     begun: u64,
-    open: HashMap<String, Terminal>,
+    /// The oldest first: those that run, and the last of those that have ended.
+    open: Vec<(String, Terminal)>,
 }
 
 /// A command that was begun.
 #[derive(Clone)]
 struct Terminal {
     ended: watch::Receiver<Option<Done>>,
+    /// Ends it; what it has printed is kept.
+    stop: watch::Sender<bool>,
     task: AbortHandle,
     output_max_bytes: usize,
+}
+
+impl Terminal {
+    fn is_running(&self) -> bool {
+        self.ended.borrow().is_none() && !self.task.is_finished()
+    }
+
+    /// Kills it, unless it has ended.
+    fn kill(&self) {
+        if self.is_running() {
+            self.stop.send_replace(true);
+        }
+    }
+
+    fn exit_status(&self, done: &Done) -> v1::TerminalExitStatus {
+        // One that was stopped may have ended by itself just before.
+        let by_itself = done.exit_code.is_some_and(|code| !*self.stop.borrow() || code < EXIT_FORCED);
+        if !by_itself {
+            return v1::TerminalExitStatus::new().signal("SIGKILL".to_owned());
+        }
+        v1::TerminalExitStatus::new().exit_code(done.exit_code.and_then(|code| u32::try_from(code).ok()))
+    }
+}
+
+impl Terminals {
+    fn find(&self, name: &str) -> Option<&Terminal> {
+        self.open.iter().find(|(own, _)| own == name).map(|(_, terminal)| terminal)
+    }
+
+    /// Makes room for another; returns whether there is any. Some agents never let go of what has ended.
+    fn make_room(&mut self) -> bool {
+        let running = self.open.iter().filter(|(_, terminal)| terminal.is_running()).count();
+        let ended = self.open.len() - running;
+        let mut dropped = ended.saturating_sub(TERMINALS_MAX);
+        self.open.retain(|(_, terminal)| {
+            let drops = dropped > 0 && !terminal.is_running();
+            dropped -= usize::from(drops);
+            !drops
+        });
+        running < TERMINALS_MAX
+    }
 }
 
 /// What an ended command is shown as where it was not let end.
@@ -42,7 +90,10 @@ fn killed() -> Done {
 
 impl Errands {
     pub(super) fn new(tools: Arc<dyn Tools>) -> Self {
-        Self { tools, terminals: Arc::default() }
+        // The keys of a hash are random, and its end with nothing taken in is theirs.
+        let own = RandomState::new().build_hasher().finish();
+        let terminals = Terminals { own, begun: 0, open: Vec::new() };
+        Self { tools, terminals: Arc::new(Mutex::new(terminals)) }
     }
 }
 
@@ -71,7 +122,7 @@ impl Helper for Errands {
             // The turn was interrupted; who waits for a command hears that it was killed.
             "end" => {
                 let terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
-                terminals.open.values().for_each(|terminal| terminal.task.abort());
+                terminals.open.iter().for_each(|(_, terminal)| terminal.kill());
                 Box::pin(async { Ok(Value::Null) })
             }
             verb => {
@@ -95,10 +146,11 @@ impl Errands {
             timeout: Some(crate::limits::TERMINAL_WAIT),
         };
         let mut terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
-        if terminals.open.len() >= TERMINALS_MAX {
-            return Err(Error::new(ErrorCode::LimitReached, "too many terminals are open; release some"));
+        if !terminals.make_room() {
+            return Err(Error::new(ErrorCode::LimitReached, "too many commands are running; end some"));
         }
-        let work = self.tools.perform(task);
+        let (stop, stopped) = watch::channel(false);
+        let work = self.tools.perform_until(task, Stop(stopped));
         let (sender, ended) = watch::channel(None);
         let task = tokio::spawn(async move {
             let done = work.await.unwrap_or_else(|error| Done {
@@ -110,10 +162,10 @@ impl Errands {
             let _ = sender.send(Some(done));
         });
         terminals.begun += 1;
-        let name = format!("term_{}", terminals.begun);
+        let name = format!("term_{:x}_{}", terminals.own, terminals.begun);
         let limit = what.count("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let terminal = Terminal { ended, task: task.abort_handle(), output_max_bytes: limit };
-        terminals.open.insert(name.clone(), terminal);
+        let terminal = Terminal { ended, stop, task: task.abort_handle(), output_max_bytes: limit };
+        terminals.open.push((name.clone(), terminal));
         Ok(name)
     }
 }
@@ -122,7 +174,11 @@ impl Errands {
 async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<Value, Error> {
     let find = || {
         let mut terminals = terminals.lock().unwrap_or_else(PoisonError::into_inner);
-        if verb == "release" { terminals.open.remove(name) } else { terminals.open.get(name).cloned() }
+        let found = terminals.find(name).cloned();
+        if verb == "release" {
+            terminals.open.retain(|(own, _)| own != name);
+        }
+        found
     };
     let Some(mut terminal) = find() else {
         return Err(Error::new(
@@ -135,7 +191,7 @@ async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<
             let done = terminal.ended.borrow().clone();
             let (output, truncated) =
                 last_bytes(done.as_ref().map_or("", |done| &done.output), terminal.output_max_bytes);
-            let status = done.as_ref().map(|done| exit_status(done, None));
+            let status = done.as_ref().map(|done| terminal.exit_status(done));
             Ok(json!(v1::TerminalOutputResponse::new(output, truncated).exit_status(status)))
         }
         "wait_for_exit" => {
@@ -144,20 +200,20 @@ async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<
                 // It was killed, and nothing is known but that.
                 Err(_) => killed(),
             };
-            let signal = done.exit_code.is_none().then_some("SIGKILL");
-            Ok(json!(v1::WaitForTerminalExitResponse::new(exit_status(&done, signal))))
+            Ok(json!(v1::WaitForTerminalExitResponse::new(terminal.exit_status(&done))))
         }
-        // Dropping its work kills a command.
-        _ => {
+        // Nobody asks for it again; dropping its work kills a command.
+        "release" => {
             terminal.task.abort();
+            Ok(json!(v1::ReleaseTerminalResponse::new()))
+        }
+        _ => {
+            terminal.kill();
+            // Who asks for its output next is to find that it has ended, and with what.
+            let _ = terminal.ended.wait_for(Option::is_some).await;
             Ok(json!(v1::KillTerminalResponse::new()))
         }
     }
-}
-
-fn exit_status(done: &Done, signal: Option<&str>) -> v1::TerminalExitStatus {
-    let code = done.exit_code.and_then(|code| u32::try_from(code).ok());
-    v1::TerminalExitStatus::new().exit_code(code).signal(signal.map(str::to_owned))
 }
 
 /// Returns the end of a text, and whether that is not all of it.
@@ -170,7 +226,7 @@ fn last_bytes(text: &str, max: usize) -> (&str, bool) {
 
 impl Drop for Errands {
     fn drop(&mut self) {
-        for terminal in self.terminals.lock().unwrap_or_else(PoisonError::into_inner).open.values() {
+        for (_, terminal) in &self.terminals.lock().unwrap_or_else(PoisonError::into_inner).open {
             terminal.task.abort();
         }
     }
@@ -231,5 +287,46 @@ mod tests {
         ask(&errands, json!({"do": "kill", "terminal": name})).await.unwrap();
         let exit = ask(&errands, json!({"do": "wait_for_exit", "terminal": name})).await.unwrap();
         assert_eq!(exit, json!({"signal": "SIGKILL"}));
+    }
+    #[tokio::test]
+    async fn what_was_killed_says_so_where_its_output_is_read() {
+        let errands = Errands::new(Arc::new(Slow));
+        let begun = ask(&errands, json!({"do": "run", "command": "forever"})).await.unwrap();
+        let name = &begun["terminalId"];
+        ask(&errands, json!({"do": "kill", "terminal": name})).await.unwrap();
+        let output = ask(&errands, json!({"do": "output", "terminal": name})).await.unwrap();
+        assert_eq!(output, json!({"output": "", "truncated": false, "exitStatus": {"signal": "SIGKILL"}}));
+    }
+
+    #[tokio::test]
+    async fn commands_that_have_ended_leave_room_for_others() {
+        let errands = Errands::new(Arc::new(Slow));
+        let mut names = Vec::new();
+        for _ in 0..3 {
+            for _ in 0..TERMINALS_MAX {
+                let begun = ask(&errands, json!({"do": "run", "command": "forever"})).await.unwrap();
+                names.push(begun["terminalId"].clone());
+            }
+            // Only those that live are counted.
+            assert!(ask(&errands, json!({"do": "run", "command": "forever"})).await.is_err());
+            ask(&errands, json!({"do": "end"})).await.unwrap();
+            for name in &names[names.len() - TERMINALS_MAX..] {
+                ask(&errands, json!({"do": "wait_for_exit", "terminal": name})).await.unwrap();
+            }
+        }
+        // What ended last can be asked for; what ended long ago cannot.
+        let last = names.last().unwrap();
+        assert!(ask(&errands, json!({"do": "output", "terminal": last})).await.is_ok());
+        assert!(ask(&errands, json!({"do": "output", "terminal": names[0]})).await.is_err());
+        assert!(errands.terminals.lock().unwrap().open.len() <= 2 * TERMINALS_MAX);
+    }
+
+    #[tokio::test]
+    async fn no_two_terminals_of_a_session_have_one_name() {
+        let begin = async || {
+            let errands = Errands::new(Arc::new(Slow));
+            ask(&errands, json!({"do": "run", "command": "x"})).await.unwrap()["terminalId"].clone()
+        };
+        assert_ne!(begin().await, begin().await, "as with a daemon that comes back");
     }
 }

@@ -241,11 +241,36 @@ async fn stored_output_belongs_to_its_session() {
 }
 
 #[tokio::test]
+async fn a_command_may_be_as_long_as_the_system_takes_it() {
+    let desk = desk().await;
+    let long = format!("echo {} | wc -c", "x".repeat(128 * 1024 - 14));
+    let answer = desk.bench.exec(&desk.session, &desk.project, exec(&long)).await.unwrap();
+    assert_eq!((answer.exit_code, answer.stdout.preview.trim()), (0, "131059"));
+}
+
+#[tokio::test]
+async fn a_command_that_is_stopped_has_said_what_it_has_said() {
+    let desk = desk().await;
+    let pipe = desk.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Reading it waits for the command to write there, which it does when it has spoken.
+    let stop = async { drop(tokio::task::spawn_blocking(move || std::fs::read(pipe)).await) };
+    let forever = exec("echo so far; echo now > pipe; sleep 1000");
+    let answer = desk.bench.exec_until(&desk.session, &desk.project, forever, stop).await.unwrap();
+    assert_eq!((answer.exit_code, answer.stdout.preview.trim()), (137, "so far"));
+    // One that is stopped before it has begun does not begin.
+    let never = exec("touch made");
+    let error = desk.bench.exec_until(&desk.session, &desk.project, never, async {}).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::CommandFailed);
+    assert!(!desk.path("made").exists());
+}
+
+#[tokio::test]
 async fn requests_that_make_no_sense_are_refused_by_field() {
     let desk = desk().await;
     let refused = async |exec: Exec| desk.bench.exec(&desk.session, &desk.project, exec).await.unwrap_err();
     assert!(refused(exec("  ")).await.message.starts_with("cmd:"));
-    assert!(refused(exec(&"x".repeat(5000))).await.message.starts_with("cmd:"));
+    assert!(refused(exec(&"x".repeat(128 * 1024))).await.message.starts_with("cmd:"));
     let long = Exec { timeout: Some(Duration::from_secs(301)), ..exec("true") };
     assert!(refused(long).await.message.starts_with("timeout:"));
     for outside in ["/etc", "..", "src/../.."] {
