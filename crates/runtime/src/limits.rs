@@ -91,6 +91,9 @@ pub const HELD_LINGER: Duration = Duration::from_secs(5);
 /// Bytes under way to and from such a program; beyond that the spool holds what it says.
 pub const HELD_PIPE_BYTES: usize = 64 * 1024;
 
+/// Last words of a turn that are read from the journal again; as much as providers repeat at a turn's end.
+pub const LAST_WORDS_MAX_BYTES: usize = 1024 * 1024;
+
 /// What is kept of its complaints, for whoever wants to know why it ended.
 pub const HELD_ERRORS_MAX_BYTES: usize = 4 * 1024;
 

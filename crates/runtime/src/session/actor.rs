@@ -49,6 +49,8 @@ pub(crate) struct Actor {
     seq: u64,
     next_write_id: u64,
     saved_codec: String,
+    /// The agent was begun by a former daemon.
+    is_inherited: bool,
     timers: Timers,
     /// The agent was told to die; by then its end must have been reported.
     pub(super) killed_by: Option<tokio::time::Instant>,
@@ -95,6 +97,7 @@ impl Actor {
             seq: row.last_seq,
             next_write_id: row.next_write_id,
             saved_codec: row.codec,
+            is_inherited: false,
             timers: Timers::default(),
             killed_by: None,
             leaving: None,
@@ -299,7 +302,8 @@ impl Actor {
     /// Writes what output meant. Returns what is then to be shown and done, and whether the place after it is on disk.
     async fn write_ingested(&mut self, ingested: Ingested) -> (Plan, bool) {
         let mut plan = Plan::default();
-        for (at, input) in ingested.inputs {
+        for (at, mut input) in ingested.inputs {
+            self.recall(&mut input, &plan).await;
             self.decide_unrefusable(at, input, &mut plan);
         }
         for bytes in ingested.replies {
@@ -451,6 +455,7 @@ impl Actor {
     /// A new run has a folder, a spool and an outbox of its own; what the former one did not take is void.
     fn begin_run(&mut self, resume: bool, plan: &mut Plan) {
         self.run += 1;
+        self.is_inherited = false;
         plan.write.applied = Some(self.next_write_id.saturating_sub(1));
         plan.write.spool = Some(SpoolMark::default());
         plan.state_changed = true;

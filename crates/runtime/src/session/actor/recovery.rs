@@ -1,6 +1,8 @@
 //! A session's agent comes to be, or is found again that a former daemon left: greeted, caught up with, or given up. Where its
 //! process and its spool are is `run`'s to know.
 
+use domain::ErrorCode;
+
 use super::*;
 
 impl Actor {
@@ -66,9 +68,35 @@ impl Actor {
             Agent::Process(process) => process.link.agent_age(),
             Agent::None | Agent::InProcess { .. } => None,
         };
+        self.is_inherited = true;
         let started = self.machine.state().started_at;
         let now = started.zip(age).map_or_else(clock::now, |(started, age)| started.after(age));
         self.take_at(now, Input::Reattached).await;
+    }
+
+    /// Gives a turn its last words where its agent does not say them at its end and the codec, which heard some of them in a
+    /// former daemon, does not know them as a whole: they are in the journal.
+    pub(super) async fn recall(&mut self, input: &mut Input, plan: &Plan) {
+        let Input::Agent(AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. }) = input else {
+            return;
+        };
+        if !self.is_inherited || !text.is_empty() {
+            return;
+        }
+        let mut cursor = self.stream.read_after(0);
+        loop {
+            match cursor.available().await {
+                Ok(events) if events.is_empty() => break,
+                Ok(events) => events.iter().for_each(|event| hear(text, &event.kind)),
+                Err(error)
+                    if error.code == ErrorCode::EventsExpired && cursor.skip_removed().await.is_ok() => {}
+                Err(error) => {
+                    tracing::error!(%error, "cannot read what the turn said");
+                    break;
+                }
+            }
+        }
+        plan.events.iter().for_each(|event| hear(text, &event.kind));
     }
 
     pub(super) async fn revive(&mut self) {
@@ -92,5 +120,18 @@ impl Actor {
             (Err(error), _) => tracing::error!(%error, "cannot read the outbox"),
             (Ok(_), _) => {}
         }
+    }
+}
+
+/// Adds what was said to the last words; what begins anew has none yet.
+fn hear(last: &mut String, event: &EventKind) {
+    match event {
+        EventKind::TurnStarted { .. } | EventKind::ToolStarted { .. } => last.clear(),
+        EventKind::TextDelta { text, parent: None }
+            if last.len() + text.len() <= limits::LAST_WORDS_MAX_BYTES =>
+        {
+            last.push_str(text);
+        }
+        _ => {}
     }
 }
