@@ -192,8 +192,10 @@ pub(crate) const GATEWAY_USAGE_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const GATEWAY_RUN_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const GATEWAY_RUN_GAP: Duration = Duration::from_secs(10);
 
-/// How many messages of a conversation are looked at for one that began a run; a run has few.
+/// How many messages of a conversation are looked at for one with which its gateway took up a turn, some seconds ago; and
+/// for that of a prompt, whose run may have made many calls while nobody listened.
 pub(crate) const GATEWAY_HISTORY_LOOK: usize = 20;
+pub(crate) const GATEWAY_RUN_LOOK: usize = 500;
 
 /// Messages, and runs to be ended, that are kept until their gateway has heard of them; a person says no more meanwhile.
 pub(crate) const GATEWAY_UNHEARD_MAX: usize = 32;

@@ -221,6 +221,8 @@ impl Talk {
     /// The connection is gone; whatever was asked before has no answer any more.
     pub(super) fn lose(&mut self) {
         self.is_connected = false;
+        // It may end unseen.
+        self.started.clear();
         if let Some(run) = &mut self.run {
             run.has_gap = true;
             run.was_lost = true;

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use crate::limits::CONNECT_WAIT;
+use crate::limits::{CONNECT_WAIT, GATEWAY_START_WAIT};
 
 /// Where the gateway is that every installation has.
 pub(super) const USUAL_URL: &str = "ws://127.0.0.1:18789";
@@ -62,22 +62,30 @@ impl Started {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a gateway of ours runs, this daemon's or one that a former daemon left.
-    fn is_alive(&self) -> bool {
-        let held = self.lock().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)));
-        held || self.mark.as_ref().is_some_and(tree::is_alive)
-    }
-
     /// Ends it with all its processes; the first one may have handed the work to another.
     pub(super) fn end(&self) {
         let held = self.lock().take();
-        let group = held.as_ref().and_then(Child::id).and_then(|id| i32::try_from(id).ok());
+        self.end_all(held.as_ref());
+    }
+
+    fn end_all(&self, held: Option<&Child>) {
+        let group = held.and_then(Child::id).and_then(|id| i32::try_from(id).ok());
         if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
             // What is gone already needs no killing.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         if let Some(mark) = &self.mark {
             tree::kill_marked(mark);
+        }
+    }
+
+    /// Returns whether a gateway is on its way of which nothing is heard yet.
+    fn is_starting(&self, held: Option<&mut Child>) -> bool {
+        match held {
+            Some(child) => matches!(child.try_wait(), Ok(None)),
+            // A former daemon's. What has been there for longer than a start takes, and does not answer, is no gateway: it
+            // hangs, or it is what a dead one's agent left.
+            None => self.mark.as_ref().and_then(tree::age).is_some_and(|age| age < GATEWAY_START_WAIT),
         }
     }
 }
@@ -121,19 +129,22 @@ impl Gateway {
 
     /// Returns whether the gateway was started here.
     pub(super) fn is_ours(&self) -> bool {
-        self.started.lock().is_some() || self.started.mark.as_ref().is_some_and(tree::is_alive)
+        self.started.lock().is_some() || self.started.mark.as_ref().and_then(tree::age).is_some()
     }
 
-    /// Starts a gateway on this machine. Returns whether one is on its way.
+    /// Starts a gateway on this machine, where none answers. Returns whether one is on its way.
     pub(super) async fn start(&self) -> Result<bool, String> {
         let port = self
             .url
             .strip_prefix("ws://127.0.0.1:")
             .and_then(|rest| rest.trim_end_matches('/').parse::<u16>().ok());
         let (Some(program), Some(port)) = (&self.program, port) else { return Ok(false) };
-        if self.started.is_alive() {
+        // Sessions that lost the same gateway come here together; one of them starts it.
+        let mut held = self.started.lock();
+        if self.started.is_starting(held.as_mut()) {
             return Ok(true);
         }
+        self.started.end_all(held.take().as_ref());
         let mark = self.started.mark.as_ref().map(|mark| (MARK_VARIABLE, mark.value()));
         let child = Command::new(program)
             .args(["gateway", "run", "--port", &port.to_string()])
@@ -147,7 +158,7 @@ impl Gateway {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
-        *self.started.lock() = Some(child);
+        *held = Some(child);
         Ok(true)
     }
 }
@@ -156,14 +167,29 @@ impl Gateway {
 mod tests {
     use super::*;
 
-    fn gateway(folder: &Path, started: Arc<Started>) -> Gateway {
+    /// A gateway whose program is a script, which notes each time it is started.
+    fn gateway(folder: &Path, script: &str, started: &Arc<Started>) -> Gateway {
         let program = folder.join("openclaw");
-        if !program.exists() {
-            std::fs::write(&program, "#!/bin/sh\nsleep 1000 & exec sleep 1000\n").unwrap();
-            std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        }
+        let text = format!("#!/bin/sh\necho begun >> {}\n{script}\n", folder.join("starts").display());
+        std::fs::write(&program, text).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let path = std::env::var_os("PATH").unwrap_or_default();
-        Gateway::new("ws://127.0.0.1:9".into(), Some(program), vec![("PATH".into(), path)], started)
+        let environment = vec![("PATH".into(), path)];
+        Gateway::new("ws://127.0.0.1:9".into(), Some(program), environment, Arc::clone(started))
+    }
+
+    async fn until(what: &str, mut look: impl FnMut() -> bool) {
+        let seen = async {
+            while !look() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let seen = tokio::time::timeout(std::time::Duration::from_secs(30), seen).await;
+        seen.unwrap_or_else(|_| panic!("no {what}"));
+    }
+
+    fn starts(folder: &Path) -> usize {
+        std::fs::read_to_string(folder.join("starts")).unwrap_or_default().lines().count()
     }
 
     #[tokio::test]
@@ -171,24 +197,37 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("data/openclaw");
         let first = Arc::new(Started::marked_by(Some(&place)));
-        assert!(gateway(folder.path(), Arc::clone(&first)).start().await.unwrap());
+        let script = "sleep 1000 & exec sleep 1000";
+        assert!(gateway(folder.path(), script, &first).start().await.unwrap());
+        until("start", || starts(folder.path()) == 1).await;
         // Whoever is killed does not tidy up.
         let pid = first.lock().as_ref().and_then(Child::id).unwrap();
         std::mem::forget(first);
         let second = Arc::new(Started::marked_by(Some(&place)));
-        let joined = gateway(folder.path(), Arc::clone(&second));
+        let joined = gateway(folder.path(), script, &second);
         assert!(joined.is_ours() && joined.start().await.unwrap());
         assert!(second.lock().is_none(), "a second one was started");
         second.end();
         // It was a child of this very process, which reaps it as the system does for a daemon's that died.
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap());
         rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()).ok();
-        let gone = async {
-            while joined.is_ours() {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(std::time::Duration::from_secs(30), gone).await.expect("its processes end");
+        until("end of its processes", || !joined.is_ours()).await;
+        assert_eq!(starts(folder.path()), 1);
+    }
+
+    #[tokio::test]
+    async fn one_that_died_is_started_again_whatever_its_agent_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let started = Arc::new(Started::marked_by(Some(&folder.path().join("openclaw-data"))));
+        let dies = gateway(folder.path(), "sleep 1000 & exit 1", &started);
+        assert!(dies.start().await.unwrap());
+        let has_died = || started.lock().as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)));
+        until("death", has_died).await;
+        assert!(dies.is_ours(), "what it left is ours");
+        let lives = gateway(folder.path(), "exec sleep 1000", &started);
+        assert!(lives.start().await.unwrap());
+        until("second start", || starts(folder.path()) == 2).await;
+        started.end();
     }
 
     #[test]

@@ -5,13 +5,15 @@
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 use std::{fs, io};
 
 use shim::proc_table::{self, Process};
 use shim::record::Meta;
 use tokio::time::{self, Instant};
 
-use super::limits::{KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
+use super::limits::{KILL_MARKED_TIMEOUT, KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
+use crate::clock;
 
 /// The variable that every descendant of an agent inherits unless it clears its environment.
 pub const MARK_VARIABLE: &str = "OBEY_TREE";
@@ -49,16 +51,26 @@ pub async fn kill_tree(meta: Option<&Meta>, mark: &Mark) -> io::Result<usize> {
     }
 }
 
-/// Returns whether anything bears the mark.
-pub fn is_alive(mark: &Mark) -> bool {
-    proc_table::list().is_ok_and(|all| !members(&all, None, mark).is_empty())
+/// Returns for how long something has borne the mark that still does.
+pub fn age(mark: &Mark) -> Option<Duration> {
+    let all = proc_table::list().unwrap_or_default();
+    members(&all, None, mark).iter().map(|process| clock::since_ticks(process.start_ticks)).max()
 }
 
-/// Kills what bears the mark, without waiting for its end. Returns how many processes that were.
-pub fn kill_marked(mark: &Mark) -> usize {
-    let all = proc_table::list().unwrap_or_default();
-    let tree = members(&all, None, mark);
-    tree.iter().filter(|process| proc_table::signal(process, libc::SIGKILL)).count()
+/// Kills what bears the mark, until nothing is left or the time is up. Does not yield meanwhile: it takes milliseconds.
+pub fn kill_marked(mark: &Mark) {
+    let deadline = std::time::Instant::now() + KILL_MARKED_TIMEOUT;
+    loop {
+        let all = proc_table::list().unwrap_or_default();
+        let tree = members(&all, None, mark);
+        for process in &tree {
+            proc_table::signal(process, libc::SIGKILL);
+        }
+        if tree.is_empty() || std::time::Instant::now() >= deadline {
+            return;
+        }
+        std::thread::sleep(KILL_TREE_INTERVAL);
+    }
 }
 
 fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &Mark) -> Vec<&'a Process> {

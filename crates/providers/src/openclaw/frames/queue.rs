@@ -9,7 +9,7 @@ use domain::turn::EndReason;
 use serde_json::{Value, json};
 
 use super::{Out, Run, Talk, notice};
-use crate::limits::{GATEWAY_HISTORY_LOOK, GATEWAY_UNHEARD_MAX};
+use crate::limits::{GATEWAY_HISTORY_LOOK, GATEWAY_RUN_LOOK, GATEWAY_UNHEARD_MAX};
 use crate::look::Look;
 
 /// What a message says of itself that a gateway wrote to take up a turn of its last process.
@@ -18,7 +18,8 @@ const RECOVERY: &str = "main_session_restart_recovery";
 impl Talk {
     /// Asks for the end of the conversation, with what waits there and what is at work.
     pub(super) fn ask_history(&mut self, out: &mut Out) {
-        let params = json!({"sessionKey": self.key, "limit": GATEWAY_HISTORY_LOOK});
+        let limit = if self.is_queued() { GATEWAY_RUN_LOOK } else { GATEWAY_HISTORY_LOOK };
+        let params = json!({"sessionKey": self.key, "limit": limit});
         self.ask("chat.history", params, out);
     }
 
@@ -45,6 +46,13 @@ impl Talk {
             notice(out, Level::Warning, "a message was not passed on: the prompt before it still waits");
         }
         true
+    }
+
+    /// Forgets messages to a run that does not come about.
+    pub(super) fn drop_held(&mut self, out: &mut Out) {
+        if !std::mem::take(&mut self.held).is_empty() {
+            notice(out, Level::Warning, "a message was not passed on: the prompt before it was never run");
+        }
     }
 
     /// A message was written into the conversation; one of a user begins a run.
@@ -83,6 +91,7 @@ impl Talk {
             // Some of it may have been said already.
             run.has_gap = true;
             if run.interrupted {
+                self.drop_held(out);
                 self.abort(&id, out);
             }
         }
@@ -111,10 +120,13 @@ impl Talk {
         let waits = history.under("pendingInputs").list("items").iter().any(|item| item.text("runId") == own);
         let at = messages.iter().position(|message| began_by(message) == Some(own.as_str()));
         let other = active.iter().find(|run| **run != own && Some(**run) != recovered);
-        match (at, other) {
+        // A run that has said more than was asked for began before that.
+        let last = messages.iter().rposition(|message| message.text("role") == "user").map_or(0, |at| at + 1);
+        let behind = at.map(|at| at + 1).or((messages.len() >= GATEWAY_RUN_LOOK).then_some(last));
+        match (behind, other) {
             _ if waits => self.is_unsure = true,
             (Some(_), Some(run)) => self.promote((*run).to_owned(), out),
-            (Some(at), None) => self.catch_up(&messages[at + 1..], out),
+            (Some(behind), None) => self.catch_up(&messages[behind..], out),
             (None, Some(_)) => self.is_unsure = true,
             (None, None) => {
                 let message = "the gateway took the prompt and began no run for it";

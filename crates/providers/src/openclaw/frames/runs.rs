@@ -32,9 +32,7 @@ impl Talk {
         let Some(run) = self.run.take() else { return };
         self.had_turns |= reason == EndReason::Completed;
         self.unheard.clear();
-        if !std::mem::take(&mut self.held).is_empty() {
-            notice(out, Level::Warning, "a message was not passed on: the prompt before it was never run");
-        }
+        self.drop_held(out);
         for call in std::mem::take(&mut self.calls) {
             let output = match self.denials.remove(&call) {
                 Some(why) => format!("denied: {why}"),

@@ -133,6 +133,7 @@ fn a_prompt_that_waits_can_be_interrupted() {
     );
     // One that has just begun is aborted under its other name.
     put_aside(&mut talk, "r2");
+    talk.steer("and this", "s1", &mut Out::default());
     let mut out = Out::default();
     talk.interrupt(&mut out);
     let asked: Value = serde_json::from_str(&out.frames[0]).unwrap();
@@ -142,6 +143,7 @@ fn a_prompt_that_waits_can_be_interrupted() {
         (&frames[0]["method"], &frames[0]["params"]["runId"]),
         (&json!("chat.abort"), &json!("another"))
     );
+    assert_eq!(frames.len(), 1, "nothing is said to what is aborted: {frames:?}");
     let (events, _) = take(&mut talk, chat("another", json!({"state": "aborted"})));
     assert!(
         matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
@@ -161,6 +163,12 @@ fn a_run_that_began_or_ended_unseen_is_found() {
     let (events, _) = answer(&mut talk, &asked, history(&messages, &[], &[]));
     assert!(is_completed(&events, "no"), "{events:?}");
     assert!(events.iter().any(|event| matches!(event, AgentEvent::Usage { .. })), "{events:?}");
+    // Its own message is out of sight when it has said very much.
+    let asked = put_aside(&mut talk, "r4");
+    assert_eq!(asked["params"]["limit"], crate::limits::GATEWAY_RUN_LOOK);
+    let many = vec![assistant("fourth", "and on"); crate::limits::GATEWAY_RUN_LOOK];
+    let (events, _) = answer(&mut talk, &asked, history(&many, &[], &[]));
+    assert!(is_completed(&events, "and on"), "{events:?}");
     // One for which nothing is run does not wait for ever, and it is said.
     let asked = put_aside(&mut talk, "r3");
     let (events, _) = answer(&mut talk, &asked, history(&[user("r2")], &[], &[]));
@@ -173,10 +181,14 @@ fn a_prompt_that_waits_outlives_the_connection() {
     let mut talk = ready();
     let asked = put_aside(&mut talk, "r1");
     answer(&mut talk, &asked, history(&[], &["r1"], &["theirs"]));
+    phase(&mut talk, "theirs", "start");
     talk.lose();
     let mut out = Out::default();
     talk.resume(&mut out);
     assert!(out.frames.iter().any(|frame| frame.contains("chat.history")), "{out:?}");
+    // What had begun before may be over: it is not taken for the prompt's.
+    written(&mut talk, &user("r1"));
+    assert!(say(&mut talk, "theirs", "not ours").is_empty());
     assert!(out.frames.iter().all(|frame| !frame.contains("agent.wait")), "{out:?}");
     // One that was put aside while nobody listened is known by its run's empty end.
     let mut talk = ready();
