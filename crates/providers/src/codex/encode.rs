@@ -115,14 +115,12 @@ pub(super) fn input(
     match input {
         AgentInput::Prompt { text, attachments } => {
             let content = content(text, attachments)?;
-            memory.is_cut = false;
             memory.turn.get_or_insert_with(Turn::default);
             memory.settling = None;
             say(memory, Purpose::Turn, content, wire);
         }
         AgentInput::Steer { text } => drop(steer(memory, text, wire)),
         AgentInput::Compact => {
-            memory.is_cut = false;
             memory.turn = Some(Turn::default());
             let params = json!({"threadId": memory.thread});
             memory.ask(Purpose::Compact, params, wire);

@@ -65,8 +65,6 @@ pub(super) struct Memory {
     pub(super) strays: BTreeSet<String>,
     /// Conversations whose commands were asked for, by the names of our requests.
     pub(super) lists: BTreeMap<String, String>,
-    /// The last turn was cut short, so that no sub-agent goes on working for it.
-    pub(super) is_cut: bool,
     /// Requests that wait for an answer, by their native name.
     pub(super) asks: BTreeMap<String, Asking>,
     /// Answers that wait until the agent has taken what explains them, by the name of our request that does.
@@ -164,6 +162,18 @@ pub(super) struct Worker {
     /// Its turn that is open.
     #[serde(default)]
     pub(super) turn: String,
+    /// It has had a turn.
+    #[serde(default)]
+    pub(super) has_begun: bool,
+    /// The turn it works for was cut short, and it is to end.
+    #[serde(default)]
+    pub(super) is_cut: bool,
+}
+
+impl Worker {
+    fn new(call: CallId) -> Self {
+        Self { call, counted: Usage::default(), turn: String::new(), has_begun: false, is_cut: false }
+    }
 }
 
 impl Memory {
@@ -194,8 +204,7 @@ impl Memory {
             // Names grow with time.
             self.workers.pop_first();
         }
-        self.workers
-            .insert(thread.to_owned(), Worker { call, counted: Usage::default(), turn: String::new() });
+        self.workers.insert(thread.to_owned(), Worker::new(call));
     }
 
     /// Notes that an item is told piece by piece.

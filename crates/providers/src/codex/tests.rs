@@ -289,21 +289,31 @@ fn only_commands_of_the_turn_that_was_cut_short_are_ended() {
 #[test]
 fn a_sub_agent_of_a_turn_that_was_cut_short_is_ended_with_its_commands() {
     let mut codec = running();
-    codec.memory.remember_worker("w1", CallId::new("spawn"));
-    let worker = |method: &str, turn: Value| note(method, json!({"threadId": "w1", "turn": turn}));
+    for (thread, call) in [("w0", "first"), ("w1", "second"), ("w2", "third")] {
+        codec.memory.remember_worker(thread, CallId::new(call));
+    }
+    let worker =
+        |method: &str, thread: &str, turn: Value| note(method, json!({"threadId": thread, "turn": turn}));
     prompt(&mut codec);
     began(&mut codec, "a");
-    assert!(hear_all(&mut codec, worker("turn/started", json!({"id": "wa"}))).1.is_empty());
+    // One has done its work, one is at it, one was only just begun with.
+    hear(&mut codec, worker("turn/started", "w0", json!({"id": "w0a"})));
+    hear(&mut codec, worker("turn/completed", "w0", json!({"id": "w0a", "status": "completed"})));
+    assert!(hear_all(&mut codec, worker("turn/started", "w1", json!({"id": "w1a"}))).1.is_empty());
     let turn = json!({"id": "a", "status": "interrupted", "items": []});
     let (_, replies) = hear_all(&mut codec, note("turn/completed", json!({"threadId": "t1", "turn": turn})));
-    assert_eq!(replies[0]["params"], json!({"threadId": "w1", "turnId": "wa"}));
+    assert_eq!(replies.len(), 1);
+    assert_eq!(replies[0]["params"], json!({"threadId": "w1", "turnId": "w1a"}));
+    // Whoever goes on at once has them ended all the same.
+    prompt(&mut codec);
+    began(&mut codec, "b");
     // What it began at the last moment is found, and is nobody's to see.
     let item =
         json!({"type": "commandExecution", "id": "c1", "command": "x", "cwd": "/", "status": "inProgress"});
-    let late = note("item/started", json!({"threadId": "w1", "turnId": "wa", "item": item}));
+    let late = note("item/started", json!({"threadId": "w1", "turnId": "w1a", "item": item}));
     assert!(hear(&mut codec, late).is_empty());
-    let (_, replies) =
-        hear_all(&mut codec, worker("turn/completed", json!({"id": "wa", "status": "interrupted"})));
+    let ended = worker("turn/completed", "w1", json!({"id": "w1a", "status": "interrupted"}));
+    let (_, replies) = hear_all(&mut codec, ended);
     assert_eq!(
         (&replies[0]["method"], &replies[0]["params"]),
         (&json!("thread/backgroundTerminals/list"), &json!({"threadId": "w1"}))
@@ -311,12 +321,12 @@ fn a_sub_agent_of_a_turn_that_was_cut_short_is_ended_with_its_commands() {
     let data = json!([{"itemId": "c1", "processId": "2"}]);
     let (_, replies) = hear_all(&mut codec, json!({"id": replies[0]["id"], "result": {"data": data}}));
     assert_eq!(replies[0]["params"], json!({"threadId": "w1", "processId": "2"}));
-    // One that begins when it is too late is ended at once.
-    let (_, replies) = hear_all(&mut codec, worker("turn/started", json!({"id": "wb"})));
-    assert_eq!(replies[0]["params"]["turnId"], "wb");
-    // The next turn's may work.
-    prompt(&mut codec);
-    assert!(hear_all(&mut codec, worker("turn/started", json!({"id": "wc"}))).1.is_empty());
+    let (_, replies) = hear_all(&mut codec, worker("turn/started", "w2", json!({"id": "w2a"})));
+    assert_eq!(replies[0]["params"], json!({"threadId": "w2", "turnId": "w2a"}));
+    // Those that are given work in the next turn may do it.
+    for thread in ["w0", "w1"] {
+        assert!(hear_all(&mut codec, worker("turn/started", thread, json!({"id": "x"}))).1.is_empty());
+    }
 }
 
 #[test]

@@ -123,7 +123,9 @@ fn parent(memory: &Memory, params: &Value) -> Result<Option<CallId>, ()> {
     match whose(memory, params) {
         Whose::Own => Ok(None),
         // What a sub-agent still does when it is being ended is not shown: there is no turn to show it in.
-        Whose::Workers(_) if memory.is_cut => Err(()),
+        Whose::Workers(_) if memory.workers.get(params.text("threadId")).is_some_and(|it| it.is_cut) => {
+            Err(())
+        }
         Whose::Workers(call) => Ok(Some(call)),
         Whose::Nobodys => Err(()),
     }

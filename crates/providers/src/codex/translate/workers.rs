@@ -11,8 +11,10 @@ use crate::look::Look;
 pub(super) fn began(memory: &mut Memory, params: &Value, out: &mut Decoded) {
     let Some(worker) = memory.workers.get_mut(params.text("threadId")) else { return };
     params.under("turn").text("id").clone_into(&mut worker.turn);
-    if memory.is_cut {
-        stop(memory, out);
+    worker.has_begun = true;
+    if worker.is_cut {
+        let params = json!({"threadId": params.text("threadId"), "turnId": worker.turn});
+        memory.ask(Purpose::Interrupt, params, &mut out.replies);
     }
 }
 
@@ -21,18 +23,21 @@ pub(super) fn ended(memory: &mut Memory, params: &Value, out: &mut Decoded) {
     let thread = params.text("threadId");
     let Some(worker) = memory.workers.get_mut(thread) else { return };
     worker.turn.clear();
-    if memory.is_cut {
+    if std::mem::take(&mut worker.is_cut) {
         list_terminals(memory, thread, out);
     }
 }
 
-/// Ends the turns of all sub-agents.
+/// Ends the turns of all sub-agents, those too that are about to begin their first.
 pub(super) fn stop(memory: &mut Memory, out: &mut Decoded) {
-    memory.is_cut = true;
-    let busy = memory.workers.iter().filter(|(_, worker)| !worker.turn.is_empty());
-    let busy: Vec<Value> =
-        busy.map(|(thread, worker)| json!({"threadId": thread, "turnId": worker.turn})).collect();
-    for params in busy {
+    let mut open = Vec::new();
+    for (thread, worker) in &mut memory.workers {
+        worker.is_cut |= !worker.has_begun || !worker.turn.is_empty();
+        if !worker.turn.is_empty() {
+            open.push(json!({"threadId": thread, "turnId": worker.turn}));
+        }
+    }
+    for params in open {
         memory.ask(Purpose::Interrupt, params, &mut out.replies);
     }
 }
