@@ -38,15 +38,16 @@ pub(super) fn kind(kind: &str, id: &str, name: &str) -> Option<Kind> {
         _ => vec![words(kind)],
     };
     let lasts = said.iter().flatten().any(|word| LASTING.contains(&word.as_str()));
-    said.iter().find_map(|words| {
-        let is = |word: &String, list: &[&str]| list.contains(&word.as_str());
-        let first = words.first()?;
-        if is(first, &REJECT) {
-            return Some(Some(if lasts { Kind::RejectAlways } else { Kind::RejectOnce }));
-        }
-        let allows = words.iter().all(|word| is(word, &ALLOW) || is(word, &ONCE));
-        is(first, &ALLOW).then(|| (allows && !lasts).then_some(Kind::AllowOnce))
-    })?
+    let is = |word: &String, list: &[&str]| list.contains(&word.as_str());
+    let begins = |words: &Vec<String>, list: &[&str]| words.first().is_some_and(|word| is(word, list));
+    let first = said.iter().find(|words| begins(words, &REJECT) || begins(words, &ALLOW))?;
+    if begins(first, &REJECT) {
+        return Some(if lasts { Kind::RejectAlways } else { Kind::RejectOnce });
+    }
+    // Whatever says yes must say no more than that.
+    let yes = said.iter().filter(|words| begins(words, &ALLOW));
+    let is_plain = yes.flatten().all(|word| is(word, &ALLOW) || is(word, &ONCE));
+    (is_plain && !lasts).then_some(Kind::AllowOnce)
 }
 
 /// Returns the words of a name, however they are put together.
@@ -79,6 +80,9 @@ mod tests {
             ("proceed_once", "Allow once", once),
             ("7", "Yes, just this once", once),
             ("allowAlways", "", None),
+            ("allow", "Allow everything", None),
+            ("approve", "Approve and trust this folder", None),
+            ("allow", "Run it", once),
             ("yes", "Yes, for this session", None),
             ("approved_for_host", "", None),
             ("", "", None),

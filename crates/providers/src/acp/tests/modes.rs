@@ -31,11 +31,31 @@ fn a_session_leaves_plan_mode_with_its_agent() {
     let write = json!({"path": "/repo/a", "content": "x"});
     let events = talk.request(json!(1), "fs/write_text_file", write);
     assert!(matches!(&events[..], [AgentEvent::Asked { .. }]), "it may be asked for again: {events:?}");
-    assert_eq!(talk.says_mode("acceptEdits"), [AgentEvent::Mode(Mode::AcceptEdits)]);
     // It plans by itself for a while; what it goes back to is the session's mode.
     assert_eq!(talk.says_mode("plan"), [AgentEvent::PlanMode(true)]);
-    assert_eq!(talk.says_mode("acceptEdits"), [AgentEvent::PlanMode(false)]);
+    assert_eq!(talk.says_mode("default"), [AgentEvent::PlanMode(false)]);
+    assert_eq!(talk.says_mode("default"), []);
+    // To accept edits is the session's to choose, on the way out of plan mode too.
+    let warned = |events: &[AgentEvent]| {
+        events.iter().any(|event| {
+            matches!(event, AgentEvent::Notice { level: domain::event::Level::Warning, message } if message.contains("acceptEdits"))
+        })
+    };
+    let events = talk.says_mode("acceptEdits");
+    assert!(warned(&events) && events.len() == 1, "{events:?}");
+    let mut talk = Talk::in_mode(Mode::Plan, &["plan", "default", "acceptEdits"]);
+    let events = talk.says_mode("acceptEdits");
+    assert!(events.contains(&AgentEvent::Mode(Mode::Supervised)) && warned(&events), "{events:?}");
+}
+
+#[test]
+fn what_an_agent_was_told_before_does_not_undo_what_it_is_told_now() {
+    let mut talk = Talk::in_mode(Mode::Supervised, &["default", "acceptEdits", "plan"]);
+    talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
+    talk.tell(AgentInput::SetMode(Mode::Plan));
     assert_eq!(talk.says_mode("acceptEdits"), []);
+    assert_eq!(talk.says_mode("plan"), []);
+    assert_eq!(talk.codec.memory.mode, Mode::Plan);
 }
 
 #[test]

@@ -59,8 +59,10 @@ pub(super) fn update(memory: &mut Memory, update: &mut Value, out: &mut Decoded)
         }
         Some(Update::Plan(plan)) => todos(&plan.entries, out),
         Some(Update::AvailableCommandsUpdate(update)) => commands(update.available_commands, out),
-        Some(Update::CurrentModeUpdate(update)) => mode(memory, &update.current_mode_id.0, out),
         // While a wish of ours is under way, it may tell what was before.
+        Some(Update::CurrentModeUpdate(update)) if memory.unsettled == 0 => {
+            mode(memory, &update.current_mode_id.0, out);
+        }
         Some(Update::ConfigOptionUpdate(update)) if memory.unsettled == 0 => {
             let current = choices::mode_option(&update.config_options).current;
             if memory.modes.names.contains(&current) {
@@ -205,8 +207,8 @@ fn commands(commands: Vec<AvailableCommand>, out: &mut Decoded) {
     out.events.push(AgentEvent::Commands(commands.into_iter().map(command).collect()));
 }
 
-/// Follows the agent's own mode, as it leaves plan mode with a plan that was allowed. One in which it would ask nothing is
-/// never taken over.
+/// Follows the agent's own mode out of plan mode, as with a plan that was allowed; what it then does is asked about. Any
+/// other mode is the session's to choose, so that a person learns of it.
 fn mode(memory: &mut Memory, name: &str, out: &mut Decoded) {
     if name.is_empty() || name == memory.modes.current {
         return;
@@ -217,19 +219,16 @@ fn mode(memory: &mut Memory, name: &str, out: &mut Decoded) {
     if plans != was_planning {
         out.events.push(AgentEvent::PlanMode(plans));
     }
-    match choices::meant(name) {
-        // An autonomous session has the agent ask, too, and answers by itself.
-        Some(mode) if memory.mode != Mode::Autonomous && memory.mode != mode => {
-            memory.mode = mode;
-            out.events.push(AgentEvent::Mode(mode));
-        }
-        Some(_) => {}
-        // It plans by itself for a while; the session's mode is what it goes back to.
-        None if plans => {}
-        None => {
-            let name = one_line(name, TITLE_MAX_CHARS);
-            notice(out, Level::Warning, &format!("the agent says it is in mode {name}"));
-        }
+    let meant = choices::meant(name);
+    if was_planning && memory.mode == Mode::Plan && meant.is_some() {
+        memory.mode = Mode::Supervised;
+        out.events.push(AgentEvent::Mode(Mode::Supervised));
+    }
+    // One in which it asks more than the session would is no news, and an autonomous session answers by itself.
+    let is_stricter = meant == Some(Mode::Supervised) || memory.mode == Mode::Autonomous && meant.is_some();
+    if !plans && !is_stricter && meant != Some(memory.mode) {
+        let name = one_line(name, TITLE_MAX_CHARS);
+        notice(out, Level::Warning, &format!("the agent says it is in mode {name}"));
     }
 }
 
