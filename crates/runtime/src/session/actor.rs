@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use domain::event::Level;
 use domain::turn::EndReason;
-use domain::{AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp};
+use domain::{
+    AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp, TurnId,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::handle::{Applied, Message, SessionHandle, Snapshot};
@@ -49,8 +51,8 @@ pub(crate) struct Actor {
     seq: u64,
     next_write_id: u64,
     saved_codec: String,
-    /// The agent was begun by a former daemon.
-    is_inherited: bool,
+    /// The turn that was begun under a former daemon.
+    inherited_turn: Option<TurnId>,
     timers: Timers,
     /// The agent was told to die; by then its end must have been reported.
     pub(super) killed_by: Option<tokio::time::Instant>,
@@ -97,7 +99,7 @@ impl Actor {
             seq: row.last_seq,
             next_write_id: row.next_write_id,
             saved_codec: row.codec,
-            is_inherited: false,
+            inherited_turn: None,
             timers: Timers::default(),
             killed_by: None,
             leaving: None,
@@ -455,7 +457,6 @@ impl Actor {
     /// A new run has a folder, a spool and an outbox of its own; what the former one did not take is void.
     fn begin_run(&mut self, resume: bool, plan: &mut Plan) {
         self.run += 1;
-        self.is_inherited = false;
         plan.write.applied = Some(self.next_write_id.saturating_sub(1));
         plan.write.spool = Some(SpoolMark::default());
         plan.state_changed = true;

@@ -68,7 +68,7 @@ impl Actor {
             Agent::Process(process) => process.link.agent_age(),
             Agent::None | Agent::InProcess { .. } => None,
         };
-        self.is_inherited = true;
+        self.inherited_turn = self.open_turn();
         let started = self.machine.state().started_at;
         let now = started.zip(age).map_or_else(clock::now, |(started, age)| started.after(age));
         self.take_at(now, Input::Reattached).await;
@@ -80,7 +80,7 @@ impl Actor {
         let Input::Agent(AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. }) = input else {
             return;
         };
-        if !self.is_inherited || !text.is_empty() {
+        if self.inherited_turn.is_none() || self.inherited_turn != self.open_turn() || !text.is_empty() {
             return;
         }
         let mut cursor = self.stream.read_after(0);
@@ -97,6 +97,10 @@ impl Actor {
             }
         }
         plan.events.iter().for_each(|event| hear(text, &event.kind));
+    }
+
+    fn open_turn(&self) -> Option<TurnId> {
+        self.machine.state().turn.as_ref().map(|turn| turn.id)
     }
 
     pub(super) async fn revive(&mut self) {
