@@ -61,23 +61,28 @@ async fn watch_all(console: &mut Console, client: Client, campaign: Option<&str>
     let count = format::plural(sessions.len(), "session");
     console.out.note(Style::Dim, &format!("Watching {count}. Ctrl-C ends."))?;
     let mut texts = Texts::default();
-    loop {
+    let outcome = loop {
         tokio::select! {
             // What has come already is put together before anything is held to be late.
             biased;
-            event = statuses.message() => {
-                let Some(event) = event? else { return Ok(Exit::OK) };
-                watched.meet(&event.session_id).await;
-                texts.flush(console, |id| id == event.session_id)?;
-                print_status(console, &watched, &event)?;
-            }
+            event = statuses.message() => match event {
+                Ok(Some(event)) => {
+                    watched.meet(&event.session_id).await;
+                    texts.flush(console, |id| id == event.session_id)?;
+                    print_status(console, &watched, &event)?;
+                }
+                Ok(None) => break Ok(Exit::OK),
+                Err(status) => break Err(status.into()),
+            },
             Some(item) = activity.recv() => match item {
                 Activity::Event(event) => texts.print(console, &watched, *event)?,
-                Activity::Failed(failure) => return Err(failure),
+                Activity::Failed(failure) => break Err(failure),
             },
             () = texts.due() => texts.flush_due(console)?,
         }
-    }
+    };
+    texts.flush(console, |_| true)?;
+    outcome
 }
 
 /// The rows of each session: a text that goes on becomes one row, but is not held back for long.
