@@ -283,7 +283,6 @@ impl Stage {
         restarted.session.context("the answer names no session")
     }
 
-    /// Ends everything and asserts that nothing was left behind. Every scenario ends with it.
     /// Answers a permission request.
     pub(crate) async fn decide(&self, session: &str, request: &str, decision: own::Decision) -> Result<()> {
         let answer = own::AnswerPermissionRequest {
@@ -296,6 +295,7 @@ impl Stage {
         Ok(())
     }
 
+    /// Ends everything and asserts that nothing was left behind. Every scenario ends with it.
     pub(crate) async fn close(mut self) -> Result<()> {
         let request = pb::ShutdownRequest { stop_sessions: true };
         self.clients.local.shutdown(request).await?;
