@@ -180,6 +180,9 @@ pub(crate) const GATEWAY_WRITE_WAIT: Duration = Duration::from_secs(20);
 /// Pause between two changes of a gateway's configuration: it takes 30 a minute from one machine.
 pub(crate) const GATEWAY_WRITE_GAP: Duration = Duration::from_millis(2_100);
 
+/// How long the end of a session waits until its gateway has ended what it was doing.
+pub(crate) const GATEWAY_FAREWELL_WAIT: Duration = Duration::from_secs(1);
+
 /// How long the end of a session waits until its servers are gone from its gateway; they go all the same later. Less than
 /// a stop may take.
 pub(crate) const GATEWAY_LEAVE_WAIT: Duration = Duration::from_millis(2_500);

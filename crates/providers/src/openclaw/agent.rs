@@ -18,8 +18,8 @@ use super::gateway::{Gateway, Socket};
 use super::registry::Registry;
 use super::servers::Server;
 use crate::limits::{
-    GATEWAY_BACK_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_RUN_GAP, GATEWAY_START_WAIT, GATEWAY_USAGE_WAIT,
-    INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
+    GATEWAY_BACK_WAIT, GATEWAY_FAREWELL_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_RUN_GAP, GATEWAY_START_WAIT,
+    GATEWAY_USAGE_WAIT, INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
 };
 
 /// The servers of tools that a conversation has at its gateway.
@@ -103,17 +103,26 @@ impl InProcessAgent for Agent {
     }
 
     fn stop(&mut self) {
+        let Some(task) = self.task.take() else { return };
         let events = self.events.take().map(|events| events.upgrade());
-        self.detach();
-        if let Some(events) = events {
-            let tools = self.tools.clone();
-            let going = tokio::spawn(async move { tools.go().await });
-            tokio::spawn(async move {
-                // The agent has ended when nobody can report any more; for a while that waits for its servers' end.
-                let _open = events;
+        let (inbox, tools) = (self.inbox.clone(), self.tools.clone());
+        tokio::spawn(async move {
+            // The agent has ended when nobody can report any more; for a while that waits for the end of what it does at the
+            // gateway, and of its servers, which cannot go while it works.
+            let _open = events;
+            let abort = task.abort_handle();
+            let left = async {
+                let _ = inbox.send(AgentInput::Leave).await;
+                task.await
+            };
+            if tokio::time::timeout(GATEWAY_FAREWELL_WAIT, left).await.is_err() {
+                abort.abort();
+            }
+            if !tools.servers.is_empty() {
+                let going = tokio::spawn(async move { tools.go().await });
                 let _ = tokio::time::timeout(GATEWAY_LEAVE_WAIT, going).await;
-            });
-        }
+            }
+        });
     }
 
     /// Its conversation goes on at the gateway, with its servers.
@@ -231,6 +240,9 @@ impl Worker {
             if !self.carry_out(socket, out).await? {
                 return Ok(());
             }
+            if self.talk.has_left() {
+                return Err(Gone);
+            }
             if register {
                 let mut out = Out::default();
                 self.talk.registered(self.tools.come().await, &mut out);
@@ -274,8 +286,9 @@ impl Worker {
             Some(AgentInput::Decide { native, decision, message, .. }) => {
                 self.talk.decide(&native, decision, &message, out);
             }
-            // Whoever asks it to leave stops it next, and waits until its servers are gone. Modes are ours: the gateway
-            // asks, and is answered. Tools of clients reach it through the bridge.
+            // Nobody would see what it goes on doing.
+            Some(AgentInput::Leave) => self.talk.leave(out),
+            // Modes are ours: the gateway asks, and is answered. Tools of clients reach it through the bridge.
             Some(_) => {}
         }
         Ok(())
@@ -326,7 +339,7 @@ impl Worker {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return Ok(()),
                 input = self.inbox.recv() => match input {
-                    None => return Err(Gone),
+                    None | Some(AgentInput::Leave) => return Err(Gone),
                     Some(AgentInput::Prompt { .. }) => {
                         out.events.push(AgentEvent::TurnStarted);
                         out.events.push(AgentEvent::TurnEnded {

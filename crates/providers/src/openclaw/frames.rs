@@ -49,6 +49,8 @@ pub(super) struct Talk {
     steers: VecDeque<String>,
     /// The run that began last in the conversation, whoever began it; empty when it is over.
     started: String,
+    /// The session ends: the request that ends its run, or nothing when that is over.
+    farewell: Option<String>,
     /// Messages to a run that has not begun, with their names.
     held: Vec<(String, String)>,
     /// What became of it was asked for, and is not known yet.
@@ -197,9 +199,21 @@ impl Talk {
         self.abort(&run, out);
     }
 
-    fn abort(&mut self, run: &str, out: &mut Out) {
+    /// Asks the gateway to end a run. Returns the request's name.
+    fn abort(&mut self, run: &str, out: &mut Out) -> String {
         let params = json!({"sessionKey": self.key, "runId": run});
-        self.ask("chat.abort", params, out);
+        self.ask("chat.abort", params, out)
+    }
+
+    /// Ends what is being done, for good.
+    pub(super) fn leave(&mut self, out: &mut Out) {
+        let run = self.run.as_ref().map(|run| run.id.clone());
+        self.farewell = Some(run.map(|run| self.abort(&run, out)).unwrap_or_default());
+    }
+
+    /// Returns whether nothing is done here any more.
+    pub(super) fn has_left(&self) -> bool {
+        self.farewell.as_ref().is_some_and(String::is_empty)
     }
 
     /// Returns how long a gateway that is there may say nothing at all.
@@ -300,6 +314,9 @@ impl Talk {
                 self.waited(payload, out);
             }
             "agent.wait" => self.fail(lost(&reason(error)), out),
+            "chat.abort" if self.farewell.as_deref() == Some(frame.text("id")) => {
+                self.farewell = Some(String::new())
+            }
             "chat.abort" => self.stopped(payload, out),
             // The gateway keeps the conversation; the journal has what was said in it.
             "chat.history"

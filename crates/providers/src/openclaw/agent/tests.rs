@@ -141,3 +141,22 @@ async fn a_decision_is_told_when_the_connection_is_there_again() {
     let told = side.until("exec.approval.resolve").await;
     assert_eq!(told["params"], json!({"id": "a1", "decision": "allow-once"}));
 }
+
+#[tokio::test]
+async fn what_is_being_done_ends_with_the_session() {
+    let mut scene = Scene::open(60_000).await;
+    let mut side = scene.connection().await;
+    let asked = side.until("sessions.messages.subscribe").await;
+    side.answer(&asked, json!({})).await;
+    scene.wait_for("start", |event| matches!(event, AgentEvent::Ready { .. })).await;
+    scene.agent.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() }).unwrap();
+    let sent = side.until("chat.send").await;
+    side.answer(&sent, json!({"status": "started"})).await;
+    scene.agent.stop();
+    let asked = side.until("chat.abort").await;
+    assert_eq!(asked["params"]["runId"], sent["params"]["idempotencyKey"]);
+    side.answer(&asked, json!({"aborted": true})).await;
+    // It has ended when nobody can report any more.
+    let ended = async { while scene.events.recv().await.is_some() {} };
+    tokio::time::timeout(DEADLINE, ended).await.expect("its end");
+}

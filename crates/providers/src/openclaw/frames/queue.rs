@@ -114,6 +114,7 @@ impl Talk {
         if let Some(run) = recovered.filter(|run| active.contains(run)) {
             self.stop_recovered(run, out);
         }
+        self.stop_stale(&active, out);
         let Some(own) = self.run.as_ref().filter(|run| run.is_queued).map(|run| run.id.clone()) else {
             return;
         };
@@ -133,6 +134,26 @@ impl Talk {
                 notice(out, Level::Warning, message);
                 self.end(EndReason::Completed, String::new(), out);
             }
+        }
+    }
+
+    /// Ends runs of ours whose turn has ended, with a daemon that was killed for example: nobody sees what they do, and
+    /// what is prompted next would wait for them.
+    fn stop_stale(&mut self, active: &[&str], out: &mut Out) {
+        let prefix = format!("{}-", self.key);
+        let is_open = |run: &str| {
+            let own = self.run.as_ref().is_some_and(|own| own.id == run || own.former == run);
+            own || self.steers.iter().any(|steer| steer == run)
+        };
+        let stale: Vec<&str> =
+            active.iter().copied().filter(|run| run.starts_with(&prefix) && !is_open(run)).collect();
+        for run in stale {
+            self.abort(run, out);
+            notice(
+                out,
+                Level::Info,
+                "the gateway was at work for a turn that has ended; it is stopped there",
+            );
         }
     }
 

@@ -220,3 +220,19 @@ fn a_turn_that_was_taken_up_unseen_is_ended_when_the_gateway_is_back() {
     let (events, frames) = answer(&mut talk, &asked, history(&found, &[], &["theirs"]));
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
 }
+
+#[test]
+fn a_run_whose_turn_ended_with_a_daemon_is_ended() {
+    let mut talk = Talk { had_turns: true, ..talk() };
+    let (_, frames) = greet(&mut talk);
+    let (_, frames) = answer(&mut talk, &frames[0], json!({"key": "agent:main:k"}));
+    let (_, frames) = answer(&mut talk, &frames[0], json!({}));
+    let old = "agent:main:k-1-0123456789abcdef";
+    // Who prompts at once is not meant.
+    prompt(&mut talk, "agent:main:k-1-fedcba9876543210");
+    let active = [old, "agent:main:k-1-fedcba9876543210", "of somebody else"];
+    let (events, sent) = answer(&mut talk, &frames[0], history(&[user(old)], &[], &active));
+    assert!(matches!(&events[..], [AgentEvent::Notice { level: Level::Info, .. }]), "{events:?}");
+    assert_eq!(sent.len(), 1);
+    assert_eq!((&sent[0]["method"], &sent[0]["params"]["runId"]), (&json!("chat.abort"), &json!(old)));
+}
