@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::clients::collect;
+use e2e::deadline::poll;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +23,9 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     ("a_turn_ends_when_its_gateway_dies_and_the_next_one_works", |agent| {
         Box::pin(a_turn_ends_when_its_gateway_dies_and_the_next_one_works(agent))
+    }),
+    ("a_turn_that_a_gateway_took_up_unseen_is_ended", |agent| {
+        Box::pin(a_turn_that_a_gateway_took_up_unseen_is_ended(agent))
     }),
 ];
 
@@ -119,5 +123,31 @@ async fn a_turn_ends_when_its_gateway_dies_and_the_next_one_works(agent: Agent) 
     let journal = stage.journal(&id).await?;
     let turns: Vec<Value> = journal.iter().filter(|event| event.r#type == "turn_ended").map(fields).collect();
     ensure!(turns.len() == 2 && turns[1]["reason"] == "completed", "{turns:#?}");
+    stage.close().await
+}
+
+async fn a_turn_that_a_gateway_took_up_unseen_is_ended(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let gateway = gateway()?;
+    let line = Line::lay(gateway.port).await?;
+    let mut request = stage.new_session();
+    request.provider_config.insert("gateway_url".into(), format!("ws://{}", line.address));
+    let id = stage.create_as(request).await?.id;
+    let steps = json!([[{"text": "half a "}, {"hang": true}]]);
+    let turn = stage.send(&id, &super::script("unseen", &steps)).await?;
+    let model = stage.world.model();
+    model.wait_for_request(|request| request.key.contains("unseen")).await?;
+    line.cut();
+    gateway.end()?;
+    stage.wait_for(&id, "notice", says("OBEY-2032")).await?;
+    gateway.begin()?;
+    gateway.wait().await?;
+    // It asks the model again, for nobody.
+    poll("the turn that is taken up", || (model.requests_for("unseen").len() == 2).then_some(())).await?;
+    line.mend();
+    collect(turn).await.ok();
+    stage.wait_for(&id, "notice", says("is back")).await?;
+    let next = stage.turn(&id, &super::script("onward", &json!([{"text": "a whole answer"}]))).await?;
+    ensure!(contents(&next, pb::ActivityType::Completion).contains("a whole answer"), "{next:#?}");
     stage.close().await
 }

@@ -108,10 +108,13 @@ impl Talk {
     /// The end of the conversation, after a loss or for a prompt that waits.
     pub(super) fn remembered(&mut self, history: &Value, out: &mut Out) {
         let messages = history.list("messages");
-        let active: Vec<&str> =
-            history.under("sessionInfo").list("activeRunIds").iter().filter_map(Value::as_str).collect();
+        let info = history.under("sessionInfo");
+        // One that is past its beginning is not in the list.
+        let listed = info.list("activeRunIds").iter().filter_map(Value::as_str);
+        let active: Vec<&str> = listed.chain([history.under("inFlightRun").text("runId")]).collect();
         let recovered = messages.iter().rev().filter(|message| is_recovery(message)).find_map(began_by);
-        if let Some(run) = recovered.filter(|run| active.contains(run)) {
+        // Whether it is the one at work is not always told; to end one that is over hurts nobody.
+        if let Some(run) = recovered.filter(|run| active.contains(run) || info.is("hasActiveRun")) {
             self.stop_recovered(run, out);
         }
         self.stop_stale(&active, out);
@@ -120,7 +123,7 @@ impl Talk {
         };
         let waits = history.under("pendingInputs").list("items").iter().any(|item| item.text("runId") == own);
         let at = messages.iter().position(|message| began_by(message) == Some(own.as_str()));
-        let other = active.iter().find(|run| **run != own && Some(**run) != recovered);
+        let other = active.iter().find(|run| !run.is_empty() && **run != own && Some(**run) != recovered);
         // A run that has said more than was asked for began before that.
         let last = messages.iter().rposition(|message| message.text("role") == "user").map_or(0, |at| at + 1);
         let behind = at.map(|at| at + 1).or((messages.len() >= GATEWAY_RUN_LOOK).then_some(last));

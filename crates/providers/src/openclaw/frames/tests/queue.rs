@@ -216,6 +216,12 @@ fn a_turn_that_was_taken_up_unseen_is_ended_when_the_gateway_is_back() {
         (&frames[0]["method"], &frames[0]["params"]["runId"]),
         (&json!("chat.abort"), &json!("its own"))
     );
+    // As it is told some time after the run has begun.
+    let mut begun = history(&found, &[], &[]);
+    begun["sessionInfo"] = json!({"hasActiveRun": true});
+    begun["inFlightRun"] = json!({"runId": "its own", "text": "half a"});
+    let (_, frames) = answer(&mut talk, &asked, begun);
+    assert_eq!(frames[0]["params"]["runId"], "its own");
     // One that is over is left alone, and so is somebody else's.
     let (events, frames) = answer(&mut talk, &asked, history(&found, &[], &["theirs"]));
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
