@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::clients::collect;
-use e2e::deadline::poll;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -143,7 +142,8 @@ async fn a_turn_that_a_gateway_took_up_unseen_is_ended(agent: Agent) -> Result<(
     gateway.begin()?;
     gateway.wait().await?;
     // It asks the model again, for nobody.
-    poll("the turn that is taken up", || (model.requests_for("unseen").len() == 2).then_some(())).await?;
+    let asks_again = |body: &Value| body.to_string().contains("interrupted by a gateway restart");
+    model.wait_for_request(|request| asks_again(&request.body)).await?;
     line.mend();
     collect(turn).await.ok();
     stage.wait_for(&id, "notice", says("is back")).await?;
