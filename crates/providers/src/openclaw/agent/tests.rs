@@ -70,6 +70,19 @@ impl Scene {
         Scene { heard, agent, events, tick_millis }
     }
 
+    /// A scene with a run, and the message that began it.
+    async fn at_work() -> (Scene, Side, Value) {
+        let mut scene = Scene::open(60_000).await;
+        let mut side = scene.connection().await;
+        let asked = side.until("sessions.messages.subscribe").await;
+        side.answer(&asked, json!({})).await;
+        scene.wait_for("start", |event| matches!(event, AgentEvent::Ready { .. })).await;
+        scene.agent.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() }).unwrap();
+        let sent = side.until("chat.send").await;
+        side.answer(&sent, json!({"status": "started"})).await;
+        (scene, side, sent)
+    }
+
     /// Takes a connection and begins as a gateway does.
     async fn connection(&mut self) -> Side {
         let (stream, _) = tokio::time::timeout(DEADLINE, self.heard.accept()).await.unwrap().unwrap();
@@ -113,14 +126,7 @@ async fn a_gateway_that_falls_silent_is_lost_and_asked_again() {
 
 #[tokio::test]
 async fn a_decision_is_told_when_the_connection_is_there_again() {
-    let mut scene = Scene::open(60_000).await;
-    let mut side = scene.connection().await;
-    let asked = side.until("sessions.messages.subscribe").await;
-    side.answer(&asked, json!({})).await;
-    scene.wait_for("start", |event| matches!(event, AgentEvent::Ready { .. })).await;
-    scene.agent.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() }).unwrap();
-    let asked = side.until("chat.send").await;
-    side.answer(&asked, json!({"status": "started"})).await;
+    let (mut scene, mut side, _) = Scene::at_work().await;
     let approval = json!({"id": "a1", "request": {"command": "ls", "sessionKey": "agent:main:k"}});
     side.say(json!({"type": "event", "event": "exec.approval.requested", "payload": approval})).await;
     let asks = |event: &AgentEvent| matches!(event, AgentEvent::Asked { ask: Ask::Permission(_), .. });
@@ -144,14 +150,7 @@ async fn a_decision_is_told_when_the_connection_is_there_again() {
 
 #[tokio::test]
 async fn what_is_being_done_ends_with_the_session() {
-    let mut scene = Scene::open(60_000).await;
-    let mut side = scene.connection().await;
-    let asked = side.until("sessions.messages.subscribe").await;
-    side.answer(&asked, json!({})).await;
-    scene.wait_for("start", |event| matches!(event, AgentEvent::Ready { .. })).await;
-    scene.agent.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() }).unwrap();
-    let sent = side.until("chat.send").await;
-    side.answer(&sent, json!({"status": "started"})).await;
+    let (mut scene, mut side, sent) = Scene::at_work().await;
     scene.agent.stop();
     let asked = side.until("chat.abort").await;
     assert_eq!(asked["params"]["runId"], sent["params"]["idempotencyKey"]);
