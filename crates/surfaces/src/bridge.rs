@@ -143,7 +143,7 @@ fn own_project<'a, T>(request: &Request<T>, project: &'a str) -> Result<&'a Path
 fn own_session<T>(request: &Request<T>, session_id: &str) -> Result<SessionId, Status> {
     let allowed = match peer::caller(request.extensions()) {
         Caller::Agent(own) if own.as_str() == session_id => Ok(()),
-        Caller::User | Caller::Agent(_) | Caller::Unknown => {
+        Caller::User | Caller::Agent(_) | Caller::Unknown | Caller::Token | Caller::Device(_) => {
             peer::require_user(request, "call tools of other sessions")
         }
     };

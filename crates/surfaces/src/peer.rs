@@ -50,8 +50,31 @@ pub enum Caller {
     User,
     /// A process that an agent of this session started.
     Agent(SessionId),
-    /// Agents run, and it cannot be told whether this is one: the calling process is gone or hides.
+    /// Agents run, and it cannot be told whether this is one: the calling process is gone or hides. Has no more rights
+    /// than an agent without a session.
     Unknown,
+    /// Another user of this machine who presented the daemon's token. Not the user.
+    Token,
+    /// A device on another machine, authenticated by its certificate or token.
+    Device(Device),
+}
+
+/// An authenticated device on another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    pub name: String,
+    pub role: Role,
+}
+
+/// What a device may do. Each role includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Reads, prompts and answers requests.
+    Operator,
+    /// Does what the user may do.
+    Owner,
 }
 
 /// The processes that hold agents.
@@ -166,7 +189,7 @@ fn classify_socket(inode: u64, agents: &dyn Agents) -> Caller {
         match classify(pid, agents) {
             Caller::Agent(session) => return Caller::Agent(session),
             Caller::User => caller = Caller::User,
-            Caller::Unknown => return Caller::Unknown,
+            Caller::Unknown | Caller::Token | Caller::Device(_) => return Caller::Unknown,
         }
     }
     caller
@@ -193,6 +216,10 @@ pub fn require_user_of(extensions: &Extensions, action: &str) -> Result<(), Erro
             "agents may not {action}, and it cannot be told whether this call comes from one, because the process \
              that connected is gone or hides; connect again"
         ),
+        Caller::Token => format!(
+            "only the daemon's own user may {action}; the token lets other users read documents and health"
+        ),
+        Caller::Device(device) => format!("the device {} may not {action}", device.name),
     };
     Err(Error::new(ErrorCode::NotAllowed, message))
 }

@@ -149,7 +149,7 @@ fn whose(context: &RequestContext<RoleServer>) -> Result<Whose, ErrorData> {
             let project = named.find(|(name, _)| name == "project").map(|(_, folder)| PathBuf::from(folder));
             Ok(Whose::Users(project))
         }
-        Caller::Unknown => {
+        Caller::Unknown | Caller::Token | Caller::Device(_) => {
             let error = peer::require_user_of(&parts.extensions, "use projects beside their own session");
             Err(error.map_or_else(|error| refused(&error), |()| ErrorData::internal_error("try again", None)))
         }

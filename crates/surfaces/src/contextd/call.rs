@@ -122,6 +122,8 @@ impl Desk {
                 Caller::User => "user".to_owned(),
                 Caller::Agent(session) => format!("agent {session}"),
                 Caller::Unknown => "unknown".to_owned(),
+                Caller::Token => "token".to_owned(),
+                Caller::Device(device) => format!("device {}", device.name),
             },
             operation: call.operation.key.to_owned(),
             input: input_text(scrubber, input),

@@ -127,7 +127,7 @@ fn only(call: &Call) -> Option<String> {
     match &call.caller {
         Caller::User => None,
         Caller::Agent(session) => Some(session.to_string()),
-        Caller::Unknown => Some(String::from("-")),
+        Caller::Unknown | Caller::Token | Caller::Device(_) => Some(String::from("-")),
     }
 }
 

@@ -44,6 +44,9 @@ impl Desk {
                 }
                 Ok(())
             }
+            Caller::Token | Caller::Device(_) => {
+                denied("only the daemon's own user and its agents may use sessions".to_owned())
+            }
             Caller::Unknown => denied(
                 "it cannot be told whether this call comes from an agent, because the process that connected is gone \
                  or hides; connect again"

@@ -25,7 +25,9 @@ pub(super) fn user<T>(request: &Request<T>, action: &str) -> Result<(), Status> 
 pub(super) fn owner<T>(request: &Request<T>, session_id: &str) -> Result<(), Status> {
     match peer::caller(request.extensions()) {
         Caller::Agent(own) if own.as_str() == session_id => Ok(()),
-        Caller::User | Caller::Agent(_) | Caller::Unknown => user(request, "look at other sessions"),
+        Caller::User | Caller::Agent(_) | Caller::Unknown | Caller::Token | Caller::Device(_) => {
+            user(request, "look at other sessions")
+        }
     }
 }
 

@@ -238,6 +238,10 @@ fn check_reporter(caller: &Caller, session_id: &str) -> Result<(), Error> {
             ),
         )),
         Caller::User | Caller::Agent(_) | Caller::Unknown => Ok(()),
+        Caller::Token | Caller::Device(_) => Err(Error::new(
+            domain::ErrorCode::NotAllowed,
+            "only the daemon's own user and its agents may report activity",
+        )),
     }
 }
 
