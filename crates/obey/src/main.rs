@@ -52,7 +52,7 @@ fn main() {
     let code = match rest.first().and_then(|word| word.to_str()) {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
-        Some(STAGE_WORD) => workbench::sandbox::enter(&rest[1..]),
+        Some(STAGE_WORD) => sandbox::enter(&rest[1..]),
         Some("acp-notify") => commands::forward_notification(&rest[1..]),
         _ => app::run(std::iter::once(program).chain(rest)),
     };

@@ -17,7 +17,6 @@ pub mod qdrant;
 mod random;
 pub mod refs;
 pub mod remediation;
-pub mod sandbox;
 pub mod scrub;
 pub mod sessions;
 mod tables;
@@ -30,6 +29,7 @@ use std::sync::Arc;
 
 use domain::{Error, ErrorCode, SessionId, Timestamp};
 use runtime::store::Store;
+use sandbox::{Sandbox, Tier};
 use tokio::sync::Semaphore;
 
 use audit::Audit;
@@ -40,7 +40,7 @@ use memory::Memories;
 use policy::Policies;
 use refs::Refs;
 use remediation::Remediations;
-use sandbox::{Sandbox, Tier};
+
 use scrub::Scrubber;
 use sessions::{Lives, Sessions};
 

@@ -15,9 +15,9 @@ use crate::answer::{Capture, Captured, command_shown, estimate};
 use crate::files::{Opened, Root};
 use crate::policy::{Action, Violation};
 use crate::refs::{Kind, Refs};
-use crate::sandbox::{Command, End, Limits, Network, Output, Running, Tier};
 use crate::scrub::{KnownSecret, Scrubber};
 use crate::{Project, Workbench, limits};
+use sandbox::{Command, End, Limits, Network, Output, Running, Tier};
 
 /// A command for a shell.
 #[derive(Clone, Debug)]
@@ -360,7 +360,7 @@ fn read_file(
 
 fn fill(capture: &mut Capture, head: &[u8], opened: &mut Opened) -> std::io::Result<()> {
     capture.push(head)?;
-    let mut buffer = vec![0; limits::OUTPUT_CHUNK_MAX];
+    let mut buffer = vec![0; sandbox::limits::OUTPUT_CHUNK_MAX];
     // A file may grow while it is read; what was promised is what it was when it was opened.
     let mut left = limits::READ_FILE_MAX.saturating_sub(head.len() as u64);
     loop {

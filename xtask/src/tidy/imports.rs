@@ -14,12 +14,14 @@ const OURS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("domain", &[]),
     ("shim", &[]),
+    // Walls for commands and for agents: docs/decisions/0034.
+    ("sandbox", &["domain"]),
     // The format of spool and frames lives in `shim`: docs/decisions/0002.
-    ("runtime", &["domain", "shim"]),
+    ("runtime", &["domain", "shim", "sandbox"]),
     ("providers", &["domain", "runtime"]),
-    ("workbench", &["domain", "runtime"]),
-    ("surfaces", &["wire", "domain", "runtime", "workbench"]),
-    ("obey", &["wire", "domain", "runtime", "shim", "providers", "workbench", "surfaces"]),
+    ("workbench", &["domain", "runtime", "sandbox"]),
+    ("surfaces", &["wire", "domain", "runtime", "sandbox", "workbench"]),
+    ("obey", &["wire", "domain", "runtime", "shim", "sandbox", "providers", "workbench", "surfaces"]),
     // The scenarios of `providers::suite`, and nothing else of it.
     ("e2e", &["wire", "providers"]),
     // Benchmarks look at the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
@@ -39,11 +41,11 @@ const CLOSED: &[(&str, &[&str])] = &[
 
 /// Third-party crates that mark a layer, and who may use them. Others are free.
 const GUARDED: &[(&str, &[&str])] = &[
-    ("tokio", &["runtime", "providers", "workbench", "surfaces", "obey", "e2e", "bench"]),
+    ("tokio", &["sandbox", "runtime", "providers", "workbench", "surfaces", "obey", "e2e", "bench"]),
     ("tokio-stream", &["surfaces", "obey", "e2e", "bench"]),
     // The workbench has tables of its own: docs/decisions/0012.
     ("rusqlite", &["runtime", "workbench", "bench"]),
-    ("libc", &["shim", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"]),
+    ("libc", &["shim", "sandbox", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"]),
     ("nix", &["runtime"]),
     // Models and endpoints that make vectors of memories: docs/decisions/0023.
     ("reqwest", &["providers", "workbench", "bench"]),

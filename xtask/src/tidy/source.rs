@@ -26,14 +26,11 @@ pub const STARTS_PROCESSES: &[Allowed] = &[
         "crates/providers/src/scripted/agent.rs",
         "the scripted agent is a program of its own and leaves children behind on purpose",
     ),
-    (
-        "crates/workbench/src/sandbox/stages.rs",
-        "starts the keeper that makes sandboxes, in a session of its own",
-    ),
-    ("crates/workbench/src/sandbox/stage/escape.rs", "tries to get out of the sandbox it runs in"),
-    ("crates/workbench/examples/stage/ground.rs", "prepares what the escape suite tries to reach"),
-    ("crates/workbench/examples/stage/kernel.rs", "a probe of the escape suite"),
-    ("crates/workbench/examples/stage/processes.rs", "a probe of the escape suite"),
+    ("crates/sandbox/src/stages.rs", "starts the keeper that makes sandboxes, in a session of its own"),
+    ("crates/sandbox/src/stage/escape.rs", "tries to get out of the sandbox it runs in"),
+    ("crates/sandbox/examples/stage/ground.rs", "prepares what the escape suite tries to reach"),
+    ("crates/sandbox/examples/stage/kernel.rs", "a probe of the escape suite"),
+    ("crates/sandbox/examples/stage/processes.rs", "a probe of the escape suite"),
     ("xtask/src/tidy/imports.rs", "asks cargo for the packages; never part of the daemon"),
 ];
 

@@ -8,15 +8,15 @@ use std::time::Duration;
 use domain::{Error, ErrorCode};
 use runtime::store::Store;
 use runtime::{Supervisor, clock};
+use sandbox::Sandbox;
 use surfaces::contextd::{About, Bench, Contextd, Opening};
 use tokio::sync::OnceCell;
 use workbench::embed::{Endpoint, Maker};
 use workbench::policy::Policies;
 use workbench::qdrant::Server;
-use workbench::sandbox::Sandbox;
 use workbench::scrub::KnownSecret;
 use workbench::sessions::Lives;
-use workbench::{ProjectRules, Setup, Workbench, refs, sandbox, scrub};
+use workbench::{ProjectRules, Setup, Workbench, refs, scrub};
 
 use crate::config::Config;
 use crate::limits;

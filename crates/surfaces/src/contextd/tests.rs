@@ -8,11 +8,11 @@ use runtime::provider::Providers;
 use runtime::settings::Settings;
 use runtime::store::Store;
 use runtime::supervisor::Options;
+use sandbox::Sandbox;
 use serde_json::{Value, json};
 use workbench::policy::Policies;
-use workbench::sandbox::Sandbox;
 use workbench::sessions::Lives;
-use workbench::{ProjectRules, Setup, Workbench, refs, sandbox, scrub};
+use workbench::{ProjectRules, Setup, Workbench, refs, scrub};
 
 use super::operations::{OPERATIONS, operation};
 use super::{About, Bench, Contextd, Opening};

@@ -1,15 +1,13 @@
 //! The tools as a session uses them: answers in tiers, nothing unscrubbed, nobody else's output.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{ErrorCode, SessionId};
-use workbench::sandbox::Tier;
+
 use workbench::scrub::{Config, KnownSecret};
 use workbench::{Exec, Project, ProjectRules, Read, Setup, Workbench, Write, refs};
-
-use crate::sandbox::config;
 
 const KNOWN: &str = "kn0wn-secret-of-the-daemon";
 
@@ -25,11 +23,19 @@ fn token() -> String {
     format!("ghp_{}", "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ2kL4")
 }
 
+/// The example that becomes the stage, beside the tests in the build folder.
+fn stage() -> PathBuf {
+    let mut folder = std::env::current_exe().unwrap();
+    folder.pop();
+    folder.pop();
+    folder.join("examples").join("tools_stage")
+}
+
 async fn desk() -> Desk {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("project/src")).unwrap();
     let setup = Setup {
-        sandbox: Arc::new(workbench::sandbox::Sandbox::probe(config(Tier::Namespaces)).await),
+        sandbox: Arc::new(sandbox::Sandbox::probe(sandbox::Config::new(vec![stage().into()])).await),
         scrub: Config::new().with_known([KnownSecret::new("DAEMON_SECRET", KNOWN)]),
         refs_folder: dir.path().join("refs"),
         refs: refs::Limits::default(),
@@ -328,4 +334,42 @@ async fn sessions_expire_and_open_again_on_the_same_project() {
     assert!(matches!(find(273).await, Known::Expired(_)));
     sessions.end(&desk.session, "success", at(274)).await.unwrap();
     assert!(matches!(find(275).await, Known::Ended));
+}
+
+/// Root is exempt from some of the kernel's checks, so that what holds for it may hold for it alone.
+#[test]
+fn what_holds_for_root_holds_for_nobody() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    open(dir.path());
+    let tests = dir.path().join("deps/it");
+    for (from, to) in [
+        (stage(), dir.path().join("examples/tools_stage")),
+        (std::env::current_exe().unwrap(), tests.clone()),
+    ] {
+        std::fs::create_dir(to.parent().unwrap()).unwrap();
+        std::fs::copy(from, &to).unwrap();
+        open(to.parent().unwrap());
+        open(&to);
+    }
+    let output = std::process::Command::new(tests)
+        .args(["tools::", "--skip", "what_holds_for_root", "--test-threads=2", "--nocapture"])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .current_dir("/")
+        .env_clear()
+        .env("TMPDIR", "/tmp")
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("sandbox tier: namespaces"), "the tests of nobody said nothing of a tier:\n{text}");
 }

@@ -1,7 +1,7 @@
 //! Which sandbox this machine offers to the workbench's commands: found out by trying to get out of each, as the daemon
 //! does at its start.
 
-use workbench::sandbox::{Sandbox, Tier};
+use sandbox::{Sandbox, Tier};
 
 use super::Finding;
 use crate::config::Config;

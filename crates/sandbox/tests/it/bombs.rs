@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use workbench::sandbox::{Limits, Sandbox, Tier};
+use sandbox::{Limits, Sandbox, Tier};
 
-use super::{DEADLINE, command, run, sandbox, stage};
+use crate::{DEADLINE, command, run, sandbox, stage};
 
 const SHORT: Duration = Duration::from_millis(700);
 
@@ -148,16 +148,16 @@ async fn endless_output_is_read_in_bounded_memory_and_ends() {
         let (mut bytes, mut largest, mut end) = (0u64, 0, None);
         while let Some(output) = running.next().await {
             match output {
-                workbench::sandbox::Output::Stdout(chunk) => {
+                sandbox::Output::Stdout(chunk) => {
                     bytes += chunk.len() as u64;
                     largest = largest.max(chunk.len());
                 }
-                workbench::sandbox::Output::Stderr(_) => {}
-                workbench::sandbox::Output::Ended(ended) => end = Some(ended),
+                sandbox::Output::Stderr(_) => {}
+                sandbox::Output::Ended(ended) => end = Some(ended),
             }
         }
         assert!(
-            end.unwrap().timed_out && bytes > 0 && largest <= workbench::limits::OUTPUT_CHUNK_MAX,
+            end.unwrap().timed_out && bytes > 0 && largest <= sandbox::limits::OUTPUT_CHUNK_MAX,
             "{bytes} {largest}"
         );
     }
@@ -188,7 +188,7 @@ async fn the_timeout_holds_even_if_nobody_reads() {
         until("the command is gone", || !alive(&word)).await;
         let mut end = None;
         while let Some(output) = running.next().await {
-            if let workbench::sandbox::Output::Ended(ended) = output {
+            if let sandbox::Output::Ended(ended) = output {
                 end = Some(ended);
             }
         }

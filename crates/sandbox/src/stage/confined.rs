@@ -7,8 +7,8 @@ use std::io;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use super::{Fault, Given, Wake, inner};
-use crate::sandbox::order::Report;
-use crate::sandbox::sys::{self, Fork};
+use crate::order::Report;
+use crate::sys::{self, Fork};
 
 /// Makes the sandbox and attends its command; returns what to report last.
 pub(super) fn run(given: Given) -> Result<Report, Fault> {
@@ -25,7 +25,7 @@ pub(super) fn run(given: Given) -> Result<Report, Fault> {
             let ready = die_with(parent).and_then(|()| super::join(&groups));
             super::volunteer();
             if let Err(error) = ready {
-                crate::sandbox::order::report(&told, &Fault { step: "cgroup", error }.report());
+                crate::order::report(&told, &Fault { step: "cgroup", error }.report());
                 sys::exit_now(1);
             }
             drop(groups);

@@ -17,7 +17,7 @@ fn main() {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let code = match words.as_slice() {
-        ["sandbox-stage", ..] => workbench::sandbox::enter(&arguments[1..]),
+        ["sandbox-stage", ..] => sandbox::enter(&arguments[1..]),
         ["suite", tier] => suite::run(tier),
         ["hold", tier, root, word] => suite::hold(tier, root.into(), word),
         ["mounts", root] => mounts::run(root.into()),

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use super::{Fault, Given, namespaced, seccomp};
-use crate::sandbox::Tier;
-use crate::sandbox::order::{self, Plan};
-use crate::sandbox::sys::{self, Fork};
+use crate::Tier;
+use crate::order::{self, Plan};
+use crate::sys::{self, Fork};
 
 /// Longest plan; the daemon's configuration names its folders.
 const PLAN_MAX: usize = 128 * 1024;

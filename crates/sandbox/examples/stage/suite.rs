@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use workbench::sandbox::{Command, Config, Limits, Network, Output, Sandbox, Tier};
+use sandbox::{Command, Config, Limits, Network, Output, Sandbox, Tier};
 
 use crate::ground::Held;
 

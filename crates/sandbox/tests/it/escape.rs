@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::stage;
+use crate::stage;
 
 const TABLE: &str = include_str!("escapes.txt");
 const NOBODY: u32 = 65_534;
@@ -129,7 +129,7 @@ fn what_holds_for_root_holds_for_nobody() {
     }
     let public = Public::new();
     let output = Command::new(public.tests())
-        .args(["sandbox::bombs", "sandbox::running", "tools::", "--test-threads=2", "--nocapture"])
+        .args(["bombs::", "running::", "--test-threads=2", "--nocapture"])
         .uid(NOBODY)
         .gid(NOBODY)
         .current_dir("/")

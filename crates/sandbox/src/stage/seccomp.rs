@@ -11,8 +11,8 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-use crate::sandbox::order::Plan;
-use crate::sandbox::{Network, Tier};
+use crate::order::Plan;
+use crate::{Network, Tier};
 
 #[cfg(target_arch = "x86_64")]
 const ARCH: TargetArch = TargetArch::x86_64;
@@ -239,11 +239,8 @@ impl Made {
         if let Some((_, made)) = self.0.iter().find(|(known, _)| *known == key) {
             return Ok(Arc::clone(made));
         }
-        let ground = Ground {
-            tier: plan.tier,
-            network: plan.network,
-            landlock_abi: crate::sandbox::sys::landlock_abi(),
-        };
+        let ground =
+            Ground { tier: plan.tier, network: plan.network, landlock_abi: crate::sys::landlock_abi() };
         let made: Filters = filters(ground)?.into();
         self.0.push((key, Arc::clone(&made)));
         Ok(made)

@@ -8,9 +8,11 @@
 
 mod cgroup;
 mod launch;
+pub mod limits;
 mod order;
 mod probe;
 mod protect;
+mod random;
 mod stage;
 mod stages;
 mod sys;

@@ -16,8 +16,8 @@ use rustix::mount::{
 
 use super::Fault;
 use super::landlock::{DEVICES, SYSTEM, SYSTEM_ETC};
-use crate::sandbox::order::{Order, Plan};
-use crate::sandbox::sys;
+use crate::order::{Order, Plan};
+use crate::sys;
 
 const NO_RIGHTS: Attr = Attr::MOUNT_ATTR_NOSUID.union(Attr::MOUNT_ATTR_NODEV);
 const READ_ONLY: Attr = NO_RIGHTS.union(Attr::MOUNT_ATTR_RDONLY);

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use workbench::sandbox::{Config, Output, Sandbox, Tier};
+use sandbox::{Config, Output, Sandbox, Tier};
 
 use crate::suite::{block_on, command};
 

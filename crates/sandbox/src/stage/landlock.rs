@@ -13,8 +13,8 @@ use landlock::{
 };
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use crate::sandbox::order::{Order, Plan};
-use crate::sandbox::{Network, Tier};
+use crate::order::{Order, Plan};
+use crate::{Network, Tier};
 
 /// The newest version whose rights are asked for; older kernels grant what they know.
 const NEWEST: ABI = ABI::V9;

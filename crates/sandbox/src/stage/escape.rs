@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::namespaced;
-use crate::sandbox::order::{Canary, Order};
-use crate::sandbox::sys;
+use crate::order::{Canary, Order};
+use crate::sys;
 
 /// How long a connection may be tried; a host that answers does so at once.
 const CONNECT_WAIT: Duration = Duration::from_millis(500);

@@ -1,4 +1,5 @@
 //! The sandbox: what commands can do, what they cannot, and that nothing is left of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod ahead;
 mod bombs;
@@ -9,7 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use workbench::sandbox::{Command, Config, End, Limits, Network, Output, Sandbox, Tier};
+use sandbox::{Command, Config, End, Limits, Network, Output, Sandbox, Tier};
 
 /// The example that becomes the stage, beside the tests in the build folder.
 pub(crate) fn stage() -> PathBuf {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
-use workbench::sandbox::{Sandbox, Tier};
+use sandbox::{Sandbox, Tier};
 
-use super::bombs::until;
-use super::{command, config, run, sandbox};
+use crate::bombs::until;
+use crate::{command, config, run, sandbox};
 
 /// The keepers of this process: children that are stages by their command line.
 fn keepers() -> Vec<Pid> {
@@ -118,7 +118,7 @@ fn what_was_mounted_or_unmounted_meanwhile_is_seen_as_it_is_now() {
         std::fs::create_dir_all(folder).unwrap();
         std::fs::write(folder.join("mark"), "bare\n").unwrap();
     }
-    let ran = Command::new(super::stage()).arg("mounts").arg(&root).output().unwrap();
+    let ran = Command::new(crate::stage()).arg("mounts").arg(&root).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
     if ran.status.code() == Some(3) {
         println!("mounts cannot be tried here: {said}");

@@ -13,8 +13,8 @@ use rustix::thread::{CapabilitiesSecureBits as Bits, CapabilitySet, CapabilitySe
 
 use super::seccomp::Filters;
 use super::{Fault, escape, landlock, namespaced};
-use crate::sandbox::order::{self, Action, Order, Plan, Report};
-use crate::sandbox::{Tier, sys};
+use crate::order::{self, Action, Order, Plan, Report};
+use crate::{Tier, sys};
 
 /// Waits for an order, locks itself in and becomes the command. Returns only if that failed; `told` closes when the
 /// command takes over.

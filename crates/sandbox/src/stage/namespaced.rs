@@ -11,9 +11,9 @@ use rustix::process::WaitOptions;
 use rustix::thread::CapabilitySet;
 
 use super::{Fault, Given, Wake, inner, root};
-use crate::sandbox::Network;
-use crate::sandbox::order::{self, Plan, Report};
-use crate::sandbox::sys::{self, Fork};
+use crate::Network;
+use crate::order::{self, Plan, Report};
+use crate::sys::{self, Fork};
 
 /// What the stage is made into by its keeper.
 pub(super) const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER

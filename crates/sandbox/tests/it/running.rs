@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use domain::ErrorCode;
-use workbench::sandbox::{Limits, Sandbox, Tier};
+use sandbox::{Limits, Sandbox, Tier};
 
-use super::bombs::until;
-use super::{command, config, run, sandbox};
+use crate::bombs::until;
+use crate::{command, config, run, sandbox};
 
 #[tokio::test]
 async fn outputs_and_exit_codes_come_back() {

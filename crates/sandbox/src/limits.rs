@@ -1,0 +1,46 @@
+//! Every bound of the sandbox, each with its reason.
+
+use std::time::Duration;
+
+/// How long a probe of the sandbox may take at start.
+pub const PROBE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the stage may take to build a sandbox. It needs milliseconds; a machine that swaps needs more.
+pub const STAGE_WAIT: Duration = Duration::from_secs(10);
+
+/// Sandboxes that wait for a command while commands keep coming: one takes some ten milliseconds to be made, most of it
+/// waiting for the kernel, in which a fast client runs several commands; and few enough that nobody misses the memory.
+pub const SANDBOXES_READY: usize = 8;
+
+/// How many keepers that die are replaced for one command.
+pub const KEEPERS_TRIED: usize = 3;
+
+/// Memory on the account of control groups that the next command may take over: what the start of a few programs leaves.
+pub const CGROUP_REST_MAX: u64 = 64 << 20;
+
+/// How long sandboxes are kept ready after the last command. An agent thinks for some seconds between two of them.
+pub const SANDBOX_IDLE: Duration = Duration::from_secs(30);
+
+/// How long a project's placeholders stay after a command, for the next one: long enough for an agent that runs several
+/// in a row, too short for anybody to miss the names.
+pub const PLACEHOLDERS_LINGER: Duration = Duration::from_millis(250);
+
+/// How long after being asked the stage may take to kill everything, before it is killed itself.
+pub const KILL_WAIT: Duration = Duration::from_secs(5);
+
+/// How long after a command's time is up the daemon waits for the stage to notice.
+pub const TIMEOUT_SLACK: Duration = Duration::from_millis(250);
+
+/// How often something that is about to go is looked at.
+pub const CLEAR_STEP: Duration = Duration::from_millis(5);
+
+/// Bytes of output handed on at once; what a pipe holds.
+pub const OUTPUT_CHUNK_MAX: usize = 64 * 1024;
+
+/// What one command may use unless told otherwise: enough for the build of a large project, too little to take the
+/// machine away from its owner.
+pub const EXEC_PROCESSES_MAX: u64 = 256;
+pub const EXEC_OPEN_FILES_MAX: u64 = 4096;
+pub const EXEC_FILE_BYTES_MAX: u64 = 8 << 30;
+pub const EXEC_MEMORY_BYTES_MAX: u64 = 4 << 30;
+pub const EXEC_TEMPORARY_BYTES_MAX: u64 = 512 << 20;
