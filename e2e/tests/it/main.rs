@@ -6,6 +6,7 @@ mod acp;
 mod agents;
 mod bad_agents;
 mod betcode;
+mod boundary;
 mod claude_driver;
 mod codex_driver;
 mod contextd;

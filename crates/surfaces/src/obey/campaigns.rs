@@ -22,8 +22,9 @@ impl CampaignService for Obey {
 
     async fn list_campaigns(
         &self,
-        _request: Request<pb::ListCampaignsRequest>,
+        request: Request<pb::ListCampaignsRequest>,
     ) -> Result<Response<pb::ListCampaignsResponse>, Status> {
+        user(&request, "list campaigns")?;
         answer(self.campaigns().await)
     }
 

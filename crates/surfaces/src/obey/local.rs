@@ -45,6 +45,7 @@ impl LocalDaemonService for Obey {
         &self,
         request: Request<pb::FestivalEventRequest>,
     ) -> Answer<pb::EventResponse> {
+        user(&request, "report on festivals")?;
         answer(self.report_festival(request.into_inner()).await)
     }
 
@@ -68,6 +69,7 @@ impl LocalDaemonService for Obey {
     type ExecuteStream = Messages<pb::ExecuteResponse>;
 
     async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Answer<Self::ExecuteStream> {
+        user(&request, "run commands as their user")?;
         answer(self.run_command(request.into_inner()).await)
     }
 
