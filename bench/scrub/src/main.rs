@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aho_corasick::{Anchored, automaton::Automaton, dfa};
 use rustix::time::{ClockId, clock_gettime};
-use workbench::scrub::{Config, KnownSecret, Scrubber};
+use scrub::{Config, KnownSecret, Scrubber};
 
 use beside::Outcome;
 
@@ -144,7 +144,7 @@ fn run(scrubber: &Scrubber, text: &[u8]) -> u64 {
 /// The rules' keywords in an automaton of the same kind, and nothing behind it.
 fn keywords() -> dfa::DFA {
     let rules: toml::Table =
-        toml::from_str(include_str!("../../../crates/workbench/rules/obey.toml")).expect("our rules");
+        toml::from_str(include_str!("../../../crates/scrub/rules/obey.toml")).expect("our rules");
     let words = rules["rules"]
         .as_array()
         .expect("rules")

@@ -17,7 +17,6 @@ pub mod qdrant;
 mod random;
 pub mod refs;
 pub mod remediation;
-pub mod scrub;
 pub mod sessions;
 mod tables;
 pub mod tools;
@@ -44,6 +43,7 @@ use remediation::Remediations;
 use scrub::Scrubber;
 use sessions::{Lives, Sessions};
 
+pub use ::scrub;
 pub use looking::{Edit, Hidden, Search};
 pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteAnswer};
 

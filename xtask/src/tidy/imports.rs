@@ -14,19 +14,21 @@ const OURS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("domain", &[]),
     ("shim", &[]),
+    // Secrets: docs/decisions/0036.
+    ("scrub", &["domain"]),
     // Walls for commands and for agents: docs/decisions/0034.
     ("sandbox", &["domain"]),
     // The format of spool and frames lives in `shim`: docs/decisions/0002.
-    ("runtime", &["domain", "shim", "sandbox"]),
+    ("runtime", &["domain", "shim", "sandbox", "scrub"]),
     ("providers", &["domain", "runtime"]),
-    ("workbench", &["domain", "runtime", "sandbox"]),
+    ("workbench", &["domain", "runtime", "sandbox", "scrub"]),
     ("surfaces", &["wire", "domain", "runtime", "sandbox", "workbench"]),
     ("obey", &["wire", "domain", "runtime", "shim", "sandbox", "providers", "workbench", "surfaces"]),
     // The scenarios of `providers::suite`, and nothing else of it.
     ("e2e", &["wire", "providers"]),
     // Benchmarks look at the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
     ("bench", &["wire", "e2e"]),
-    ("scrub-bench", &["workbench"]),
+    ("scrub-bench", &["scrub"]),
     ("fuzz", &["domain", "workbench", "surfaces"]),
     ("xtask", &[]),
 ];
@@ -53,7 +55,7 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("qdrant-client", &["workbench"]),
     // The words of ACP agents: docs/decisions/0028.
     ("agent-client-protocol-schema", &["providers"]),
-    ("regex", &["workbench"]),
+    ("regex", &["workbench", "scrub"]),
     ("prost", &["wire", "surfaces", "obey", "e2e", "bench"]),
     ("prost-types", &["wire", "surfaces", "obey", "e2e", "bench"]),
     ("tonic", &["wire", "surfaces", "obey", "e2e", "bench"]),

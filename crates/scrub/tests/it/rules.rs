@@ -21,11 +21,11 @@ struct Examples {
 const ROUNDS: usize = 5;
 
 fn examples() -> Vec<Examples> {
-    toml::from_str::<Corpus>(include_str!("../../../corpus/rules.toml")).unwrap().rule
+    toml::from_str::<Corpus>(include_str!("../../corpus/rules.toml")).unwrap().rule
 }
 
 fn rule_ids() -> BTreeSet<String> {
-    let rules: toml::Table = toml::from_str(include_str!("../../../rules/obey.toml")).unwrap();
+    let rules: toml::Table = toml::from_str(include_str!("../../rules/obey.toml")).unwrap();
     let rules = rules["rules"].as_array().unwrap();
     let ids: Vec<String> = rules.iter().map(|rule| rule["id"].as_str().unwrap().to_owned()).collect();
     let set: BTreeSet<String> = ids.iter().cloned().collect();

@@ -164,7 +164,7 @@ impl Stream {
     }
 
     /// As [`Stream::finish`], for owners who cannot part with it.
-    pub(crate) fn end(&mut self) -> (Vec<u8>, Findings) {
+    pub fn end(&mut self) -> (Vec<u8>, Findings) {
         let mut out = Vec::new();
         self.stripper.finish(&mut self.view);
         self.ended = true;

@@ -1,4 +1,5 @@
 //! The scrubber: every rule with its examples, the labelled corpus, and that chunks change nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod documents;
 mod made_up;
@@ -6,7 +7,7 @@ mod rules;
 
 use std::sync::OnceLock;
 
-use workbench::scrub::{Config, Scrubber};
+use scrub::{Config, Scrubber};
 
 /// Our rules and nothing else.
 fn scrubber() -> &'static Scrubber {

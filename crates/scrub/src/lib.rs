@@ -1,5 +1,6 @@
-//! Takes secrets out of everything the workbench shows: by rules in gitleaks' format, by the values of known secrets,
-//! and by following private keys. `[REDACTED:rule]` stands where one was. Must not keep or log what it finds.
+//! Takes secrets out of what is shown or kept: by rules in gitleaks' format, by the values of known secrets,
+//! and by following private keys. `[REDACTED:rule]` stands where one was. Knows no session and no store; must not keep or
+//! log what it finds.
 
 mod allow;
 mod ansi;
@@ -8,6 +9,7 @@ mod engine;
 mod entropy;
 mod gate;
 mod known;
+pub mod limits;
 mod pem;
 mod rules;
 mod stream;
@@ -28,8 +30,6 @@ use config::{File, Merged};
 use gate::Gate;
 use known::KnownSet;
 use rules::RuleSet;
-
-use crate::limits;
 
 /// Our own rules.
 const OWN_RULES: &str = include_str!("../rules/obey.toml");

@@ -46,7 +46,7 @@ const ROUNDS: usize = 20;
 const LEFT_MAX: usize = 6;
 
 fn ratchet() -> Ratchet {
-    toml::from_str(include_str!("../../../corpus/ratchet.toml")).unwrap()
+    toml::from_str(include_str!("../../corpus/ratchet.toml")).unwrap()
 }
 
 /// Where the secrets of a text stand.
@@ -122,8 +122,7 @@ fn memchr_count(text: &[u8], piece: &[u8]) -> usize {
 
 #[test]
 fn precision_and_recall_do_not_fall() {
-    let documents =
-        toml::from_str::<Corpus>(include_str!("../../../corpus/documents.toml")).unwrap().document;
+    let documents = toml::from_str::<Corpus>(include_str!("../../corpus/documents.toml")).unwrap().document;
     let [mut structured, mut generic, mut hard, mut none] = [const { Tally::NONE }; 4];
     let mut complaints = Vec::new();
     for document in &documents {

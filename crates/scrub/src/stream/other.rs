@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use super::{Cut, Place, Stream};
-use crate::scrub::engine::{self, Span, Stretch, Tail};
-use crate::scrub::gate::Target;
-use crate::scrub::rules::Rank;
+use crate::engine::{self, Span, Stretch, Tail};
+use crate::gate::Target;
+use crate::rules::Rank;
 
 /// The end of a code, until it is known whether a word begins there.
 #[derive(Debug)]
