@@ -10,6 +10,7 @@ mod entropy;
 mod gate;
 mod known;
 pub mod limits;
+mod live;
 mod pem;
 mod rules;
 mod stream;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use domain::{Error, ErrorCode};
 
 pub use known::KnownSecret;
+pub use live::{Held, Live, Piece, Saved};
 pub use stream::Stream;
 
 use config::{File, Merged};
@@ -187,6 +189,25 @@ impl Scrubber {
     /// Scrubs a text for people; bytes that are no UTF-8 become replacement characters.
     pub fn scrub_text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.scrub(text.as_bytes()).bytes).into_owned()
+    }
+
+    /// Scrubs a short text that is most likely clean; nothing if it is.
+    pub fn redacted(&self, text: &str) -> Option<String> {
+        if !self.may_hold_secret(text.as_bytes()) {
+            return None;
+        }
+        let clean = self.scrub_text(text);
+        (clean != text).then_some(clean)
+    }
+
+    /// Whether anybody wants to look closer at a text.
+    fn may_hold_secret(&self, text: &[u8]) -> bool {
+        if self.rules.rules.iter().any(|rule| rule.keywords.is_empty()) || text.contains(&0x1b) {
+            return true;
+        }
+        let mut seen = false;
+        self.gate.walk(self.gate.start(), text, |_, _| seen = true);
+        seen
     }
 
     /// Returns how many rules there are, private keys included.

@@ -42,3 +42,15 @@ pub const RULE_AUTOMATON_MAX: usize = 8 * 1024 * 1024;
 
 /// Memory one expression's lazily built automaton may take before it starts again.
 pub const RULE_CACHE_MAX: usize = 512 * 1024;
+
+/// How much of a text that was shown is still known when it goes on: what rules look at before a secret, with some room.
+pub const LIVE_CONTEXT: usize = 1024;
+
+/// What of a text may wait because it looks like a secret; longer than any key in armour of common size.
+pub const LIVE_HELD_MAX: usize = 16 * 1024;
+
+/// How long something without a gap is, letters and digits, that may be a secret before anything says so.
+pub const LIVE_TOKEN_MIN: usize = 16;
+
+/// How long a quotation may be whose end is waited for behind a keyword.
+pub const LIVE_QUOTE_MAX: usize = 256;

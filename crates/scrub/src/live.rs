@@ -1,0 +1,482 @@
+//! Scrubs a text that somebody watches while it comes in: what an agent says. Unlike [`crate::Stream`], whose result never depends on
+//! how a text was cut, this lets everything out at once but the end of the text that may still become a secret. Bytes that
+//! were let out stay known for a while, so that a secret is recognised by the words before it. Must not know clocks: its owner
+//! says when nothing has followed for a while.
+
+use aho_corasick::automaton::StateID;
+
+use super::Scrubber;
+use super::engine::{self, Span, Stretch, Tail};
+use super::gate::{PRIVATE_KEY_WORD, Target};
+use super::pem::{self, Verdict};
+use super::rules::Rank;
+use crate::limits;
+
+/// What was let out of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    pub text: String,
+    /// The same with its secrets, where there were any.
+    pub original: Option<String>,
+}
+
+/// Whether the end of a text waits for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    Nothing,
+    /// It may become a secret.
+    Perhaps,
+    /// It looks like the beginning of one.
+    Likely,
+}
+
+/// A keyword that was seen.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    rule: u32,
+    end: usize,
+}
+
+/// A known secret that may stand here.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    pattern: u32,
+    anchor: u32,
+    end: usize,
+}
+
+/// What a text needs to go on elsewhere. Holds secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    pub view: Vec<u8>,
+    pub shown: usize,
+    pub redacted: bool,
+}
+
+/// A text that is watched while it comes in.
+#[derive(Debug)]
+pub struct Live {
+    scrubber: Scrubber,
+    /// The end of what was let out, then what is held back.
+    view: Vec<u8>,
+    shown: usize,
+    state: StateID,
+    hits: Vec<Hit>,
+    suspects: Vec<Suspect>,
+    keys: Vec<usize>,
+    /// The last thing shown stands for a secret that ends at `shown`, and may go on.
+    redacted: bool,
+    /// A secret too long to be held goes on as long as its bytes do.
+    tail: Tail,
+}
+
+impl Live {
+    /// Starts on a text.
+    pub fn new(scrubber: &Scrubber) -> Self {
+        Self {
+            view: Vec::new(),
+            shown: 0,
+            state: scrubber.gate.start(),
+            scrubber: scrubber.clone(),
+            hits: Vec::new(),
+            suspects: Vec::new(),
+            keys: Vec::new(),
+            redacted: false,
+            tail: Tail::Closed,
+        }
+    }
+
+    /// Goes on where another left off.
+    pub fn restore(scrubber: &Scrubber, saved: Saved) -> Self {
+        let mut live = Self::new(scrubber);
+        live.shown = saved.shown.min(saved.view.len());
+        live.redacted = saved.redacted;
+        live.view = saved.view;
+        live.scan(0);
+        live
+    }
+
+    /// Returns what is needed to go on; nothing where a fresh start does as well.
+    pub fn save(&self) -> Option<Saved> {
+        let is_fresh = self.shown == self.view.len()
+            && self.hits.is_empty()
+            && self.keys.is_empty()
+            && self.suspects.is_empty();
+        (!is_fresh).then(|| Saved { view: self.view.clone(), shown: self.shown, redacted: self.redacted })
+    }
+
+    /// Takes a piece of the text and returns what can be shown by now.
+    pub fn push(&mut self, text: &str) -> Piece {
+        let from = self.view.len();
+        self.view.extend_from_slice(text.as_bytes());
+        self.scan(from);
+        self.drop_old_hits();
+        if self.tail == Tail::Closed && self.is_quiet() && !self.ends_in_token() {
+            return self.show_plainly();
+        }
+        let spans = self.spans(false);
+        let hold = self.hold(&spans);
+        if self.view.len() - hold > limits::LIVE_HELD_MAX {
+            return self.show(self.view.len(), spans, true);
+        }
+        self.show(hold, spans, false)
+    }
+
+    /// Says how sure it is that the end, which is held back, becomes a secret.
+    pub fn held(&self) -> Held {
+        if self.shown == self.view.len() {
+            return Held::Nothing;
+        }
+        let word = self.hits.iter().any(|hit| hit.end > self.shown);
+        let before =
+            self.view[..self.shown].iter().rev().find(|byte| !matches!(byte, b' ' | b'"' | b'\'' | b'`'));
+        let assigned = !self.hits.is_empty() && matches!(before, Some(b'=' | b':' | b'>' | b'('));
+        if word || assigned || !self.keys.is_empty() || !self.suspects.is_empty() {
+            Held::Likely
+        } else {
+            Held::Perhaps
+        }
+    }
+
+    /// Lets out what is held back: nothing followed it. What follows later is still read together with it.
+    pub fn release(&mut self) -> Piece {
+        let spans = self.spans(false);
+        self.show(self.view.len(), spans, false)
+    }
+
+    /// Ends the text and lets the rest out; what is pushed next is another text.
+    pub fn finish(&mut self) -> Piece {
+        let spans = self.spans(true);
+        let piece = self.show(self.view.len(), spans, false);
+        *self = Self::new(&self.scrubber);
+        piece
+    }
+
+    fn scan(&mut self, from: usize) {
+        let (hits, suspects, keys) = (&mut self.hits, &mut self.suspects, &mut self.keys);
+        self.state = self.scrubber.gate.walk(self.state, &self.view[from..], |at, targets| {
+            let end = from + at;
+            for target in targets {
+                match *target {
+                    Target::Rule(rule) => hits.push(Hit { rule, end }),
+                    Target::Known { pattern, anchor } => suspects.push(Suspect { pattern, anchor, end }),
+                    Target::PrivateKey => keys.push(end - PRIVATE_KEY_WORD.len()),
+                }
+            }
+        });
+    }
+
+    /// Forgets keywords that nothing not shown yet can stand behind.
+    fn drop_old_hits(&mut self) {
+        let (rules, shown) = (&self.scrubber.rules.rules, self.shown);
+        self.hits.retain(|hit| hit.end + reach(&rules[hit.rule as usize]) > shown);
+        let known = &self.scrubber.known;
+        let reach = |suspect: &Suspect| known.pattern(suspect.pattern).reach(suspect.anchor) as usize;
+        self.suspects.retain(|suspect| suspect.end + reach(suspect) > shown);
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.hits.is_empty() && self.suspects.is_empty() && self.keys.is_empty()
+    }
+
+    /// Whether the text ends in something long without a gap, in which a keyword may come last.
+    fn ends_in_token(&self) -> bool {
+        let token = &self.view[self.token_start()..];
+        token.len() >= limits::LIVE_TOKEN_MIN
+            && token.iter().any(u8::is_ascii_digit)
+            && token.iter().any(u8::is_ascii_alphabetic)
+    }
+
+    /// Where what stands at the end without a gap begins, as far as it is not shown.
+    fn token_start(&self) -> usize {
+        let held = &self.view[self.shown..];
+        let gap = held.iter().rposition(|byte| is_gap(*byte));
+        self.shown + gap.map_or(0, |at| at + 1)
+    }
+
+    fn show_plainly(&mut self) -> Piece {
+        let text = String::from_utf8_lossy(&self.view[self.shown..]).into_owned();
+        if !text.is_empty() {
+            self.redacted = false;
+        }
+        self.shown = self.view.len();
+        self.forget();
+        Piece { text, original: None }
+    }
+
+    /// Finds every secret in what is there.
+    fn spans(&mut self, ended: bool) -> Vec<Span> {
+        let set = &self.scrubber.rules;
+        let mut spans = Vec::new();
+        let mut searched: Vec<u32> = Vec::new();
+        for hit in &self.hits {
+            if searched.contains(&hit.rule) {
+                continue;
+            }
+            searched.push(hit.rule);
+            let rule = &set.rules[hit.rule as usize];
+            let last =
+                self.hits.iter().rev().find(|other| other.rule == hit.rule).map_or(hit.end, |hit| hit.end);
+            let from = hit.end.saturating_sub(rule.before as usize) as u64;
+            let to = (last + rule.after as usize).min(self.view.len()) as u64;
+            let stretch = Stretch { view: &self.view, base: 0, from, to, path: None };
+            engine::search(set, rule, stretch, |span| spans.push(span));
+        }
+        for suspect in &self.suspects {
+            let pattern = self.scrubber.known.pattern(suspect.pattern);
+            if let Some((start, end)) = pattern.verify(&self.view, suspect.end, suspect.anchor) {
+                let (start, end) = (start as u64, end as u64);
+                let (tail, rank, id) = (Tail::Closed, Rank::Known, pattern.name.clone());
+                spans.push(Span { start, end, tail, rank, id });
+            }
+        }
+        if let Some(id) = &set.private_key {
+            let view = &self.view;
+            self.keys.retain(|start| match pem::judge(&view[*start..], ended) {
+                Verdict::Wait => true,
+                Verdict::NotAKey => false,
+                Verdict::Key { len, open } => {
+                    let (start, end) = (*start as u64, (*start + len) as u64);
+                    let tail = if open { Tail::Key } else { Tail::Closed };
+                    spans.push(Span { start, end, tail, rank: Rank::Specific, id: id.clone() });
+                    false
+                }
+            });
+        } else {
+            self.keys.clear();
+        }
+        spans.sort_by(|one, other| other.cmp(one));
+        spans
+    }
+
+    /// Returns where that begins which may still become a secret.
+    fn hold(&self, spans: &[Span]) -> usize {
+        let end = self.view.len();
+        let mut hold = end;
+        let rules = &self.scrubber.rules.rules;
+        let mut active =
+            self.hits.iter().filter(|hit| hit.end + reach(&rules[hit.rule as usize]) >= end).peekable();
+        if active.peek().is_some() {
+            hold = self.token_start();
+            let word = active.map(|hit| hit.end).max().unwrap_or(0);
+            if let Some(quote) = self.open_quote(word) {
+                hold = hold.min(quote);
+            }
+            hold = self.before_groups(hold);
+        } else if self.ends_in_token() {
+            hold = self.token_start();
+        }
+        for suspect in &self.suspects {
+            let pattern = self.scrubber.known.pattern(suspect.pattern);
+            if suspect.end + pattern.reach(suspect.anchor) as usize > end {
+                hold = hold.min(suspect.end.saturating_sub(limits::KNOWN_ANCHOR));
+            }
+        }
+        let keys = self.keys.iter().copied().min().unwrap_or(end);
+        hold = hold.min(keys);
+        // A secret is shown as a whole or not at all.
+        for span in spans.iter().rev() {
+            if (span.start as usize) < hold && span.end as usize > hold {
+                hold = span.start as usize;
+            }
+        }
+        hold.max(self.shown)
+    }
+
+    /// Returns where a quotation begins, behind a keyword and in its last line, that has not ended.
+    fn open_quote(&self, word: usize) -> Option<usize> {
+        let from = word.max(self.shown.saturating_sub(1)).min(self.view.len());
+        let line = memchr::memrchr(b'\n', &self.view[from..]).map_or(from, |at| from + at + 1);
+        let mut open: Option<(u8, usize)> = None;
+        let mut escaped = false;
+        for (at, &byte) in self.view.iter().enumerate().skip(line) {
+            match open {
+                _ if escaped => escaped = false,
+                _ if byte == b'\\' => escaped = true,
+                Some((quote, _)) if quote == byte => open = None,
+                None if matches!(byte, b'"' | b'\'' | b'`') => open = Some((byte, at)),
+                _ => {}
+            }
+        }
+        open.map(|(_, at)| at).filter(|at| self.view.len() - at <= limits::LIVE_QUOTE_MAX)
+    }
+
+    /// Goes back over groups of four letters, as some passwords are written.
+    fn before_groups(&self, mut hold: usize) -> usize {
+        for _ in 0..4 {
+            let before = &self.view[self.shown..hold];
+            let Some((&b' ', word)) = before.split_last() else { return hold };
+            let start = word.iter().rposition(|byte| !byte.is_ascii_alphanumeric()).map_or(0, |at| at + 1);
+            if word.len() - start != 4 {
+                return hold;
+            }
+            hold = self.shown + start;
+        }
+        hold
+    }
+
+    /// Lets everything before `to` out, secrets as their names.
+    fn show(&mut self, to: usize, spans: Vec<Span>, cut: bool) -> Piece {
+        let (from, mut out, mut at) = (self.shown, Vec::new(), self.shown);
+        let mut changed = false;
+        if self.tail != Tail::Closed {
+            let rest = &self.view[at..to];
+            let length = rest.iter().position(|byte| !self.tail.goes_on(*byte));
+            if length.is_some() {
+                self.tail = Tail::Closed;
+            }
+            at += length.unwrap_or(rest.len());
+            changed |= at > from;
+        }
+        for span in spans {
+            let (start, end) = (span.start as usize, (span.end as usize).min(to));
+            if end <= at || start >= to {
+                continue;
+            }
+            if start > at {
+                out.extend_from_slice(&self.view[at..start]);
+                self.redacted = false;
+            }
+            // What was shown before as the same secret has only grown.
+            if !(self.redacted && start.max(at) == at && (start < at || at == from)) {
+                out.extend_from_slice(b"[REDACTED:");
+                out.extend_from_slice(span.id.as_bytes());
+                out.push(b']');
+            }
+            (at, changed, self.redacted) = (end, true, true);
+            let tail = if span.tail == Tail::Closed && cut && end == to { Tail::Token } else { span.tail };
+            at += self.view[at..to].iter().position(|byte| !tail.goes_on(*byte)).unwrap_or(to - at);
+            if at == to && tail != Tail::Closed {
+                self.tail = tail;
+            }
+        }
+        if at < to {
+            out.extend_from_slice(&self.view[at..to]);
+            self.redacted = false;
+        }
+        let original = changed.then(|| String::from_utf8_lossy(&self.view[from..to]).into_owned());
+        self.shown = to;
+        self.forget();
+        Piece { text: String::from_utf8_lossy(&out).into_owned(), original }
+    }
+
+    /// Drops the beginning of what was shown.
+    fn forget(&mut self) {
+        if self.shown <= 2 * limits::LIVE_CONTEXT {
+            return;
+        }
+        let mut drop = self.shown - limits::LIVE_CONTEXT;
+        // What a keyword still stands for is kept with it.
+        if let Some(first) = self.hits.first() {
+            drop = drop.min(first.end.saturating_sub(limits::SCRUB_WINDOW_BEFORE));
+        }
+        if let Some(first) = self.suspects.first() {
+            drop = drop.min(first.end.saturating_sub(limits::LIVE_CONTEXT));
+        }
+        if drop < limits::LIVE_CONTEXT {
+            return;
+        }
+        self.view.drain(..drop);
+        self.shown -= drop;
+        self.hits.iter_mut().for_each(|hit| hit.end -= drop);
+        self.suspects.iter_mut().for_each(|suspect| suspect.end -= drop);
+        self.keys.iter_mut().for_each(|key| *key -= drop);
+    }
+}
+
+/// How far behind a keyword a secret may stand in what people and programs say.
+fn reach(rule: &super::rules::Rule) -> usize {
+    rule.after as usize
+}
+
+/// Whether a byte stands in no secret but between quotes.
+fn is_gap(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+        || matches!(
+            byte,
+            b'"' | b'\'' | b'`' | b',' | b';' | b'(' | b')' | b'<' | b'>' | b'[' | b']' | b'{' | b'}' | b'|'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    fn live() -> Live {
+        Live::new(&Scrubber::new(&Config::new()).unwrap())
+    }
+
+    fn token() -> String {
+        format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    }
+
+    #[test]
+    fn plain_words_are_shown_at_once() {
+        let mut live = live();
+        for piece in ["I look at ", "the fi", "les of the pro", "ject.\n"] {
+            assert_eq!(live.push(piece), Piece { text: piece.to_owned(), original: None });
+            assert_eq!(live.held(), Held::Nothing);
+        }
+        assert_eq!(live.save(), None);
+    }
+
+    #[test]
+    fn a_secret_cut_anywhere_is_found() {
+        let text = format!("the token is {} and so on\n", token());
+        for at in 0..text.len() {
+            let mut live = live();
+            let mut said = live.push(&text[..at]).text;
+            said += &live.push(&text[at..]).text;
+            said += &live.finish().text;
+            assert_eq!(said, "the token is [REDACTED:github-pat] and so on\n", "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_beginning_waits_and_the_rest_does_not() {
+        let mut live = live();
+        assert_eq!(live.push("here: ghp_a1B2c3D4").text, "here: ");
+        assert_eq!(live.held(), Held::Likely);
+        let saved = live.save().unwrap();
+        let mut other = Live::restore(&live.scrubber, saved);
+        let rest = format!("{}\n", &token()[12..]);
+        assert_eq!(other.push(&rest).text, "[REDACTED:github-pat]\n");
+        assert_eq!(live.push(" no").text, "ghp_a1B2c3D4 ", "a gap ends it, and it was none");
+        assert_eq!(live.finish().text, "no");
+    }
+
+    #[test]
+    fn the_original_is_told_beside_what_is_shown() {
+        let mut live = live();
+        let piece = live.push(&format!("x {}\n", token()));
+        assert_eq!(piece.text, "x [REDACTED:github-pat]\n");
+        assert_eq!(piece.original, Some(format!("x {}\n", token())));
+    }
+
+    #[test]
+    fn a_private_key_is_never_shown_in_part() {
+        let body = "MIIEowIBAAKCAQEAx3T9fJq0c2h5Z8m1w7RkYv4nPpLsD6uBgXeHtQaNoViSjKlM\n".repeat(20);
+        let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{body}-----END RSA PRIVATE KEY-----\n");
+        let mut live = live();
+        let mut said = String::new();
+        for piece in key.as_bytes().chunks(7) {
+            said += &live.push(std::str::from_utf8(piece).unwrap()).text;
+        }
+        said += &live.finish().text;
+        assert!(said.contains("[REDACTED:private-key]") && !said.contains("MIIEow"), "{said}");
+    }
+
+    #[test]
+    fn a_secret_that_never_ends_is_not_held_for_ever() {
+        let mut live = live();
+        let mut said = live.push("Authorization: Bearer ").text;
+        for number in 0..3000_u64 {
+            said +=
+                &live.push(&format!("{:x}Zq", (number + 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40)).text;
+        }
+        assert!(live.view.len() < 3 * limits::LIVE_HELD_MAX);
+        said += &live.push(" end\n").text;
+        assert!(said.ends_with(" end\n"), "{} bytes shown", said.len());
+    }
+}
