@@ -36,7 +36,52 @@ fn lists(path: impl AsRef<Path>) -> io::Result<()> {
     fs::read_dir(path).map(drop)
 }
 
+/// Makes a file by `openat2`, whose mode no filter can see.
+fn openat2_set_id(path: &CString) -> io::Result<()> {
+    #[repr(C)]
+    struct How {
+        flags: u64,
+        mode: u64,
+        resolve: u64,
+    }
+    let how = How { flags: (libc::O_CREAT | libc::O_WRONLY) as u64, mode: 0o4755, resolve: 0 };
+    let how = &raw const how as usize;
+    tried(libc::SYS_openat2, [libc::AT_FDCWD as usize, path.as_ptr() as usize, how, size_of::<How>(), 0])
+}
+
 pub(crate) const PROBES: &[Probe] = &[
+    ("setuid-chmod", |g| {
+        let made = g.root.join("inside/setuid");
+        fs::write(&made, "")?;
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o4755))
+    }),
+    ("setgid-chmod", |g| {
+        let made = g.root.join("inside/setgid");
+        fs::write(&made, "")?;
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o2755))
+    }),
+    ("setuid-fchmod", |g| {
+        let made = File::create(g.root.join("inside/setuid-open"))?;
+        made.set_permissions(fs::Permissions::from_mode(0o4755))
+    }),
+    ("setuid-fchmodat2", |g| {
+        let made = g.root.join("inside/setuid-2");
+        fs::write(&made, "")?;
+        let made = path(&made);
+        const FCHMODAT2: libc::c_long = 452;
+        tried(FCHMODAT2, [libc::AT_FDCWD as usize, made.as_ptr() as usize, 0o4755, 0, 0])
+    }),
+    ("setuid-create", |g| {
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).mode(0o4755);
+        options.open(g.root.join("inside/setuid-new")).map(drop)
+    }),
+    ("setuid-mknod", |g| {
+        let made = path(&g.root.join("inside/setuid-node"));
+        let mode = libc::S_IFREG as usize | 0o4755;
+        tried(libc::SYS_mknodat, [libc::AT_FDCWD as usize, made.as_ptr() as usize, mode, 0, 0])
+    }),
+    ("setuid-openat2", |g| openat2_set_id(&path(&g.root.join("inside/setuid-openat2")))),
     ("read-outside", |g| reads(g.outside.join("canary"))),
     ("write-outside", |g| writes(g.outside.join("canary"))),
     ("create-outside", |g| creates(g.outside.join("new"))),

@@ -55,9 +55,14 @@ fn prepare(plan: &Plan, filters: &Filters) -> Result<(), Fault> {
         limit(plan).map_err(Fault::at("limits"))?;
         give_up_rights()?;
         landlock::restrict_built(plan).map_err(Fault::at("Landlock"))?;
-        refuse_calls(filters)?;
+        refuse_calls(first_of(filters))?;
     }
     Ok(())
+}
+
+/// The filters that leave us what `lock_in` still needs.
+fn first_of(filters: &Filters) -> &[seccompiler::BpfProgram] {
+    filters.split_last().map_or(&[], |(_, first)| first)
 }
 
 fn lock_in(plan: &Plan, order: &Order, filters: &Filters) -> Result<(), Fault> {
@@ -66,8 +71,10 @@ fn lock_in(plan: &Plan, order: &Order, filters: &Filters) -> Result<(), Fault> {
     }
     enter_folder(order).map_err(Fault::at("working directory"))?;
     sys::close_from(3, libc::CLOSE_RANGE_CLOEXEC).map_err(Fault::at("descriptors"))?;
-    if plan.tier != Tier::Landlock {
-        return Ok(());
+    match plan.tier {
+        Tier::Landlock => {}
+        Tier::Namespaces => return refuse_calls(&filters[first_of(filters).len()..]),
+        Tier::None | Tier::Refused => return Ok(()),
     }
     give_up_rights()?;
     if !landlock::restrict_real(plan, order).map_err(Fault::at("Landlock"))? {
@@ -84,8 +91,8 @@ fn give_up_rights() -> Result<(), Fault> {
     rustix::thread::set_no_new_privs(true).map_err(Fault::at("no new rights"))
 }
 
-fn refuse_calls(filters: &Filters) -> Result<(), Fault> {
-    for program in filters.iter() {
+fn refuse_calls(filters: &[seccompiler::BpfProgram]) -> Result<(), Fault> {
+    for program in filters {
         seccompiler::apply_filter(program)
             .map_err(|error| Fault { step: "seccomp", error: io::Error::other(error) })?;
     }

@@ -226,8 +226,55 @@ fn without_namespaces(rules: &mut Rules, landlock_abi: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Programs for the kernel, in the order in which they are to be applied.
+/// `fchmodat2`, which the C library does not name yet; the same number on all machines.
+const FCHMODAT2: c_long = 452;
+
+/// Mode bits by which a file runs as its owner or group whoever starts it. A file with them made inside would be a way
+/// to its owner for every user outside.
+const SET_ID_BITS: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
+
+/// Calls that take a mode, and which argument it is.
+const MODE_CALLS: &[(c_long, u8)] =
+    &[(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (FCHMODAT2, 2), (libc::SYS_mknodat, 2)];
+#[cfg(target_arch = "x86_64")]
+const MODE_CALLS_HERE: &[(c_long, u8)] = &[(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODE_CALLS_HERE: &[(c_long, u8)] = &[];
+
+/// Calls that take flags and, where these make a file, a mode: the places of both.
+#[cfg(target_arch = "x86_64")]
+const OPEN_CALLS: &[(c_long, u8, u8)] = &[(libc::SYS_openat, 2, 3), (libc::SYS_open, 1, 2)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPEN_CALLS: &[(c_long, u8, u8)] = &[(libc::SYS_openat, 2, 3)];
+
+/// Lets nobody make a file that runs as its owner. `openat2` has its mode behind a pointer: see [`after_start`].
+fn without_set_id(rules: &mut Rules) -> io::Result<()> {
+    for bit in SET_ID_BITS {
+        let set = Op::MaskedEq(bit);
+        for (call, mode) in MODE_CALLS.iter().chain(MODE_CALLS_HERE) {
+            refuse_if(rules, *call, &[(*mode, set.clone(), bit)])?;
+        }
+        for (call, flags, mode) in OPEN_CALLS {
+            // Without one of these the mode is whatever the register held.
+            for makes in [libc::O_CREAT as u64, libc::O_TMPFILE as u64] {
+                refuse_if(rules, *call, &[(*flags, Op::MaskedEq(makes), makes), (*mode, set.clone(), bit)])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Programs for the kernel, in the order in which they are to be applied; the last one when nothing of ours is left to
+/// be done.
 pub(super) type Filters = Arc<[BpfProgram]>;
+
+/// Refuses what the last steps before a command still need: `openat2`, whose mode no filter can see. Programs fall back
+/// to `openat`.
+fn after_start() -> io::Result<BpfProgram> {
+    let mut unknown = Rules::new();
+    refuse(&mut unknown, &[libc::SYS_openat2]);
+    compile(unknown, libc::ENOSYS)
+}
 
 /// The filters made so far: the keeper makes each kind once, and its stages find them in their memory.
 #[derive(Default)]
@@ -259,17 +306,15 @@ pub(crate) fn filters(ground: Ground) -> io::Result<Vec<BpfProgram>> {
     for request in TERMINAL_REQUESTS {
         refuse_if(&mut rules, libc::SYS_ioctl, &[(1, Op::Eq, *request)])?;
     }
+    without_set_id(&mut rules)?;
     refuse_if(&mut rules, libc::SYS_personality, &[(0, Op::Ne, 0), (0, Op::Ne, 0xffff_ffff)])?;
     let mut unknown = Rules::new();
     // Its flags are behind a pointer, where a filter cannot look; programs fall back to clone.
     refuse(&mut unknown, &[libc::SYS_clone3]);
     if ground.tier != Tier::Namespaces {
         without_namespaces(&mut rules, ground.landlock_abi)?;
-        if ground.landlock_abi < 3 {
-            refuse(&mut unknown, &[libc::SYS_openat2]);
-        }
     }
-    Ok(vec![compile(rules, libc::EPERM)?, compile(unknown, libc::ENOSYS)?])
+    Ok(vec![compile(rules, libc::EPERM)?, compile(unknown, libc::ENOSYS)?, after_start()?])
 }
 
 fn compile(rules: Rules, errno: i32) -> io::Result<BpfProgram> {

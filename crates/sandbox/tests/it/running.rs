@@ -195,3 +195,25 @@ async fn tools_of_the_trade_run() {
     let outcome = run(&sandbox, build).await;
     assert!(outcome.stdout.ends_with("fine\n"), "{}\n{}", outcome.stdout, outcome.stderr);
 }
+
+/// A program that runs as its owner, made inside, would give every user outside what its owner may do.
+#[tokio::test]
+async fn no_program_that_runs_as_its_owner_leaves_the_sandbox() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let inside = dir.path().join("a");
+    std::fs::create_dir(&inside).unwrap();
+    for tier in [Tier::Namespaces, Tier::Landlock] {
+        let sandbox = sandbox(tier).await;
+        let script = "cd a; cp /bin/sh sb; chmod 4755 sb && echo made; chmod 2755 sb && echo made; chmod u+s sb && echo made; \
+                      install -m 4755 /bin/sh si && echo made; chmod 755 sb && echo plain";
+        let outcome = run(&sandbox, command(dir.path(), script)).await;
+        assert_eq!(outcome.stdout, "plain\n", "{tier}: {}", outcome.stderr);
+        for entry in std::fs::read_dir(&inside).unwrap() {
+            let entry = entry.unwrap();
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o6000, 0, "{tier}: {} has mode {mode:o}", entry.path().display());
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+}
