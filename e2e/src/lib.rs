@@ -7,6 +7,7 @@ pub mod clients;
 pub mod daemon;
 pub mod deadline;
 pub mod faults;
+pub mod hostile;
 pub mod http;
 pub mod model_server;
 pub mod processes;

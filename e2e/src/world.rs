@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,8 @@ struct Inner {
     environment: Mutex<BTreeMap<String, OsString>>,
     /// Instead of the binary under test.
     obey: Mutex<Option<PathBuf>>,
+    /// Another user than this test's, whose world it is.
+    user: Option<u32>,
     model: Arc<ModelServer>,
 }
 
@@ -110,19 +113,39 @@ enabled = false
         World::make(None, Arc::clone(&other.0.model))
     }
 
+    /// A world of another user without any real agent: everything in it belongs to that user, and everything started
+    /// from it runs as that user. `None`: this test may not start programs as others, or they cannot reach `obey`.
+    pub fn of_user(uid: u32) -> Result<Option<World>> {
+        let world = World::make_for(None, Arc::new(ModelServer::start()?), Some(uid))?;
+        match world.command(world.obey()?).arg("version").output() {
+            Ok(output) if output.status.success() => Ok(Some(world)),
+            other => {
+                tools::announce_skip(&format!("obey cannot be run as user {uid}: {other:?}"));
+                Ok(None)
+            }
+        }
+    }
+
     fn with_path(agent: Option<&Path>) -> Result<World> {
         World::make(agent, Arc::new(ModelServer::start()?))
     }
 
     fn make(agent: Option<&Path>, model: Arc<ModelServer>) -> Result<World> {
-        let inner =
-            Inner { root: short_folder()?, environment: Mutex::default(), obey: Mutex::default(), model };
+        World::make_for(agent, model, None)
+    }
+
+    fn make_for(agent: Option<&Path>, model: Arc<ModelServer>, user: Option<u32>) -> Result<World> {
+        let (environment, obey) = (Mutex::default(), Mutex::default());
+        let inner = Inner { root: short_folder()?, environment, obey, user, model };
         let world = World(Arc::new(inner));
         for folder in ["home", "run", "data", "config", "tmp", "project"] {
             fs::create_dir(world.path(folder))?;
         }
         restrict(&world.path("run"))?;
         *world.locked() = world.base_environment(agent)?;
+        if !world.hand_over()? {
+            return Ok(world);
+        }
         world.init_project()?;
         Ok(world)
     }
@@ -185,7 +208,16 @@ enabled = false
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(self.locked().iter()).current_dir(self.project());
+        if let Some(user) = self.0.user {
+            command.uid(user).gid(user);
+        }
         command
+    }
+
+    /// Gives everything in the world to its user; false where this test may not.
+    pub fn hand_over(&self) -> Result<bool> {
+        let Some(user) = self.0.user else { return Ok(true) };
+        give(self.root(), user)
     }
 
     /// Creates an empty file, such as one that a `wait_file` step waits for. Returns its path.
@@ -265,6 +297,20 @@ fn short_folder() -> Result<TempDir> {
         builder
     };
     builder().tempdir_in("/tmp").or_else(|_| builder().tempdir()).context("making the world's folder")
+}
+
+/// Gives a folder and what is in it to a user; false where that is not permitted.
+fn give(path: &Path, user: u32) -> Result<bool> {
+    match std::os::unix::fs::lchown(path, Some(user), Some(user)) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(false),
+        given => given.with_context(|| format!("giving {} to {user}", path.display()))?,
+    }
+    if path.is_dir() && !path.is_symlink() {
+        for entry in fs::read_dir(path)? {
+            give(&entry?.path(), user)?;
+        }
+    }
+    Ok(true)
 }
 
 fn restrict(folder: &Path) -> Result<()> {
