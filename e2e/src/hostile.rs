@@ -48,7 +48,7 @@ fn part(words: &[&str]) -> Result<()> {
         ["orphan", ref command @ ..] => lineage::orphan(command),
         ["leave", ref command @ ..] => lineage::leave(command),
         ["subreaper", ref command @ ..] => lineage::subreaper(command),
-        ["vanish", address, tries, path] => lineage::vanish(address, tries.parse()?, path),
+        ["vanish", address, tries, path, body] => lineage::vanish(address, tries.parse()?, path, body),
         ["shim", socket] => connection::speak_to_shim(socket),
         ["listen-to", address] => connection::listen_to(address),
         ["ask", address, line] => connection::ask(address, line),

@@ -24,16 +24,15 @@ const MESSAGES_MAX: usize = 200;
 
 /// Calls a method. `token=FILE` among the fields sends that file's content as the bearer's token.
 pub(super) fn call(address: &str, method: &str, fields: &[&str]) -> Result<()> {
-    let stream = connection::connect(address)?;
-    call_over(stream, method, fields)
+    call_over(address, connection::connect(address)?, method, fields)
 }
 
 /// Calls a method over a connection that a process made which is dead by then.
 pub(super) fn over_passed_connection(address: &str, method: &str, fields: &[&str]) -> Result<()> {
-    call_over(connection::take_from_dead(address)?, method, fields)
+    call_over(address, connection::take_from_dead(address)?, method, fields)
 }
 
-fn call_over(stream: Stream, method: &str, fields: &[&str]) -> Result<()> {
+fn call_over(address: &str, stream: Stream, method: &str, fields: &[&str]) -> Result<()> {
     let (token, fields): (Vec<&str>, Vec<&str>) =
         fields.iter().partition(|field| field.starts_with("token="));
     let descriptors = Descriptors::read()?;
@@ -42,7 +41,7 @@ fn call_over(stream: Stream, method: &str, fields: &[&str]) -> Result<()> {
     let token = token.first().and_then(|word| word.strip_prefix("token="));
     let token = token.map(|file| std::fs::read_to_string(file).context("reading the token")).transpose()?;
     runtime()?.block_on(async {
-        let channel = channel(stream).await?;
+        let channel = channel(address, stream).await?;
         let (messages, status) = exchange(channel, &method.path, message, token.as_deref(), CALL_TIME).await;
         messages.iter().for_each(|message| say(&String::from_utf8_lossy(message)));
         say(&status);
@@ -60,7 +59,7 @@ pub(super) fn walk(address: &str, session: &str) -> Result<()> {
             let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
             let message = descriptors.encode(&method.input, &fields)?;
             // A connection each: a refused call may end the connection it came by.
-            let channel = channel(connection::connect(address)?).await?;
+            let channel = channel(address, connection::connect(address)?).await?;
             let (messages, status) = exchange(channel, &method.path, message, None, STEP_TIME).await;
             let messages: String = messages.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect();
             let messages = messages.replace(|c: char| c.is_control(), " ");
@@ -74,7 +73,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-async fn channel(stream: Stream) -> Result<Channel> {
+async fn channel(address: &str, stream: Stream) -> Result<Channel> {
     let mut stream = Some(stream);
     let connect = tower::service_fn(move |_: http::Uri| {
         let stream = stream.take();
@@ -83,7 +82,8 @@ async fn channel(stream: Stream) -> Result<Channel> {
             stream.into_async().map(TokioIo::new)
         }
     });
-    let endpoint = Endpoint::from_static("http://localhost");
+    // The daemon looks at the host that a request names.
+    let endpoint = Endpoint::from_shared(format!("http://{}", connection::host(address)))?;
     Ok(tokio::time::timeout(CALL_TIME, endpoint.connect_with_connector(connect)).await??)
 }
 

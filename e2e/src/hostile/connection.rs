@@ -104,6 +104,11 @@ pub(super) fn connect(address: &str) -> Result<Stream> {
     Ok(stream)
 }
 
+/// The host that a request to this address names.
+pub(super) fn host(address: &str) -> &str {
+    address.strip_prefix("tcp:").unwrap_or("localhost")
+}
+
 /// A long path is reached from its own folder, since a socket's address has 107 bytes.
 fn connect_path(path: &Path) -> Result<UnixStream> {
     let connect = |path: &Path| UnixStream::connect(path);

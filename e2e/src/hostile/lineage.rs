@@ -54,24 +54,24 @@ pub(super) fn subreaper(command: &[&str]) -> Result<()> {
     orphan(command)
 }
 
-/// Asks for `path` at the end of a chain of processes that dies while whoever is asked looks at it, so often. Prints the
+/// Posts to `path` at the end of a chain of processes that dies while whoever is asked looks at it, so often. Prints the
 /// answers that were none of a refusal.
-pub(super) fn vanish(address: &str, tries: usize, path: &str) -> Result<()> {
-    let mut refused = 0;
+pub(super) fn vanish(address: &str, tries: usize, path: &str, body: &str) -> Result<()> {
+    let mut refused = std::collections::BTreeMap::<String, usize>::new();
     for _ in 0..tries {
-        let answer = once(address, path)?;
+        let answer = once(address, path, body)?;
         if answer.contains(" 200 ") {
             say(&answer);
         } else {
-            refused += 1;
+            *refused.entry(answer.lines().next().unwrap_or_default().to_owned()).or_default() += 1;
         }
     }
-    say(&format!("{refused} of {tries} refused"));
+    say(&format!("of {tries} refused: {refused:?}"));
     Ok(())
 }
 
 /// One try. Every process of the chain waits for the end of the same pipe; the last one closes it when it has sent.
-fn once(address: &str, path: &str) -> Result<String> {
+fn once(address: &str, path: &str, body: &str) -> Result<String> {
     let (life, life_end) = pipe()?;
     let (answer, answer_end) = pipe()?;
     for depth in 0..CHAIN {
@@ -79,7 +79,7 @@ fn once(address: &str, path: &str) -> Result<String> {
         match unsafe { libc::fork() } {
             0 if depth + 1 == CHAIN => {
                 drop(life);
-                let said = speak(address, path, life_end).unwrap_or_else(|error| format!("{error:#}"));
+                let said = speak(address, path, body, life_end).unwrap_or_else(|error| format!("{error:#}"));
                 let _ = rustix::io::write(&answer_end, said.as_bytes());
                 // SAFETY: ends this process without its destructors, which belong to the first one.
                 unsafe { libc::_exit(0) }
@@ -105,10 +105,11 @@ fn once(address: &str, path: &str) -> Result<String> {
     Ok(String::new())
 }
 
-fn speak(address: &str, path: &str, life: OwnedFd) -> Result<String> {
+fn speak(address: &str, path: &str, body: &str, life: OwnedFd) -> Result<String> {
     let mut stream = connection::connect(address)?;
     drop(life);
-    raw_http::send(&mut stream, address, "GET", path, "", b"")?;
+    let kind = "content-type: application/json\r\n";
+    raw_http::send(&mut stream, address, "POST", path, kind, body.as_bytes())?;
     let mut said = Vec::new();
     let _ = stream.take(4096).read_to_end(&mut said);
     Ok(String::from_utf8_lossy(&said).into_owned())

@@ -85,7 +85,7 @@ fn requests(amount: usize, address: &str) -> Result<()> {
     let mut sent = 0;
     for _ in 0..amount {
         if let Ok(mut stream) = connection::connect(address) {
-            let host = address.strip_prefix("tcp:").unwrap_or("localhost");
+            let host = connection::host(address);
             let head = format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n");
             sent += usize::from(stream.write_all(head.as_bytes()).is_ok());
         }

@@ -56,7 +56,7 @@ pub(super) fn send(
     headers: &str,
     body: &[u8],
 ) -> Result<()> {
-    let host = address.strip_prefix("tcp:").unwrap_or("localhost");
+    let host = connection::host(address);
     let head = format!(
         "{verb} {path} HTTP/1.1\r\nhost: {host}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n",
         body.len()

@@ -2,6 +2,7 @@
 //! boundary; the stage here runs an agent that executes whatever its prompt says.
 
 mod access;
+mod escape;
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,7 +1,7 @@
 //! The escape suite: a hostile agent tries every way out it knows, as root and as an ordinary user, without the sandbox and
 //! inside it. The tables say what must become of each attempt. They are held both ways: what is refused must be refused,
-//! and what a program with the user's rights can do without the sandbox must still be possible, so that the tables and
-//! docs/security.md stay true. An attempt has succeeded when its effect is there: a mark outside the project, a secret in
+//! and what a program with the user's rights can do without the sandbox must still be possible, so that the tables
+//! and the documents stay true. An attempt has succeeded when its effect is there: a mark outside the project, a secret in
 //! its output, a changed record. Error texts alone prove nothing.
 
 mod arena;
@@ -21,15 +21,14 @@ use table::Tier;
 const ORDINARY_USER: u32 = 61_234;
 
 async fn attempts(tier: Tier) -> Result<()> {
-    let Some(arena) = Arena::open(tier).await? else { return Ok(()) };
-    let mut tried = 0;
+    let Some(mut arena) = Arena::open(tier).await? else { return Ok(()) };
     // The agent's own permission waits for an answer while it speaks for the user.
-    tried += arena.run("speaking", true, speaking::ATTEMPTS).await?;
-    tried += arena.run("identity", false, identity::ATTEMPTS).await?;
-    tried += arena.run("secrets", false, secrets::ATTEMPTS).await?;
-    tried += arena.run("kernel", false, kernel::ATTEMPTS).await?;
-    tried += arena.run("resources", false, resources::ATTEMPTS).await?;
-    println!("{tried} attempts as {tier:?}");
+    arena.run("speaking", true, speaking::ATTEMPTS).await?;
+    arena.walk_every_method().await?;
+    arena.run("identity", false, identity::ATTEMPTS).await?;
+    arena.run("secrets", false, secrets::ATTEMPTS).await?;
+    arena.run("kernel", false, kernel::ATTEMPTS).await?;
+    arena.run("resources", false, resources::ATTEMPTS).await?;
     arena.close().await
 }
 

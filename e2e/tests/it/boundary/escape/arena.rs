@@ -19,8 +19,18 @@ use tokio::process::Child;
 
 use super::table::{Expect, Tier, Try};
 
-/// What the daemon answers when it refuses somebody.
-const REFUSALS: &[&str] = &["OBEY-1002", "status PermissionDenied", "status Unauthenticated", "HTTP/1.1 403", "HTTP/1.1 401"];
+/// What the daemon answers when it refuses somebody, and what it answers to a request that could not have come from there:
+/// such a request proves nothing.
+const REFUSALS: &[&str] =
+    &["OBEY-1002", "status PermissionDenied", "status Unauthenticated", "HTTP/1.1 403", "HTTP/1.1 401"];
+const ASTRAY: &str = "the Host of this request";
+
+/// What every caller may call, whatever session is named: they tell nothing of it.
+const FOR_AGENTS: &[&str] = &[
+    "obey.local.v1.LocalDaemonService/Ping",
+    // Answers that a session must be started first, which is refused.
+    "roz.v1.AgentService/StreamSession",
+];
 
 /// A running arena.
 pub(super) struct Arena {
@@ -32,6 +42,10 @@ pub(super) struct Arena {
     own: String,
     other: String,
     variables: BTreeMap<String, String>,
+    /// How many attempts were made.
+    tried: usize,
+    /// Attempts that did not end as they should.
+    wrong: Vec<String>,
     /// Last, so that it outlives the processes.
     world: World,
 }
@@ -62,7 +76,18 @@ impl Arena {
         let other = create(&cli, &["-c", "other", "--name", &name]).await?;
         let contained: &[&str] = if tier.contained { &["--sandbox", "--network", "full"] } else { &[] };
         let own = create(&cli, &[&["-c", "demo", "--name", "hostile"], contained].concat()).await?;
-        let mut arena = Arena { tier, daemon, bystander, suffix, own, other, variables: BTreeMap::new(), world };
+        let mut arena = Arena {
+            tier,
+            daemon,
+            bystander,
+            suffix,
+            own,
+            other,
+            variables: BTreeMap::new(),
+            tried: 0,
+            wrong: Vec::new(),
+            world,
+        };
         arena.wake_other().await?;
         arena.set_variables(&port)?;
         Ok(Some(arena))
@@ -98,7 +123,6 @@ impl Arena {
             ("UNIX", format!("unix:{}", socket.display())),
             ("TCP", format!("tcp:{tcp}")),
             ("TOKEN", path("run/obey/token")),
-            ("TOKEN_COPY", format!("/tmp/{}-token", self.suffix)),
             ("TMP_MARK", format!("/tmp/{}-mark", self.suffix)),
             ("OWN", self.own.clone()),
             ("OTHER", self.other.clone()),
@@ -122,19 +146,47 @@ impl Arena {
 
     /// Makes every attempt of a table and returns how many there were. With `ask` a permission of the agent's own waits
     /// meanwhile.
-    pub(super) async fn run(&self, family: &str, ask: bool, table: &[Try]) -> Result<usize> {
+    pub(super) async fn run(&mut self, family: &str, ask: bool, table: &[Try]) -> Result<()> {
         let attempts: Vec<Attempt> =
             table.iter().map(|one| Attempt { name: one.name.into(), run: one.run.into() }).collect();
         let outcomes = self.make(family, ask, attempts).await?;
-        let mut wrong = Vec::new();
         for (one, outcome) in table.iter().zip(&outcomes) {
             ensure!(one.name == outcome.name, "{} came where {} was expected", outcome.name, one.name);
             if let Some(why) = self.judge(one, outcome) {
-                wrong.push(format!("{}: {why}\n  $ {}\n{}", one.name, one.run, indented(&outcome.output)));
+                let output = indented(&outcome.output);
+                self.wrong.push(format!("{}: {why}\n  $ {}\n{output}", one.name, one.run));
             }
         }
-        ensure!(wrong.is_empty(), "{family} as {:?}, {} wrong:\n{}", self.tier, wrong.len(), wrong.join("\n"));
-        Ok(table.len())
+        self.tried += table.len();
+        Ok(())
+    }
+
+    /// Calls every method of every interface about the other session, over the socket and over TCP. What is let in must be
+    /// what agents may use for themselves.
+    pub(super) async fn walk_every_method(&mut self) -> Result<()> {
+        let walk = |name: &str, run: &str| Attempt { name: name.into(), run: run.into() };
+        let attempts =
+            vec![walk("walk-unix", "$P walk $UNIX $OTHER"), walk("walk-tcp", "$P walk $TCP $OTHER")];
+        for outcome in self.make("walk", false, attempts).await? {
+            for line in outcome.output.lines() {
+                let mut parts = line.split('\t');
+                let (Some(path), Some(status)) = (parts.next(), parts.next()) else {
+                    if !self.tier.contained {
+                        self.wrong.push(format!("{}: {line}", outcome.name));
+                    }
+                    continue;
+                };
+                self.tried += 1;
+                // What is malformed is refused too, and nothing came of it.
+                let refusals = ["PermissionDenied", "Unauthenticated", "InvalidArgument"];
+                let refused =
+                    refusals.iter().any(|refusal| status.contains(refusal)) && !status.contains(ASTRAY);
+                if line.contains(&self.suffix_of_secrets()) || !(refused || FOR_AGENTS.contains(&path)) {
+                    self.wrong.push(format!("{}: {line}", outcome.name));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Makes attempts in one turn, and holds that nothing changed that the user can see.
@@ -156,8 +208,12 @@ impl Arena {
         let before = self.snapshot().await?;
         fs::write(&release, "")?;
         let outcomes = read_report(&report).await?.outcomes;
+        self.keep(family, &outcomes)?;
         let after = self.snapshot().await.with_context(|| format!("after {family}"))?;
-        ensure!(before == after, "{family} changed what is the user's:\n{before:#?}\n{after:#?}\n{outcomes:#?}");
+        ensure!(
+            before == after,
+            "{family} changed what is the user's:\n{before:#?}\n{after:#?}\n{outcomes:#?}"
+        );
         if ask {
             self.cli().ok(&["session", "deny", &self.own, "req_1"]).await?;
         }
@@ -165,13 +221,29 @@ impl Arena {
         Ok(outcomes)
     }
 
+    /// Leaves what was printed for people to read, where `OBEY_TEST_ESCAPE_DIR` names a folder.
+    fn keep(&self, family: &str, outcomes: &[Outcome]) -> Result<()> {
+        let Some(folder) = std::env::var_os("OBEY_TEST_ESCAPE_DIR").map(PathBuf::from) else { return Ok(()) };
+        let user = if self.tier.user.is_some() { "user" } else { "root" };
+        let place = if self.tier.contained { "contained" } else { "open" };
+        let text: String = outcomes
+            .iter()
+            .map(|one| format!("== {} ({:?})\n{}\n", one.name, one.code, one.output))
+            .collect();
+        fs::create_dir_all(&folder)?;
+        Ok(fs::write(folder.join(format!("{user}-{place}-{family}.txt")), text)?)
+    }
+
     /// Why an outcome is not what is expected, if it is not.
     fn judge(&self, one: &Try, outcome: &Outcome) -> Option<String> {
         let escaped = self.escaped(outcome);
-        let refused = || REFUSALS.iter().any(|refusal| outcome.output.contains(refusal));
+        let says = |word: &&str| outcome.output.contains(*word);
+        let refused = || REFUSALS.iter().any(says) && !says(&ASTRAY);
         match one.expected(self.tier) {
             Expect::Refused if escaped => Some("must be refused, and succeeded".into()),
-            Expect::Refused if !refused() => Some("must be refused by the daemon, and failed otherwise".into()),
+            Expect::Refused if !refused() => {
+                Some("must be refused by the daemon, and failed otherwise".into())
+            }
             Expect::Impossible if escaped => Some("must be impossible, and succeeded".into()),
             Expect::Possible if !escaped => {
                 Some("is said to be possible, and is not: the table and the documents are wrong".into())
@@ -248,13 +320,30 @@ impl Arena {
 
     /// Ends everything. Before that the user does what the agent could not, which proves that it can be done.
     pub(super) async fn close(mut self) -> Result<()> {
+        println!("{} attempts as {:?}", self.tried, self.tier);
+        ensure!(
+            self.wrong.is_empty(),
+            "{} wrong as {:?}:\n{}",
+            self.wrong.len(),
+            self.tier,
+            self.wrong.join("\n")
+        );
         let cli = self.cli();
+        let read = format!(r#"{{"session_id":"{}","path":"secret.txt"}}"#, self.other);
+        let socket = format!("unix:{}", self.daemon.socket().display());
+        let mut control = self.world.command(program());
+        control.args(["http", &socket, "POST", "/api/v1/safeexec/read", &read]);
+        let control = tokio::process::Command::from(control).output().await?;
+        let control = String::from_utf8_lossy(&control.stdout).into_owned();
+        ensure!(control.contains(&self.suffix_of_secrets()), "the user cannot read it either: {control}");
         cli.ok(&["session", "approve", &self.other, "req_1"]).await?;
         cli.ok(&["session", "wait", &self.other, "--timeout", "30s"]).await?;
         let log = cli.ok(&["session", "log", &self.other]).await?.stdout;
-        ensure!(log.contains(&format!("canary-said-{}", self.suffix)), "the other session said nothing: {log}");
+        ensure!(
+            log.contains(&format!("canary-said-{}", self.suffix)),
+            "the other session said nothing: {log}"
+        );
         ensure!(log.contains("\"optionId\":\"allow\""), "the user's answer did not arrive: {log}");
-        let _ = fs::remove_file(format!("/tmp/{}-token", self.suffix));
         cli.ok(&["stop", "--sessions"]).await?;
         self.daemon.wait().await?;
         self.bystander.kill().await?;
@@ -310,7 +399,10 @@ fn plant(world: &World, suffix: &str) -> Result<()> {
 /// Starts what the user has running beside the agents; returns it and its port.
 async fn bystander(world: &World, suffix: &str) -> Result<(Child, String)> {
     let mut command = world.command(program());
-    command.arg("bystander").arg(world.path("run")).env("BYSTANDER_SECRET", format!("canary-bystander-{suffix}"));
+    command
+        .arg("bystander")
+        .arg(world.path("run"))
+        .env("BYSTANDER_SECRET", format!("canary-bystander-{suffix}"));
     let mut child = tokio::process::Command::from(command)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
