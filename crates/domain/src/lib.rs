@@ -5,6 +5,7 @@ pub mod agent;
 pub mod command;
 pub mod error;
 pub mod event;
+pub mod git_command;
 pub mod id;
 pub mod limits;
 pub mod machine;

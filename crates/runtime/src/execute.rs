@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use domain::{Error, ErrorCode};
 
+use crate::git::guard;
 use crate::process::{Batch, End, HoldLimits, Holder, Link, Next, ProcessPlan, Stream, Target};
 use crate::session::SharedServices;
 use crate::{campaign, environment, failpoint, ids, limits};
@@ -58,7 +59,7 @@ impl Execution {
     /// Checks the command and starts it.
     pub(crate) async fn start(self, services: &SharedServices) -> Result<Running, Error> {
         let root = campaign::resolve_root(&self.root)?;
-        let cwd = below(&root, &self.below)?;
+        let cwd = below(&root, &root.join(&self.below))?;
         environment::check(&self.environment)?;
         allowed::check(&root, &self.allowed, &self.command, &self.args)?;
         if self.timeout > limits::EXECUTE_WAIT_MAX {
@@ -66,12 +67,20 @@ impl Execution {
             return Err(Error::invalid("timeout", format_args!("is longer than {most} s")));
         }
         let env = environment::inherited(&self.environment);
-        let plan = ProcessPlan {
-            program: find_program(&self.command, &env)?,
-            args: self.args.into_iter().map(OsString::from).collect(),
-            env,
-            cwd,
+        let program = find_program(&self.command, &env)?;
+        let (args, env, cwd) = if self.command == "git" {
+            let command = guard::check(&self.args)?;
+            let cwd = match &command.folder {
+                Some(folder) => below(&root, &cwd.join(folder))?,
+                None => cwd,
+            };
+            let guarded = guard::guarded(command, &root, cwd, env).await?;
+            (guarded.args, guarded.env, guarded.cwd)
+        } else {
+            (self.args, env, cwd)
         };
+        let args = args.into_iter().map(OsString::from).collect();
+        let plan = ProcessPlan { program, args, env, cwd };
         let dir = services.agents_dir.join(format!("{DIR_PREFIX}{}", ids::unique()));
         let hold = HoldLimits { spool_bytes_max: services.spool_max_bytes, ..HoldLimits::default() };
         let link = Holder::spawn(&services.shim_program, &dir, &plan, services.epoch, &hold)
@@ -196,9 +205,8 @@ fn remove(dir: &Path) {
     }
 }
 
-fn below(root: &Path, below: &str) -> Result<PathBuf, Error> {
-    let cwd = root
-        .join(below)
+fn below(root: &Path, below: &Path) -> Result<PathBuf, Error> {
+    let cwd = below
         .canonicalize()
         .map_err(|error| Error::invalid("working_dir", format_args!("{below:?} cannot be used: {error}")))?;
     if !cwd.starts_with(root) || !cwd.is_dir() {

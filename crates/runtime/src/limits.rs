@@ -100,6 +100,15 @@ pub const HELD_ERRORS_MAX_BYTES: usize = 4 * 1024;
 /// SQLite's largest session key: keys and sequence numbers share 63 bits of a row id.
 pub const SEQ_BITS: u32 = 32;
 
+/// Largest list of a campaign's commands. People write them; a repository might bring anything.
+pub const CAMPAIGN_LIST_MAX_BYTES: u64 = 256 * 1024;
+
+/// Largest `info/exclude` of a repository that is taken over; people's are a few lines.
+pub const GIT_EXCLUDE_MAX_BYTES: u64 = 1024 * 1024;
+
+/// Largest index of a working tree that is looked at: some ten million files.
+pub const GIT_INDEX_MAX_BYTES: u64 = 1024 * 1024 * 1024;
+
 /// Largest settings file. People write them; a repository might bring anything.
 pub const SETTINGS_FILE_MAX_BYTES: u64 = 256 * 1024;
 
@@ -114,6 +123,10 @@ pub const GIT_WAIT: Duration = Duration::from_secs(120);
 
 /// Output of git that is kept; lists of worktrees and of changed files stay far below.
 pub const GIT_OUTPUT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Entries of a repository's configuration that are overridden for one command; each is two variables, and a program's
+/// environment is bounded.
+pub const GIT_OVERRIDES_MAX: usize = 1_000;
 
 /// Longest name of a worktree: it becomes part of a path.
 pub const WORKTREE_NAME_MAX_BYTES: usize = 100;

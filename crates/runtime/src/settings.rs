@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::Error;
 use domain::permission::{Action, Rule, Rules, rules};
+use file::Place;
 use serde::{Deserialize, Serialize};
 
 /// What one place says. What it does not say is not set.
@@ -133,7 +134,7 @@ impl Settings {
             Scope::Environment => Ok(self.sources.environment.clone()),
             Scope::Flag => Ok(self.sources.flags.clone()),
             Scope::Global | Scope::Project(_) => match self.file(scope) {
-                Some(path) => file::read(&path),
+                Some(place) => file::read(&place),
                 None => Ok(Layer::default()),
             },
         }
@@ -160,7 +161,7 @@ impl Settings {
         for scope in scopes(project) {
             let layer = self.layer(&scope)?;
             let source = match self.file(&scope) {
-                Some(path) => format!("{} settings, {}", scope.name(), path.display()),
+                Some(place) => format!("{} settings, {}", scope.name(), place.path().display()),
                 None => scope.name().to_owned(),
             };
             let mut rules = rules_of(&layer, &source)?;
@@ -185,7 +186,7 @@ impl Settings {
     /// reader never sees half of it; what this version does not know stays in it.
     pub fn update(&self, scope: &Scope, change: &Layer) -> Result<(), Error> {
         keys::check(change)?;
-        let path = match scope {
+        let place = match scope {
             Scope::Global | Scope::Project(_) => self.file(scope),
             Scope::Default | Scope::Environment | Scope::Flag => {
                 return Err(Error::invalid(
@@ -199,7 +200,7 @@ impl Settings {
         {
             return Err(Error::invalid("scope", format_args!("{} is no folder", folder.display())));
         }
-        let Some(path) = path else {
+        let Some(place) = place else {
             return Err(Error::invalid("scope", "this daemon has no place for settings of its user"));
         };
         let permissions = &change.permissions;
@@ -212,14 +213,13 @@ impl Settings {
             ));
         }
         let _one = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
-        let links = if *scope == Scope::Global { file::Links::Follow } else { file::Links::Refuse };
-        file::change(&path, change, links)
+        file::change(&place, change)
     }
 
-    fn file(&self, scope: &Scope) -> Option<PathBuf> {
+    fn file(&self, scope: &Scope) -> Option<Place> {
         match scope {
-            Scope::Global => self.sources.global_file.clone(),
-            Scope::Project(folder) => Some(folder.join(PROJECT_FILE)),
+            Scope::Global => self.sources.global_file.clone().map(Place::Own),
+            Scope::Project(folder) => Some(Place::Project { folder: folder.clone(), below: PROJECT_FILE }),
             Scope::Default | Scope::Environment | Scope::Flag => None,
         }
     }

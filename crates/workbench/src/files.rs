@@ -2,7 +2,6 @@
 //! nothing outside the project's root is touched: the kernel resolves beneath a descriptor of the root, or we walk
 //! there without following links. Content leaves here as it is, unscrubbed.
 
-mod beneath;
 mod walk;
 mod write;
 
@@ -12,14 +11,14 @@ mod tests;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use domain::{Error, ErrorCode};
+use runtime::project_file::{self, ProjectFileError, Resolver};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use beneath::Resolver;
 pub use walk::{Entry, EntryKind};
 pub use write::Written;
 
@@ -91,15 +90,19 @@ impl Root {
 
     /// Returns the text of a rule file in the root; none if there is none.
     pub(crate) fn rule_file(&self, name: &str) -> Result<Option<String>, Error> {
-        if self.resolver.open(&self.folder, Path::new(name), OFlags::PATH).err() == Some(Errno::NOENT) {
-            return Ok(None);
-        }
-        let opened = self.open_file(name)?;
-        let mut text = String::new();
-        let most = limits::RULE_FILE_MAX as u64 + 1;
-        let read = opened.file.take(most).read_to_string(&mut text);
-        read.map_err(|error| Error::new(ErrorCode::ConfigInvalid, format!("{name}: {error}")))?;
-        Ok(Some(text))
+        let wrong = |error: ProjectFileError| Error::new(ErrorCode::ConfigInvalid, format!("{name} {error}"));
+        project_file::off_async_threads(|| {
+            match project_file::open_regular(self.resolver, &self.folder, Path::new(name)) {
+                Ok((file, stat)) => {
+                    let bytes = project_file::read_bounded(file, &stat, limits::RULE_FILE_MAX as u64);
+                    let text = bytes
+                        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| ProjectFileError::NotText));
+                    text.map(Some).map_err(wrong)
+                }
+                Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(wrong(error)),
+            }
+        })
     }
 
     /// Opens a file for reading. Only plain files: opening a pipe or a device could wait, or do something.
@@ -121,7 +124,7 @@ impl Root {
                 format!("path: {path} is larger than {most} MB; read parts of it with a command"),
             ));
         }
-        let file = reopen(&handle, &stat).map_err(|errno| refused(path, errno))?;
+        let file = project_file::reopen(&handle, &stat).map_err(|errno| refused(path, errno))?;
         Ok(Opened { file, bytes, path: below })
     }
 }
@@ -144,19 +147,6 @@ pub fn is_binary(head: &[u8]) -> bool {
     let invalid: usize = head.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
     // Latin-1 has some; compressed data has little else.
     invalid * 4 > head.len()
-}
-
-/// Opens what a handle stands for; the handle's file cannot be exchanged for another meanwhile.
-fn reopen(handle: &OwnedFd, stat: &rustix::fs::Stat) -> Result<File, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
-    let file = rustix::fs::open(path, flags, Mode::empty())?;
-    let again = rustix::fs::fstat(&file)?;
-    if (again.st_dev, again.st_ino) == (stat.st_dev, stat.st_ino) {
-        Ok(file.into())
-    } else {
-        Err(Errno::XDEV)
-    }
 }
 
 fn outside(path: &str) -> Error {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::NewCampaign;
+use crate::project_file;
 
 /// Largest file that is read; a registry of thousands of campaigns stays far below.
 const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -27,15 +28,14 @@ struct Entry {
 /// Returns the campaigns of the registry; none where it is missing or cannot be understood.
 pub(super) fn campaigns() -> Vec<NewCampaign> {
     let Some(path) = place() else { return Vec::new() };
-    match std::fs::metadata(&path) {
-        Ok(found) if found.len() <= FILE_MAX_BYTES => {}
-        Ok(_) => {
-            tracing::warn!(path = %path.display(), "the camp registry is too large and was not read");
+    let text = match project_file::read_own_text(&path, FILE_MAX_BYTES) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Vec::new(),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "the camp registry was not read");
             return Vec::new();
         }
-        Err(_) => return Vec::new(),
-    }
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    };
     parse(&text).unwrap_or_else(|error| {
         tracing::warn!(path = %path.display(), %error, "the camp registry cannot be understood");
         Vec::new()

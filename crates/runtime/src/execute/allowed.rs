@@ -1,10 +1,12 @@
-//! Which commands may run: the daemon's list by name, narrowed by a campaign's own list, less what destroys work.
+//! Which commands may run: the daemon's list by name, narrowed by a campaign's own list, nothing else. What git may be asked is in `domain::git_command`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use domain::{Error, ErrorCode};
 use serde::Deserialize;
+
+use crate::{limits, project_file};
 
 /// A campaign's own list. It can only forbid: a file that an agent may edit must not widen what the daemon allows.
 const CAMPAIGN_LIST: &str = ".campaign/settings/allowlist.json";
@@ -51,59 +53,18 @@ pub(super) fn check(root: &Path, allowed: &[String], command: &str, args: &[Stri
             Some(_) | None => {}
         }
     }
-    if command == "git" { check_git(args) } else { Ok(()) }
+    Ok(())
 }
 
 fn campaign_list(root: &Path) -> Result<Option<CampaignList>, Error> {
-    let text = match std::fs::read_to_string(root.join(CAMPAIGN_LIST)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(refused(format!("{CAMPAIGN_LIST} cannot be read: {error}"))),
+    let text = project_file::read_text(root, Path::new(CAMPAIGN_LIST), limits::CAMPAIGN_LIST_MAX_BYTES);
+    let Some(text) = text.map_err(|error| refused(format!("{CAMPAIGN_LIST} {error}")))? else {
+        return Ok(None);
     };
     // A list that cannot be understood forbids: guessing would allow.
     serde_json::from_str(&text)
         .map(Some)
         .map_err(|error| refused(format!("{CAMPAIGN_LIST} cannot be understood: {error}")))
-}
-
-/// Refuses what loses work or runs code given on the command line.
-fn check_git(args: &[String]) -> Result<(), Error> {
-    let mut rest = args.iter().map(String::as_str);
-    let subcommand = loop {
-        match rest.next() {
-            Some("-C") => {
-                rest.next();
-            }
-            Some(option) if option.starts_with('-') => {
-                let harmless = ["--no-pager", "--version", "--help", "--no-optional-locks"];
-                if !harmless.contains(&option) {
-                    return Err(refused(format!("git {option} is not allowed before the subcommand")));
-                }
-            }
-            Some(subcommand) => break subcommand,
-            None => return Ok(()),
-        }
-    };
-    let rest: Vec<&str> = rest.collect();
-    let has = |long: &[&str], short: char| {
-        rest.iter().any(|arg| {
-            long.iter().any(|long| arg == long || arg.starts_with(&format!("{long}=")))
-                || (arg.starts_with('-') && !arg.starts_with("--") && arg.contains(short))
-        })
-    };
-    let forbidden = match subcommand {
-        "push" if has(&["--force", "--force-with-lease", "--mirror", "--delete"], 'f') => {
-            Some("push --force")
-        }
-        "push" if rest.iter().any(|arg| arg.starts_with('+')) => Some("push +refspec"),
-        "reset" if has(&["--hard"], '\0') => Some("reset --hard"),
-        "clean" if has(&["--force"], 'f') => Some("clean -f"),
-        _ => None,
-    };
-    match forbidden {
-        Some(what) => Err(refused(format!("git {what} loses work and is not allowed"))),
-        None => Ok(()),
-    }
 }
 
 fn refused(message: String) -> Error {
@@ -129,23 +90,23 @@ mod tests {
     }
 
     #[test]
-    fn git_may_not_lose_work_or_run_code() {
-        for bad in [
-            &["push", "--force"][..],
-            &["push", "origin", "-f"],
-            &["push", "--force-with-lease=main"],
-            &["push", "origin", "+main"],
-            &["reset", "--hard", "HEAD~1"],
-            &["clean", "-fd"],
-            &["clean", "-xdf"],
-            &["-c", "alias.x=!sh", "x"],
-            &["--exec-path=/tmp", "status"],
-            &["-C", "sub", "reset", "--hard"],
-        ] {
-            assert_eq!(run("git", bad).unwrap_err().code, ErrorCode::CommandNotAllowed, "{bad:?}");
-        }
-        assert_eq!(run("git", &["-C", "sub", "log", "--format=%h"]), Ok(()));
-        assert_eq!(run("git", &["push", "origin", "main"]), Ok(()));
+    fn a_campaign_list_that_is_no_regular_file_of_the_campaign_forbids() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join(CAMPAIGN_LIST);
+        std::fs::create_dir_all(list.parent().unwrap()).unwrap();
+        let allowed = ["git".to_owned()];
+        let refusal = |expected: &str| {
+            let error = check(folder.path(), &allowed, "git", &[]).unwrap_err();
+            assert_eq!(error.code, ErrorCode::CommandNotAllowed);
+            assert!(error.message.contains(expected), "{error}");
+            std::fs::remove_file(&list).unwrap();
+        };
+        std::os::unix::fs::symlink("/dev/zero", &list).unwrap();
+        refusal("leads out");
+        std::fs::File::create(&list).unwrap().set_len(1 << 30).unwrap();
+        refusal("larger than");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &list, rustix::fs::Mode::RUSR).unwrap();
+        refusal("regular file");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One settings file: read with care, because a repository may have put anything in its place, and replaced as a whole.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,38 @@ use domain::{Error, ErrorCode};
 use serde_json::{Map, Value};
 
 use super::{Layer, keys};
-use crate::{ids, limits};
+use crate::{ids, limits, project_file};
+
+/// Where a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The user's own; people keep such files elsewhere and put a link in their place.
+    Own(PathBuf),
+    /// In a project, which somebody else may have written: no link leads out of it.
+    Project { folder: PathBuf, below: &'static str },
+}
+
+impl Place {
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
+            Self::Own(path) => path.clone(),
+            Self::Project { folder, below } => folder.join(below),
+        }
+    }
+}
 
 /// Reads and checks a file; one that is not there says nothing.
-pub(super) fn read(path: &Path) -> Result<Layer, Error> {
-    let layer: Layer = serde_json::from_value(Value::Object(read_map(path)?))
+pub(super) fn read(place: &Place) -> Result<Layer, Error> {
+    let path = &place.path();
+    let layer: Layer = serde_json::from_value(Value::Object(read_map(place)?))
         .map_err(|error| unusable(path, &error.to_string()))?;
     keys::check(&layer).map_err(|error| unusable(path, &error.message))?;
     Ok(layer)
 }
 
-fn read_map(path: &Path) -> Result<Map<String, Value>, Error> {
-    let Some(text) = read_text(path)? else { return Ok(Map::new()) };
+fn read_map(place: &Place) -> Result<Map<String, Value>, Error> {
+    let path = &place.path();
+    let Some(text) = read_text(place)? else { return Ok(Map::new()) };
     match serde_json::from_str(&text) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(unusable(path, "is no JSON object")),
@@ -28,47 +48,24 @@ fn read_map(path: &Path) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// Reads a plain file of bounded size. A pipe in its place must not make us wait, nor a device feed us for ever.
-fn read_text(path: &Path) -> Result<Option<String>, Error> {
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error)
-            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(unusable(path, &error.to_string())),
-    };
-    let plain = file.metadata().is_ok_and(|metadata| metadata.is_file());
-    if !plain {
-        return Err(unusable(path, "is no plain file"));
-    }
-    let mut text = String::new();
+fn read_text(place: &Place) -> Result<Option<String>, Error> {
     let most = limits::SETTINGS_FILE_MAX_BYTES;
-    file.take(most + 1).read_to_string(&mut text).map_err(|error| unusable(path, &error.to_string()))?;
-    if text.len() as u64 > most {
-        return Err(unusable(path, &format!("is larger than {most} bytes")));
-    }
-    Ok(Some(text))
-}
-
-/// What to do where a link stands in the file's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Links {
-    /// People keep such files elsewhere.
-    Follow,
-    /// A repository could make us write elsewhere.
-    Refuse,
+    let text = match place {
+        Place::Own(path) => project_file::read_own_text(path, most),
+        Place::Project { folder, below } => project_file::read_text(folder, Path::new(below), most),
+    };
+    text.map_err(|error| unusable(&place.path(), &error.to_string()))
 }
 
 /// Puts a change into a file. What is not part of the change stays as it is, known or not.
-pub(super) fn change(path: &Path, change: &Layer, links: Links) -> Result<(), Error> {
+pub(super) fn change(place: &Place, change: &Layer) -> Result<(), Error> {
+    let path = &place.path();
     let is_link = path.is_symlink() || path.parent().is_some_and(Path::is_symlink);
-    if links == Links::Refuse && is_link {
-        return Err(unusable(path, "is a link, which is not followed; put a plain file in its place"));
+    // A repository could make us write elsewhere.
+    if matches!(place, Place::Project { .. }) && is_link {
+        return Err(unusable(path, "is a link, which is not followed; put a regular file in its place"));
     }
-    let mut map = read_map(path)?;
+    let mut map = read_map(place)?;
     let change = serde_json::to_value(change).map_err(|error| unusable(path, &error.to_string()))?;
     if let Value::Object(change) = change {
         merge(&mut map, change);

@@ -146,7 +146,7 @@ fn a_file_that_cannot_be_understood_is_an_error_not_silence() {
     // SAFETY: the path is a valid, terminated text.
     let made = unsafe { libc::mkfifo(path.as_ptr(), 0o600) };
     assert_eq!(made, 0);
-    assert!(settings.rules(Some(&place.project())).unwrap_err().message.contains("plain file"));
+    assert!(settings.rules(Some(&place.project())).unwrap_err().message.contains("regular file"));
 }
 
 #[test]

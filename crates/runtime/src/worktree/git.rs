@@ -1,112 +1,14 @@
-//! Git as we run it on repositories nobody vouches for. Their configuration may name programs: hooks, filters, file
-//! monitors, helpers. Only commands that run none of them are used here, with hooks and the monitor pinned off on top;
-//! what would run filters (`status`, checking files out) goes through a `Shelter`, which the configuration of the
-//! repository does not reach.
+//! Repositories and their working trees, as git lists them. Only commands that run none of the repository's programs are
+//! used here; what would run filters (`status`, checking files out) goes through a `Shelter`, which the configuration of
+//! the repository does not reach.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use domain::{Error, ErrorCode};
+use domain::Error;
 
-use crate::limits;
-use crate::process::brief::{Brief, BriefError, Done};
-
-/// Configuration that wins over the repository's. Each of these could run a program or reach the network.
-const PINS: &[(&str, &str)] = &[
-    ("core.hooksPath", "/dev/null"),
-    ("core.fsmonitor", "false"),
-    ("core.untrackedCache", "false"),
-    ("core.attributesFile", "/dev/null"),
-    ("core.excludesFile", "/dev/null"),
-    ("core.pager", "cat"),
-    ("core.askPass", ""),
-    ("core.sshCommand", "false"),
-    ("credential.helper", ""),
-    ("protocol.allow", "never"),
-    ("safe.bareRepository", "explicit"),
-    ("submodule.recurse", "false"),
-    ("worktree.guessRemote", "false"),
-    ("branch.autoSetupMerge", "false"),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    ("advice.detachedHead", "false"),
-];
-
-/// Returns the program: the first `git` in an absolute folder of `PATH`.
-fn program() -> Result<PathBuf, Error> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join("git"))
-        .find(|program| program.is_file())
-        .ok_or_else(|| failed("git is not installed (not found in PATH)"))
-}
-
-fn environment() -> Vec<(OsString, OsString)> {
-    let mut env: Vec<(OsString, OsString)> = vec![
-        ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
-        ("LC_ALL".into(), "C".into()),
-        // The user's own configuration may name filters as well, which a repository's attributes would choose.
-        ("HOME".into(), "/nonexistent".into()),
-        ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
-        ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
-        ("GIT_ATTR_NOSYSTEM".into(), "1".into()),
-        ("GIT_TERMINAL_PROMPT".into(), "0".into()),
-        ("GIT_OPTIONAL_LOCKS".into(), "0".into()),
-        ("GIT_NO_LAZY_FETCH".into(), "1".into()),
-        ("GIT_ALLOW_PROTOCOL".into(), "none".into()),
-        ("GIT_CONFIG_COUNT".into(), PINS.len().to_string().into()),
-    ];
-    for (number, (key, value)) in PINS.iter().enumerate() {
-        env.push((format!("GIT_CONFIG_KEY_{number}").into(), (*key).into()));
-        env.push((format!("GIT_CONFIG_VALUE_{number}").into(), (*value).into()));
-    }
-    env
-}
-
-/// Runs git in a folder; fails only where it could not be run at all.
-pub(super) async fn try_run(
-    folder: &Path,
-    args: &[&OsStr],
-    more_env: &[(&str, &OsStr)],
-) -> Result<Done, Error> {
-    let mut env = environment();
-    env.extend(more_env.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())));
-    let brief = Brief {
-        program: program()?,
-        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        env,
-        cwd: folder.to_owned(),
-        wait: limits::GIT_WAIT,
-        output_max_bytes: limits::GIT_OUTPUT_MAX_BYTES,
-    };
-    brief.run().await.map_err(|error| match error {
-        BriefError::TimedOut(wait) => {
-            Error::new(ErrorCode::CommandTimedOut, format!("git did not end within {} s", wait.as_secs()))
-        }
-        other => failed(&format!("git: {other}")),
-    })
-}
-
-/// Runs git in a folder and returns what it printed; what it complains about is the error.
-pub(super) async fn run(folder: &Path, args: &[&OsStr]) -> Result<Vec<u8>, Error> {
-    let done = try_run(folder, args, &[]).await?;
-    if done.ok { Ok(done.stdout) } else { Err(complaint(&done)) }
-}
-
-/// Returns what git said was wrong.
-pub(super) fn complaint(done: &Done) -> Error {
-    let text = String::from_utf8_lossy(&done.stderr);
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let said = lines.map(|line| line.trim_start_matches("fatal: ").trim_start_matches("error: "));
-    let said: Vec<&str> = said.filter(|line| !line.starts_with("Preparing worktree")).collect();
-    failed(&format!("git says: {}", said.join("; ")))
-}
-
-pub(super) fn failed(message: &str) -> Error {
-    Error::new(ErrorCode::WorktreeFailed, message)
-}
+pub(super) use crate::git::{complaint, failed, run, try_run};
 
 /// A repository: what all its working trees share.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use domain::Error;
 
 use super::git::{self, Repository};
+use crate::{limits, project_file};
 
 pub(super) struct Shelter {
     folder: PathBuf,
@@ -40,7 +41,9 @@ impl Shelter {
         objects.push(b'\n');
         std::fs::write(self.folder.join("objects/info/alternates"), objects)?;
         // What the user leaves out of every commit here is no change.
-        copy_plain(&repository.common_dir.join("info/exclude"), &self.folder.join("info/exclude")).map(drop)
+        let exclude = self.folder.join("info/exclude");
+        copy_regular(&repository.common_dir, "info/exclude", &exclude, limits::GIT_EXCLUDE_MAX_BYTES)
+            .map(drop)
     }
 
     /// Writes the files of a commit into a working tree and its index.
@@ -57,7 +60,8 @@ impl Shelter {
         std::fs::write(self.folder.join("HEAD"), format!("{commit}\n")).map_err(spoilt)?;
         // Comparing may write the index; the tree's own is not ours to touch.
         let copy = self.folder.join("index");
-        if !copy_plain(index, &copy).map_err(spoilt)? {
+        let own = index.parent().unwrap_or(tree);
+        if !copy_regular(own, "index", &copy, limits::GIT_INDEX_MAX_BYTES).map_err(spoilt)? {
             // Nothing was ever checked out, so everything that is there is somebody's.
             return Ok(true);
         }
@@ -98,17 +102,12 @@ impl Drop for Shelter {
     }
 }
 
-/// Copies a plain file; returns whether there was one. A pipe in its place must not make us wait.
-fn copy_plain(from: &Path, to: &Path) -> std::io::Result<bool> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let opened = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(from);
-    let mut file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other(format!("{} is no plain file", from.display())));
+/// Copies a regular file of a git folder; returns whether there was one.
+fn copy_regular(folder: &Path, below: &str, to: &Path, max_bytes: u64) -> std::io::Result<bool> {
+    let from = folder.join(below);
+    let said = |error| std::io::Error::other(format!("{} {error}", from.display()));
+    match project_file::read(folder, Path::new(below), max_bytes).map_err(said)? {
+        Some(bytes) => std::fs::write(to, bytes).map(|()| true),
+        None => Ok(false),
     }
-    std::io::copy(&mut file, &mut std::fs::File::create(to)?).map(|_| true)
 }

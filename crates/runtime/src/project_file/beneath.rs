@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 /// The way paths are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resolver {
+pub enum Resolver {
     /// Links are followed as long as they stay beneath.
     Kernel,
     /// No link is followed.
@@ -21,7 +21,7 @@ const TRIES_MAX: usize = 128;
 
 impl Resolver {
     /// Returns the kernel's way if it works here. Containers may forbid it.
-    pub(crate) fn best(folder: &OwnedFd) -> Self {
+    pub fn best(folder: &OwnedFd) -> Self {
         match Self::Kernel.open(folder, Path::new("."), OFlags::PATH) {
             Ok(_) => Self::Kernel,
             Err(_) => Self::Walk,
@@ -29,7 +29,7 @@ impl Resolver {
     }
 
     /// Opens a path beneath a folder; `XDEV` or `LOOP` if it leads out, or follows a link where none may be followed.
-    pub(crate) fn open(self, folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub fn open(self, folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
             Self::Kernel => {
                 by_kernel(folder, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
@@ -39,7 +39,7 @@ impl Resolver {
     }
 
     /// Opens a path in which no part is a link.
-    pub(crate) fn open_plain(self, folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub fn open_plain(self, folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
             Self::Kernel => by_kernel(folder, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS),
             Self::Walk => by_walking(folder, path, flags),

@@ -1,0 +1,95 @@
+//! How a subcommand of git is described, and what its arguments that are no options may be.
+
+/// One subcommand. Options are lists of whole words, separated by spaces.
+pub(super) struct Subcommand {
+    pub(super) name: &'static str,
+    pub(super) changes: bool,
+    /// Without a value.
+    pub(super) flags: &'static [&'static str],
+    /// With a value, behind `=` or as the next argument.
+    pub(super) values: &'static [&'static str],
+    /// With or without a value behind `=`; never with the next argument.
+    pub(super) optional: &'static [&'static str],
+    pub(super) short: &'static str,
+    /// Letters whose value follows at once or as the next argument.
+    pub(super) short_values: &'static str,
+    /// Letters whose value follows at once, if there is one.
+    pub(super) short_optional: &'static str,
+    /// `-5` is a count.
+    pub(super) numbers: bool,
+    /// What the first argument may be, where it says what is done.
+    pub(super) verbs: Option<&'static str>,
+    /// Arguments may stand without such a word.
+    pub(super) bare_verb: bool,
+    /// One of these must be given.
+    pub(super) needs: &'static str,
+    /// What we add.
+    pub(super) adds: &'static [&'static str],
+    /// Only where this is what is done.
+    pub(super) adds_with_verb: Option<&'static str>,
+    pub(super) positional: Positional,
+}
+
+/// What arguments that are no options may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Positional {
+    Any,
+    /// Names of branches and commits; nothing is taken for a file.
+    NoPaths,
+    /// An address or a remote's name, and refspecs that overwrite and delete nothing.
+    Remote,
+    /// An address and a folder below the one it runs in.
+    Clone,
+    /// A folder below the one it runs in.
+    Folder,
+    /// Names of settings. Newer versions of git take a word without a dot for what is to be done.
+    ConfigKey,
+}
+
+impl Positional {
+    pub(super) fn check(self, word: &str) -> Result<(), &'static str> {
+        let is_remote = matches!(self, Self::Remote | Self::Clone);
+        if is_remote && word.contains("::") {
+            return Err("helpers for other kinds of addresses are not allowed");
+        }
+        if self == Self::Remote && word.starts_with('+') {
+            return Err("a refspec with + overwrites what is there and is not allowed");
+        }
+        if self == Self::Remote && word.starts_with(':') {
+            return Err("a refspec without a source deletes and is not allowed");
+        }
+        if self == Self::ConfigKey && !word.contains('.') {
+            return Err("settings can be read only; name one, such as user.name");
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_all(self, words: &[&str]) -> Result<(), &'static str> {
+        let folder = match self {
+            Self::Clone => words.get(1),
+            Self::Folder => words.first(),
+            Self::Any | Self::NoPaths | Self::Remote | Self::ConfigKey => None,
+        };
+        let below = |folder: &&str| !folder.starts_with('/') && !folder.split('/').any(|part| part == "..");
+        if folder.is_none_or(below) { Ok(()) } else { Err("the folder must lie below the one it runs in") }
+    }
+}
+
+/// One that allows nothing.
+pub(super) const NONE: Subcommand = Subcommand {
+    name: "",
+    changes: false,
+    flags: &[],
+    values: &[],
+    optional: &[],
+    short: "",
+    short_values: "",
+    short_optional: "",
+    numbers: false,
+    verbs: None,
+    bare_verb: false,
+    needs: "",
+    adds: &[],
+    adds_with_verb: None,
+    positional: Positional::Any,
+};
