@@ -3,13 +3,14 @@
 //! Must not carry out a command: it hands them to the loop.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use crate::ancestry::{self, Ancestor, Name, Peer};
 use crate::frame::{Assembler, Refusal, Target, ToDaemon, ToShim, Welcome};
 use crate::limits::{CONNECTIONS_MAX, CONTROL_OUT_BYTES_MAX, GREETING_TIMEOUT, STALL_RETRY};
 use crate::spool::Position;
-use crate::{launch, proc_table, sys};
+use crate::{launch, sys};
 
 /// What the daemon wants done.
 pub(crate) enum Command {
@@ -221,20 +222,34 @@ impl Connection {
     }
 }
 
-/// Only this user (or root), and no agent: whoever runs below a shim that this shim is not below as well
-/// belongs to an agent, ours or another. The uid alone does not tell them from the daemon.
+/// Only this user (or root), and no agent: whoever runs below a shim that this shim is not below as well belongs to an
+/// agent, ours or another. The uid alone does not tell them from the daemon. Who cannot be placed is refused.
 fn is_allowed(stream: &UnixStream) -> bool {
-    let Ok(peer) = sys::peer_of(stream) else { return false };
-    (peer.uid == sys::euid() || peer.uid == 0)
-        && nearest_holder(peer.pid) == nearest_holder(sys::parent_pid())
-        // A caller that has already ended cannot be placed.
-        && proc_table::find(peer.pid).is_some()
+    let Ok(peer) = Peer::of(stream.as_fd()) else { return false };
+    if peer.uid != sys::euid() && peer.uid != 0 {
+        return false;
+    }
+    let (Some(own), Some(theirs)) = (ancestry::of(std::process::id() as i32), peer.ancestry()) else {
+        return false;
+    };
+    match (nearest_holder(&own[1..]), nearest_holder(&theirs)) {
+        (Ok(own), Ok(theirs)) => own == theirs,
+        _ => false,
+    }
 }
 
-fn nearest_holder(pid: i32) -> Option<i32> {
-    let mut at = proc_table::find(pid)?;
-    while at.name != launch::PROCESS_NAME {
-        at = proc_table::find(at.parent)?;
+/// A process that may be a shim and cannot be looked at.
+struct Hidden;
+
+/// The lowest shim of a chain, by number and start time.
+fn nearest_holder(chain: &[Ancestor]) -> Result<Option<(i32, u64)>, Hidden> {
+    for at in chain {
+        match &at.name {
+            Name::Known(name) if name == launch::PROCESS_NAME => return Ok(Some((at.pid, at.start_ticks))),
+            // Shims hide their memory and so are hidden themselves where anything is.
+            Name::HiddenOwn => return Err(Hidden),
+            Name::Known(_) | Name::HiddenOther => {}
+        }
     }
-    Some(at.pid)
+    Ok(None)
 }

@@ -97,3 +97,10 @@ pub const LOCK_RETRY: Duration = Duration::from_millis(10);
 
 /// By how much an agent is likelier to be ended than its shim when memory runs out, in thousandths of all memory.
 pub const AGENT_DIES_FIRST: i32 = 300;
+
+/// Ancestors of a process that are looked at. Real chains have about ten; one that is longer is built to hide.
+pub const ANCESTORS_MAX: usize = 256;
+
+/// How often a chain of ancestors is read until two readings agree. Parents that end while it is read are rare; a
+/// chain that still changes after this is made to.
+pub const ANCESTRY_READS_MAX: usize = 8;

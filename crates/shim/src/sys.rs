@@ -16,12 +16,6 @@ pub(crate) enum Fork {
     Parent(pid_t),
 }
 
-/// Who connected.
-pub(crate) struct Peer {
-    pub(crate) pid: pid_t,
-    pub(crate) uid: libc::uid_t,
-}
-
 /// How a child ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
@@ -297,20 +291,74 @@ pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-pub(crate) fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
+/// The process number and user of whoever connected a Unix socket.
+pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(pid_t, libc::uid_t)> {
     let mut credentials = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: pointer and length describe one ucred that the kernel fills.
     check(unsafe {
         libc::getsockopt(
-            stream.as_fd().as_raw_fd(),
+            socket.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_PEERCRED,
             (&raw mut credentials).cast(),
             &mut len,
         )
     })?;
-    Ok(Peer { pid: credentials.pid, uid: credentials.uid })
+    Ok((credentials.pid, credentials.uid))
+}
+
+/// A handle to the process that connected a Unix socket, taken when it connected.
+pub(crate) fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut handle: c_int = -1;
+    let mut len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: pointer and length describe one int that the kernel fills with a descriptor owned by nobody else.
+    unsafe {
+        check(libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERPIDFD,
+            (&raw mut handle).cast(),
+            &mut len,
+        ))?;
+        check(handle).map(|handle| OwnedFd::from_raw_fd(handle))
+    }
+}
+
+/// Whether the process of a handle has not ended.
+pub(crate) fn is_running(process: BorrowedFd<'_>) -> bool {
+    let mut wait = [libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+    // A handle becomes readable when its process ends. What cannot be asked counts as ended.
+    poll(&mut wait, 0).is_ok() && wait[0].revents == 0
+}
+
+/// What `PIDFD_GET_INFO` (Linux 6.13) fills, in its first version.
+#[repr(C)]
+#[derive(Default)]
+struct ProcessFacts {
+    mask: u64,
+    cgroup: u64,
+    pid: u32,
+    tgid: u32,
+    parent: u32,
+    ruid: u32,
+    rgid: u32,
+    euid: u32,
+    others: [u32; 6],
+}
+
+/// Parent and effective user of a process, also of one that `/proc` hides.
+pub(crate) fn hidden_process(pid: pid_t) -> io::Result<(pid_t, libc::uid_t)> {
+    const WANTED: u64 = 0b11;
+    const GET: libc::c_ulong = 3 << 30 | (size_of::<ProcessFacts>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
+    let handle = open_process(pid)?;
+    let mut facts = ProcessFacts { mask: WANTED, ..ProcessFacts::default() };
+    // SAFETY: the request carries the size of the structure that the pointer leads to.
+    check(unsafe { libc::ioctl(handle.as_raw_fd(), GET as _, &raw mut facts) })?;
+    if facts.mask & WANTED != WANTED || facts.tgid as pid_t != pid {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok((facts.parent as pid_t, facts.euid))
 }
 
 /// Replaces the process by a program, searched in PATH, with the current environment. Returns only on error.

@@ -3,6 +3,7 @@
 
 mod format;
 mod hold;
+mod race;
 mod raw;
 mod reading;
 mod reexec;

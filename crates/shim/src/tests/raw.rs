@@ -33,9 +33,20 @@ impl Held {
     pub(super) fn with(options: &[&str], script: &str) -> Held {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("s");
-        std::fs::DirBuilder::new().mode(0o700).create(&dir).unwrap();
         let command = [OsStr::new("sh"), "-c".as_ref(), script.as_ref(), "sh".as_ref(), dir.as_os_str()];
-        let answer = run_shim(&dir, options, &command);
+        Held::start(root, dir.clone(), options, &command)
+    }
+
+    /// Holds a program.
+    pub(super) fn command(command: &[&OsStr]) -> Held {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("s");
+        Held::start(root, dir, &[], command)
+    }
+
+    fn start(root: tempfile::TempDir, dir: PathBuf, options: &[&str], command: &[&OsStr]) -> Held {
+        std::fs::DirBuilder::new().mode(0o700).create(&dir).unwrap();
+        let answer = run_shim(&dir, options, command);
         let words: Vec<&str> = answer.trim_end().split(' ').collect();
         assert_eq!(words[0], "ready", "{answer}");
         let (shim_pid, agent_pid) = (words[1].parse().unwrap(), words[2].parse().unwrap());

@@ -1,11 +1,17 @@
-//! Makes the test binary able to be a shim, as the `obey` binary is: `<test binary> shim …`.
+//! Makes the test binary able to be a shim, as the `obey` binary is: `<test binary> shim …`; and an attacker: `race …`.
 //! Runs before main, while there is a single thread, as `enter` demands.
 #![allow(unsafe_code)]
 
 extern "C" fn enter_if_asked() {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == "shim") {
-        std::process::exit(crate::enter(words));
+    match words.next() {
+        Some(word) if word == "shim" => std::process::exit(crate::enter(words)),
+        Some(word) if word == "race" => {
+            let words: Vec<_> = words.collect();
+            let tries = words[1].to_str().and_then(|tries| tries.parse().ok()).unwrap();
+            std::process::exit(i32::from(super::race::run(words[0].as_ref(), tries).is_err()));
+        }
+        _ => {}
     }
 }
 

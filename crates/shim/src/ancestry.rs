@@ -1,0 +1,229 @@
+//! Who is at the other end of a Unix socket, and the chain of its ancestors, read so that no process can slip out of it
+//! by ending, by being adopted or by reuse of its number. What cannot be read whole is reported as unreadable.
+//! Used by the shim for whoever connects to it and by the daemon for its callers. Must not know agents or sessions.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::limits::{ANCESTORS_MAX, ANCESTRY_READS_MAX};
+use crate::{proc_table, sys};
+
+/// The process at the other end of a connected Unix socket. As long as [`Peer::is_alive`], its number is its own.
+#[derive(Debug)]
+pub struct Peer {
+    pub pid: i32,
+    pub uid: u32,
+    handle: OwnedFd,
+}
+
+/// One process of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestor {
+    pub pid: i32,
+    pub parent: i32,
+    /// The kernel's start time; zero where `/proc` hides the process.
+    pub start_ticks: u64,
+    pub name: Name,
+}
+
+/// What is known of a process's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    Known(String),
+    /// Hidden by `/proc`, and it runs as this user: it may be anything of ours.
+    HiddenOwn,
+    /// Hidden by `/proc`, and it belongs to another user.
+    HiddenOther,
+}
+
+impl Peer {
+    /// Fails where the process cannot be named in our namespace or has ended already.
+    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+        let (pid, uid) = sys::peer_credentials(socket)?;
+        if pid <= 0 {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        let handle = match sys::peer_handle(socket) {
+            // Kernels before 6.5; the number may have been reused since the connection was made, which only a walk that
+            // compares start times can then notice.
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => sys::open_process(pid)?,
+            handle => handle?,
+        };
+        Ok(Peer { pid, uid, handle })
+    }
+
+    /// A process of which only the number is known. Whoever has the number now is meant.
+    pub fn numbered(pid: i32, uid: u32) -> io::Result<Peer> {
+        Ok(Peer { pid, uid, handle: sys::open_process(pid)? })
+    }
+
+    /// Whether it has not ended.
+    pub fn is_alive(&self) -> bool {
+        sys::is_running(self.handle.as_fd())
+    }
+
+    /// It and all its ancestors, itself first, as they were at one moment at which it lived. `None` if the chain
+    /// cannot be read whole, or kept changing.
+    pub fn ancestry(&self) -> Option<Vec<Ancestor>> {
+        of(self.pid).filter(|_| self.is_alive())
+    }
+}
+
+/// The chain of a process of which the caller knows that its number cannot be reused meanwhile.
+pub fn of(pid: i32) -> Option<Vec<Ancestor>> {
+    settled(|| walk(pid, look))
+}
+
+/// Reads until two readings in a row agree. A parent changes only by ending, and then to an ancestor that is older: two
+/// equal readings mean that the chain was this one all the time in between.
+fn settled(read: impl Fn() -> Option<Vec<Ancestor>>) -> Option<Vec<Ancestor>> {
+    let key = |chain: &[Ancestor]| -> Vec<(i32, i32, u64)> {
+        chain.iter().map(|at| (at.pid, at.parent, at.start_ticks)).collect()
+    };
+    let mut before: Option<Vec<Ancestor>> = None;
+    for _ in 0..ANCESTRY_READS_MAX {
+        let now = read();
+        if let (Some(before), Some(now)) = (&before, &now)
+            && key(before) == key(now)
+        {
+            return Some(now.clone());
+        }
+        before = now;
+    }
+    None
+}
+
+fn walk(pid: i32, look: impl Fn(i32) -> Option<Ancestor>) -> Option<Vec<Ancestor>> {
+    let mut chain: Vec<Ancestor> = Vec::new();
+    let mut at = pid;
+    while chain.len() < ANCESTORS_MAX {
+        let found = look(at)?;
+        // A child is never older than its parent: the number belongs to somebody else by now.
+        let youngest = chain.iter().rev().map(|child| child.start_ticks).find(|&ticks| ticks != 0);
+        if youngest.is_some_and(|youngest| found.start_ticks > youngest) {
+            return None;
+        }
+        at = found.parent;
+        chain.push(found);
+        // The first process, or one whose parent is outside of our namespace.
+        if at <= 0 {
+            return Some(chain);
+        }
+    }
+    None
+}
+
+fn look(pid: i32) -> Option<Ancestor> {
+    match proc_table::find(pid) {
+        Some(found) => Some(Ancestor {
+            pid,
+            parent: found.parent,
+            start_ticks: found.start_ticks,
+            name: Name::Known(found.name),
+        }),
+        // `hidepid` shows neither other users' processes nor shims.
+        None => {
+            let (parent, uid) = sys::hidden_process(pid).ok()?;
+            let name = if uid == sys::euid() { Name::HiddenOwn } else { Name::HiddenOther };
+            Some(Ancestor { pid, parent, start_ticks: 0, name })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::HashMap;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A tree given as (pid, parent, start).
+    fn tree(rows: &[(i32, i32, u64)]) -> impl Fn(i32) -> Option<Ancestor> {
+        let rows: HashMap<i32, Ancestor> = rows
+            .iter()
+            .map(|&(pid, parent, start_ticks)| {
+                (pid, Ancestor { pid, parent, start_ticks, name: Name::Known(format!("p{pid}")) })
+            })
+            .collect();
+        move |pid| rows.get(&pid).cloned()
+    }
+
+    fn pids(chain: Option<Vec<Ancestor>>) -> Option<Vec<i32>> {
+        chain.map(|chain| chain.iter().map(|at| at.pid).collect())
+    }
+
+    #[test]
+    fn a_chain_is_followed_to_the_top_or_not_at_all() {
+        let rows = [(1, 0, 0), (10, 1, 5), (20, 10, 6), (30, 20, 6)];
+        assert_eq!(pids(walk(30, tree(&rows))), Some(vec![30, 20, 10, 1]));
+        assert_eq!(pids(walk(30, tree(&rows[1..]))), None, "the top is not seen");
+        assert_eq!(pids(walk(30, tree(&[(1, 0, 0), (30, 20, 6)]))), None, "the parent is gone");
+        assert_eq!(pids(walk(30, tree(&[(1, 0, 0)]))), None, "the process is gone");
+        let reused = [(1, 0, 0), (20, 1, 9), (30, 20, 6)];
+        assert_eq!(pids(walk(30, tree(&reused))), None, "the parent's number belongs to a younger one");
+        let long: Vec<_> = (1..5_000).map(|pid| (pid, pid - 1, 0)).collect();
+        assert_eq!(pids(walk(4_999, tree(&long))), None, "too long");
+    }
+
+    #[test]
+    fn a_hidden_ancestor_does_not_hide_a_reused_number() {
+        let rows = [(1, 0, 0), (10, 1, 9), (20, 10, 0), (30, 20, 6)];
+        assert_eq!(pids(walk(30, tree(&rows))), None);
+    }
+
+    #[test]
+    fn a_chain_counts_only_once_it_is_read_twice_alike() {
+        let old = [(1, 0, 0), (10, 1, 5), (30, 10, 6)];
+        let new = [(1, 0, 0), (30, 1, 6)];
+        let reads = Cell::new(0);
+        let read = |until: usize| {
+            reads.set(reads.get() + 1);
+            if reads.get() <= until { walk(30, tree(&old)) } else { walk(30, tree(&new)) }
+        };
+        assert_eq!(pids(settled(|| read(1))), Some(vec![30, 1]), "adopted meanwhile");
+        assert_eq!(reads.replace(0), 3);
+        let flapping = || {
+            reads.set(reads.get() + 1);
+            if reads.get() % 2 == 0 { walk(30, tree(&old)) } else { walk(30, tree(&new)) }
+        };
+        assert_eq!(pids(settled(flapping)), None, "never twice the same");
+        assert_eq!(pids(settled(|| None)), None);
+    }
+
+    #[test]
+    fn our_own_chain_reaches_the_top() {
+        let chain = of(std::process::id() as i32).unwrap();
+        assert_eq!(chain[0].pid, std::process::id() as i32);
+        assert_eq!(chain[1].pid, std::os::unix::process::parent_id() as i32);
+        assert!(chain.last().unwrap().parent <= 0);
+    }
+
+    #[test]
+    fn a_process_is_seen_where_proc_hides_it() {
+        let own = std::process::id() as i32;
+        match sys::hidden_process(own) {
+            Ok((parent, uid)) => {
+                assert_eq!(parent, std::os::unix::process::parent_id() as i32);
+                assert_eq!(uid, sys::euid());
+            }
+            Err(error) => println!("SKIPPED: this kernel cannot tell ({error})"),
+        }
+    }
+
+    #[test]
+    fn a_peer_that_has_ended_has_no_ancestry() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let peer = Peer::of(near.as_fd()).unwrap();
+        assert_eq!((peer.pid, peer.uid), (std::process::id() as i32, sys::euid()));
+        assert!(peer.is_alive() && peer.ancestry().is_some());
+        drop(far);
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let peer = Peer::numbered(child.id() as i32, 0).unwrap();
+        assert!(peer.ancestry().is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!peer.is_alive());
+        assert_eq!(peer.ancestry(), None);
+    }
+}
