@@ -155,10 +155,15 @@ impl Running {
             duration: self.started.elapsed(),
             timed_out: self.timed_out,
         });
-        if let Some(link) = self.link.take() {
-            let _ = link.ack_exit();
-            link.close().await;
-            remove(&self.dir);
+        match (self.link.take(), end) {
+            (Some(link), Some(_)) => {
+                let _ = link.ack_exit();
+                link.close().await;
+                remove(&self.dir);
+            }
+            // Its shim is out of our hands, so it may still run.
+            (Some(link), None) => end_and_remove(link, self.dir.clone()).await,
+            (None, _) => {}
         }
     }
 }
@@ -186,9 +191,12 @@ pub(crate) async fn end_and_remove(mut link: Link, dir: PathBuf) {
     };
     match last {
         Next::Ended(End::Exited(_)) => drop(link.ack_exit()),
-        // It belongs to another daemon.
-        Next::Refused(_) => return,
-        Next::Records(_) | Next::Ended(End::ShimLost) | Next::Corrupt { .. } | Next::Unreadable(_) => {
+        // Nobody goes on with a command, so whoever else has its shim would only end it as well.
+        Next::Records(_)
+        | Next::Refused(_)
+        | Next::Ended(End::ShimLost)
+        | Next::Corrupt { .. }
+        | Next::Unreadable(_) => {
             link.outside().kill_left_behind().await;
         }
     }

@@ -24,10 +24,11 @@ pub use claim::Claim;
 pub use holder::{HoldLimits, Holder, SpawnError, Stage};
 pub use link::{AttachError, Controls, End, Link, Next, Outside};
 pub use outbox::WriteError;
-pub use shim::Position;
+pub use shim::ancestry;
 pub use shim::frame::{Refusal, Target};
 pub use shim::record::{Delivery, Exit, Fault, Input, Meta, Stream};
 pub use shim::spool::{Batch, Record};
+pub use shim::{PROCESS_NAME as SHIM_NAME, Position};
 
 /// A program to run: everything it gets, nothing is added from the daemon's own surroundings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use crate::journal::Journal;
 use crate::provider::Providers;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{Store, sessions};
 
 /// What every session's actor needs of the daemon.
 pub struct Services {
@@ -49,6 +49,15 @@ pub struct Services {
     pub settings: Settings,
     /// The daemon has tools of its own for agents.
     pub offers_tools: bool,
+}
+
+impl Services {
+    /// Whether a later daemon has begun to serve this store; a shim that obeys it does so rightly.
+    pub(crate) async fn is_succeeded(&self) -> bool {
+        let newest = self.store.read(sessions::epoch).await;
+        // Where that cannot be read, nothing is ended that may be another's.
+        newest.map_or(true, |newest| newest > self.epoch)
+    }
 }
 
 /// Shared by all actors.

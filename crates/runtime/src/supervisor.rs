@@ -22,7 +22,7 @@ use crate::campaign::Campaigns;
 use crate::environments::Environments;
 use crate::execute::{Execution, Running};
 use crate::journal::{Cursor, Journal};
-use crate::process::scan;
+use crate::process::{Claim, scan};
 use crate::provider::Providers;
 use crate::retention::{self, Removed, Retention};
 use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
@@ -293,7 +293,21 @@ impl Supervisor {
         for stop in stops {
             stopped += usize::from(stop.await.unwrap_or(false));
         }
+        self.end_held().await;
         stopped
+    }
+
+    /// Ends whatever a shim still holds: agents that were taken from this daemon, and commands.
+    async fn end_held(&self) {
+        let held = scan::find_held(&self.inner.services.agents_dir).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot look for agents that are left");
+            Vec::new()
+        });
+        for held in held.into_iter().filter(|held| held.is_held) {
+            if let Err(error) = Claim::end_holder_and_tree(&held.dir).await {
+                tracing::warn!(%error, dir = %held.dir.display(), "an agent that was left cannot be ended");
+            }
+        }
     }
 
     /// Lets go of all sessions; agents that are processes go on and the next daemon finds them.

@@ -19,7 +19,7 @@ use crate::sys::{self, Fork, Inherited};
 use crate::{hold, proc_table};
 
 /// The name of a shim in the process table.
-pub(crate) const PROCESS_NAME: &str = "obey-shim";
+pub const PROCESS_NAME: &str = "obey-shim";
 const PROCESS_NAME_C: &std::ffi::CStr = c"obey-shim";
 
 /// Why no agent is held. The stages are words the daemon reads; new ones may be added.

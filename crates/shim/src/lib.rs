@@ -23,6 +23,7 @@ mod tests;
 use std::ffi::OsString;
 
 pub use home::{LOCK_NAME, SOCKET_NAME};
+pub use launch::PROCESS_NAME;
 pub use spool::Position;
 
 /// Runs `obey shim …` and returns the exit code. `args` are the words after `shim`.

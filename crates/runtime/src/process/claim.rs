@@ -57,6 +57,15 @@ impl Claim {
         Ok(was_held)
     }
 
+    /// Kills the shim that holds `dir` and everything its agent started. What they wrote stays.
+    pub async fn end_holder_and_tree(dir: &Path) -> io::Result<()> {
+        Self::end_holder(dir).await?;
+        match Self::take(dir)? {
+            Some(claim) => claim.kill_left_behind().await,
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
     /// The agent that ran here; `None` if none was ever started.
     pub fn meta(&self) -> Option<Meta> {
         let names = fs::read_dir(&self.dir).ok()?.flatten();
@@ -67,13 +76,18 @@ impl Claim {
     /// Kills what its agent left running and removes the directory. A shim that comes late finds no directory, or one
     /// in which nothing can be made any more.
     pub async fn clear(self) -> io::Result<()> {
-        let left = tree::kill_tree(self.meta().as_ref(), &tree::mark_of(&self.dir)?).await?;
-        if left > 0 {
-            tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");
-        }
+        self.kill_left_behind().await?;
         match fs::remove_dir_all(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    async fn kill_left_behind(&self) -> io::Result<()> {
+        let left = tree::kill_tree(self.meta().as_ref(), &tree::mark_of(&self.dir)?).await?;
+        if left > 0 {
+            tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");
+        }
+        Ok(())
     }
 }

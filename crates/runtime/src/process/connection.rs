@@ -162,6 +162,8 @@ impl Connection {
         loop {
             match receive(&mut connection.stream, &mut connection.frames).await? {
                 Some(ToDaemon::Welcome(welcome)) => return Ok(Greeting::Welcomed(connection, welcome)),
+                // Too many others, who go by themselves if they do not say who they are.
+                Some(ToDaemon::Refused(Refusal::Busy)) => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Some(ToDaemon::Refused(refusal)) => return Ok(Greeting::Refused(refusal)),
                 Some(ToDaemon::Wake(_) | ToDaemon::Pong(_)) => {}
                 // A refusal may come before our greeting was sent, so its failure counts only now.

@@ -253,6 +253,15 @@ impl Actor {
                 self.terminate(StopStep::Kill);
                 self.take_end(End::ShimLost, Exit { message, ..Exit::default() }).await;
             }
+            Next::Refused(refusal) if !self.services.is_succeeded().await => {
+                // There is no other daemon. Whoever has the shim may have told the agent anything.
+                tracing::error!(session = %self.machine.spec().id, ?refusal, "the shim was taken over; ending its agent");
+                self.take_end(
+                    End::ShimLost,
+                    Exit { message: link::TAKEN_OVER.to_owned(), ..Exit::default() },
+                )
+                .await;
+            }
             Next::Refused(refusal) => {
                 // Another daemon serves this agent now; this one must not touch the session any more.
                 tracing::error!(session = %self.machine.spec().id, ?refusal, "another daemon has taken over");

@@ -261,6 +261,10 @@ fn broken_down() -> Error {
     Error::new(ErrorCode::CommandFailed, "nobody here can do that")
 }
 
+/// How an agent ended whose shim obeyed a program that was not the daemon.
+pub(super) const TAKEN_OVER: &str =
+    "another program took control of the process that held the agent; both were ended";
+
 /// Says how an agent ended.
 pub(super) fn exit_of(end: End) -> Exit {
     match end {

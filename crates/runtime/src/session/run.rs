@@ -137,11 +137,18 @@ impl Actor {
         };
         let dir = self.run_dir();
         let mut link = attach_in_time(&dir, from, self.services.epoch).await;
-        if let Err(AttachError::Unreachable(error)) = &link
+        let is_lost = match &link {
+            Ok(_) => false,
+            Err(AttachError::Unreachable(_)) => true,
+            // It obeys somebody who is not a daemon: a later one would have counted itself.
+            Err(AttachError::Refused(_)) => !self.services.is_succeeded().await,
+        };
+        if let Err(error) = &link
+            && is_lost
             && Claim::end_holder(&dir).await.is_ok_and(|was_held| was_held)
         {
             // It stood still, so it was ended, and its agent with it. What they had written is still to be read.
-            tracing::warn!(%error, dir = %dir.display(), "a shim that does not answer was ended");
+            tracing::warn!(%error, dir = %dir.display(), "a shim that does not answer or obey was ended");
             link = attach_in_time(&dir, from, self.services.epoch).await;
         }
         match link {

@@ -15,6 +15,7 @@ use domain::{
 
 use crate::campaign::NewCampaign;
 use crate::process::tests::reexec::shim_exe;
+use crate::process::{Link, Position};
 use crate::provider::{
     Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider, Providers,
 };
@@ -287,6 +288,50 @@ async fn a_first_prompt_that_the_agent_cannot_be_told_ends_its_turn() {
     bench.wait(&session, Status::Running).await;
     assert_eq!(bench.text(&session).await, "got hello");
     bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+}
+
+/// Whether a process runs, and is not merely waiting to be reaped.
+fn runs(pid: u32) -> bool {
+    shim::proc_table::find(pid as i32).is_some_and(|process| !process.is_zombie)
+}
+
+async fn until_gone(pid: u32) {
+    let waiting = async {
+        while runs(pid) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it ends in time");
+}
+
+#[tokio::test]
+async fn an_agent_whose_shim_was_taken_over_is_ended() {
+    let bench = Bench::new().await;
+    let session = bench.create(ECHO).await.unwrap();
+    let dir = bench.folder.path().join("agents").join(format!("{}.1", session.spec.id));
+    let _thief = Link::attach(&dir, Position::START, 0x7000_0000_0000_0000).await.unwrap();
+    let failed = bench.wait(&session, Status::Failed).await;
+    assert!(failed.state.error.contains("took control"), "{}", failed.state.error);
+    until_gone(session.state.pid).await;
+    assert_eq!(std::fs::read_dir(bench.folder.path().join("agents")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_stop_of_everything_ends_what_was_taken_from_the_daemon() {
+    let bench = Bench::new().await;
+    let session = bench.create(ECHO).await.unwrap();
+    let pid = session.state.pid;
+    // As if a later daemon had begun: this one lets go of the session.
+    let write = |connection: &rusqlite::Connection| {
+        connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'", []).map(drop)
+    };
+    bench.supervisor.store().write(crate::store::Durability::Synced, write).await.unwrap();
+    let dir = bench.folder.path().join("agents").join(format!("{}.1", session.spec.id));
+    let thief = Link::attach(&dir, Position::START, 0x7000_0000_0000_0000).await.unwrap();
+    assert!(runs(pid));
+    bench.supervisor.stop_all().await;
+    until_gone(pid).await;
+    drop(thief);
 }
 
 #[tokio::test]

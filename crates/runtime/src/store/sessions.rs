@@ -268,6 +268,14 @@ pub fn remove(connection: &Connection, id: &SessionId) -> rusqlite::Result<bool>
     Ok(true)
 }
 
+/// Returns the number of the newest daemon that has served this store.
+pub fn epoch(connection: &Connection) -> rusqlite::Result<u64> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE key = 'epoch'")?
+        .query_row([], |row| row.get::<_, i64>(0))
+        .map(|epoch| epoch as u64)
+}
+
 /// Returns the sessions that had not ended when they were written last.
 pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
     connection

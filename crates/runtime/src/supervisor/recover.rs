@@ -58,11 +58,20 @@ impl Supervisor {
 async fn end_orphan(dir: &Path, epoch: u64) -> io::Result<()> {
     match Claim::take(dir) {
         Ok(Some(claim)) => claim.clear().await,
-        Ok(None) => {
-            let link = Link::attach(dir, Position::START, epoch).await.map_err(io::Error::other)?;
-            execute::end_and_remove(link, dir.to_owned()).await;
-            Ok(())
-        }
+        Ok(None) => match Link::attach(dir, Position::START, epoch).await {
+            Ok(link) => {
+                execute::end_and_remove(link, dir.to_owned()).await;
+                Ok(())
+            }
+            // It does not answer, or obeys somebody who is not a daemon.
+            Err(_) => {
+                Claim::end_holder(dir).await?;
+                match Claim::take(dir)? {
+                    Some(claim) => claim.clear().await,
+                    None => Err(io::ErrorKind::WouldBlock.into()),
+                }
+            }
+        },
         Err(error) => Err(error),
     }
 }
