@@ -33,6 +33,15 @@ pub(crate) struct Config {
     pub(crate) workbench: Workbench,
     pub(crate) memory: Memory,
     pub(crate) acp: Acp,
+    pub(crate) access: Access,
+}
+
+/// Who may call besides the daemon's own user.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Access {
+    /// Other users of this machine, by name or number, who have all the user's rights when they present the token.
+    pub(crate) token_users: Vec<String>,
 }
 
 /// The Agent Client Protocol: agents that speak it, and what `obey acp` serves unless its flags say otherwise.
@@ -179,6 +188,7 @@ impl Default for Config {
             workbench: Workbench::default(),
             memory: Memory::default(),
             acp: Acp::default(),
+            access: Access::default(),
         }
     }
 }

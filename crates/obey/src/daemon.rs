@@ -5,6 +5,7 @@ pub(crate) mod bench;
 mod inside;
 mod mapped;
 mod projects;
+mod token_users;
 mod tools;
 
 use std::net::SocketAddr;
@@ -228,7 +229,8 @@ fn bind(options: &mut ServeOptions, home: &Home, supervisor: Supervisor) -> Resu
     let mut listens = vec![Listen::Unix(options.socket.clone())];
     listens.extend(options.listen.iter().map(|address| Listen::Tcp(*address)));
     let token = options.socket.parent().map(Token::create_or_load).transpose()?;
-    let access = Access { token, agents: Arc::new(AgentProcesses(supervisor)) };
+    let token_users = token_users::resolve(&options.config.access.token_users)?;
+    let access = Access { token, token_users, agents: Arc::new(AgentProcesses(supervisor)) };
     Server::bind_given(&listens, options.inherited.socket.take(), &home.socket_lock, access)
 }
 
@@ -238,10 +240,6 @@ pub(crate) struct AgentProcesses(pub(crate) Supervisor);
 impl Agents for AgentProcesses {
     fn session_of(&self, pid: i32) -> Option<SessionId> {
         self.0.session_of_process(u32::try_from(pid).ok()?)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.active_count() == 0
     }
 }
 

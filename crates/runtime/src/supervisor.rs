@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::{Command, Error, ErrorCode, Event, Mode, SessionId, StopHow};
+use domain::{Command, Error, ErrorCode, Event, Mode, ProviderKind, SessionId, StopHow};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::bridge::Bridges;
@@ -333,7 +333,16 @@ impl Supervisor {
         let known =
             self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone());
         // An agent may call before its shim is known here; the shim's own command line tells whom it holds.
-        known.or_else(|| scan::session_held_by(&self.inner.services.agents_dir, pid).map(SessionId::new))
+        known
+            .or_else(|| scan::session_held_by(&self.inner.services.agents_dir, pid).map(SessionId::new))
+            .or_else(|| self.session_at_a_gateway(pid))
+    }
+
+    /// Returns the session to which a gateway gave this process as its tools. A gateway serves many sessions and is no
+    /// shim of ours, so only the process itself says which; it gets no more by that than a session of the same gateway has.
+    fn session_at_a_gateway(&self, pid: u32) -> Option<SessionId> {
+        let session = self.actor(&SessionId::new(scan::session_bridged_by(pid)?))?;
+        (session.snapshot().spec.provider == ProviderKind::Openclaw).then(|| session.id().clone())
     }
 
     /// Returns how many sessions have an agent.

@@ -176,7 +176,7 @@ mod tests {
     fn a_chain_counts_only_once_it_is_read_twice_alike() {
         let old = [(1, 0, 0), (10, 1, 5), (30, 10, 6)];
         let new = [(1, 0, 0), (30, 1, 6)];
-        let reads = Cell::new(0);
+        let reads = Cell::new(0usize);
         let read = |until: usize| {
             reads.set(reads.get() + 1);
             if reads.get() <= until { walk(30, tree(&old)) } else { walk(30, tree(&new)) }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(reads.replace(0), 3);
         let flapping = || {
             reads.set(reads.get() + 1);
-            if reads.get() % 2 == 0 { walk(30, tree(&old)) } else { walk(30, tree(&new)) }
+            if reads.get().is_multiple_of(2) { walk(30, tree(&old)) } else { walk(30, tree(&new)) }
         };
         assert_eq!(pids(settled(flapping)), None, "never twice the same");
         assert_eq!(pids(settled(|| None)), None);

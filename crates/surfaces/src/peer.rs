@@ -6,19 +6,24 @@ mod gate;
 pub mod limits;
 mod net_table;
 mod processes;
+mod sock_diag;
 mod token;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::body::Body;
 use domain::{Error, ErrorCode, SessionId};
 use http::{Extensions, Request};
+use runtime::process::ancestry::Peer as Process;
 use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
 
 pub(crate) use gate::Refusal;
 pub use token::Token;
@@ -50,8 +55,8 @@ pub enum Caller {
     User,
     /// A process that an agent of this session started.
     Agent(SessionId),
-    /// Agents run, and it cannot be told whether this is one: the calling process is gone or hides. Has no more rights
-    /// than an agent without a session.
+    /// It cannot be told whether this is an agent: the calling process is gone or hides, or the daemon itself started it.
+    /// Has no more rights than an agent without a session.
     Unknown,
     /// Another user of this machine who presented the daemon's token. Not the user.
     Token,
@@ -81,9 +86,6 @@ pub enum Role {
 pub trait Agents: Send + Sync {
     /// Returns the session whose shim or agent has this number. Must know a shim before its agent runs.
     fn session_of(&self, pid: i32) -> Option<SessionId>;
-
-    /// Whether there is no agent at all; then nobody needs to be examined.
-    fn is_empty(&self) -> bool;
 }
 
 /// No agents: for programs that run none, and for tests.
@@ -93,106 +95,95 @@ impl Agents for NoAgents {
     fn session_of(&self, _pid: i32) -> Option<SessionId> {
         None
     }
-
-    fn is_empty(&self) -> bool {
-        true
-    }
 }
 
 /// The rules about who may call.
 pub struct Access {
     /// Lets other users of this machine call over TCP; without one they are refused.
     pub token: Option<Token>,
+    /// Other users who, with the token, are the user.
+    pub token_users: BTreeSet<u32>,
     pub agents: Arc<dyn Agents>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self { token: None, agents: Arc::new(NoAgents) }
+        Self { token: None, token_users: BTreeSet::new(), agents: Arc::new(NoAgents) }
     }
 }
 
-/// Tells whether an agent is behind a connection; an extension of every request. Examined when first asked, then
-/// remembered for the connection.
+/// Who is behind a connection, found out when it was accepted; an extension of every request.
 #[derive(Clone)]
 pub struct Calling {
-    shared: Arc<Examination>,
-}
-
-struct Examination {
-    agents: Arc<dyn Agents>,
-    clue: Clue,
-    found: OnceLock<Caller>,
-}
-
-/// What leads to the calling process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Clue {
-    Process(i32),
-    /// The number of its TCP socket.
-    Socket(u64),
-    /// Somebody no agent of ours can be.
-    Outsider,
-    Nothing,
+    caller: Caller,
 }
 
 impl Calling {
     /// Returns what calls made inside the daemon itself carry.
     pub fn user() -> Self {
-        Self::new(Arc::new(NoAgents), Clue::Outsider)
-    }
-
-    fn new(agents: Arc<dyn Agents>, clue: Clue) -> Self {
-        Self { shared: Arc::new(Examination { agents, clue, found: OnceLock::new() }) }
+        Self { caller: Caller::User }
     }
 
     /// Returns who is behind the connection.
     pub fn caller(&self) -> Caller {
-        let Examination { agents, clue, found } = &*self.shared;
-        if let Some(caller) = found.get() {
-            return caller.clone();
-        }
-        if agents.is_empty() {
-            return Caller::User;
-        }
-        let caller = match clue {
-            Clue::Process(pid) => classify(*pid, agents.as_ref()),
-            Clue::Socket(inode) => classify_socket(*inode, agents.as_ref()),
-            Clue::Outsider => Caller::User,
-            Clue::Nothing => Caller::Unknown,
-        };
-        // Not knowing may pass: the process tree can change while it is read.
-        if caller != Caller::Unknown {
-            let _ = found.set(caller.clone());
-        }
-        caller
-    }
-
-    /// Whether asking now would search every process of the machine.
-    fn is_costly(&self) -> bool {
-        matches!(self.shared.clue, Clue::Socket(_))
-            && self.shared.found.get().is_none()
-            && !self.shared.agents.is_empty()
+        self.caller.clone()
     }
 }
 
-/// Returns who is behind a process: an agent's if the process or one of its ancestors holds or is an agent.
-pub fn classify(pid: i32, agents: &dyn Agents) -> Caller {
-    processes::find_ancestor(pid, |pid| agents.session_of(pid))
-        .map_or(Caller::Unknown, |session| session.map_or(Caller::User, Caller::Agent))
+/// The user of a TCP socket of this machine, and the socket's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) uid: u32,
+    pub(crate) inode: u64,
 }
 
-/// Like `classify`, for every process that has the socket open: a shared one speaks for all of them.
-fn classify_socket(inode: u64, agents: &dyn Agents) -> Caller {
-    let mut caller = Caller::Unknown;
-    for pid in processes::holders_of(inode) {
-        match classify(pid, agents) {
-            Caller::Agent(session) => return Caller::Agent(session),
-            Caller::User => caller = Caller::User,
-            Caller::Unknown | Caller::Token | Caller::Device(_) => return Caller::Unknown,
+/// What is known of a TCP client before anything is done for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    Of(Owner),
+    /// Its process has closed the connection already.
+    Gone,
+    /// The kernel cannot be asked for one connection; its table must be read.
+    Unlisted,
+}
+
+impl Client {
+    /// Asks the kernel. Takes microseconds, whatever others do.
+    pub(crate) fn find(from: SocketAddr, to: SocketAddr) -> Self {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        match sock_diag::owner_of(from, to) {
+            Ok(Some(owner)) => Client::Of(owner),
+            Ok(None) => Client::Gone,
+            Err(error) => {
+                if !IS_SAID.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, "the kernel cannot be asked for the user of a connection; its table is read");
+                }
+                Client::Unlisted
+            }
         }
     }
-    caller
+
+    /// Returns the user, where it is known already.
+    pub(crate) fn uid(self) -> Option<u32> {
+        match self {
+            Client::Of(owner) => Some(owner.uid),
+            Client::Gone | Client::Unlisted => None,
+        }
+    }
+
+    /// Returns the owner, from the table where it must be. Reading it takes long when there are many connections, so
+    /// few do that at a time.
+    async fn owner(self, from: SocketAddr, to: SocketAddr) -> Option<Owner> {
+        static READERS: Semaphore = Semaphore::const_new(limits::TABLE_READERS_MAX);
+        match self {
+            Client::Of(owner) => Some(owner),
+            Client::Gone => None,
+            Client::Unlisted => {
+                let _permit = READERS.acquire().await.ok()?;
+                tokio::task::spawn_blocking(move || net_table::owner_of(from, to)).await.ok().flatten()
+            }
+        }
+    }
 }
 
 /// Returns who sent a request; unknown when it did not come through a listener and nobody said who it is.
@@ -234,7 +225,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Returns nothing for a client that may not use the socket.
+    /// Identifies whoever connected to the socket. Returns nothing for a client that may not use it.
     pub(crate) fn unix(stream: &UnixStream, access: &Access) -> Option<Self> {
         let credentials = stream.peer_cred().ok()?;
         let uid = credentials.uid();
@@ -242,43 +233,37 @@ impl Connection {
             tracing::warn!(uid, "refused a connection of another user");
             return None;
         }
-        let clue = match credentials.pid() {
-            // A process that our namespace cannot name is above us, where no agent of ours gets to.
-            Some(0) => Clue::Outsider,
-            Some(pid) => Clue::Process(pid),
-            None => Clue::Nothing,
+        let caller = match (credentials.pid(), Process::of(stream.as_fd())) {
+            // A process that our namespace cannot name is outside of it, where none of ours can get: the kernel lets
+            // nobody leave a namespace for one that is not inside it.
+            (Some(0), _) => Caller::User,
+            (Some(pid), Ok(process)) if process.pid == pid => processes::identify(&process, &*access.agents),
+            _ => Caller::Unknown,
         };
         let pid = credentials.pid().filter(|pid| *pid > 0);
         let peer = Peer { uid: Some(uid), pid, via: Via::Unix };
-        let calling = Calling::new(Arc::clone(&access.agents), clue);
-        Some(Self { number: next_number(), peer, calling, at: None })
+        Some(Self { number: next_number(), peer, calling: Calling { caller }, at: None })
     }
 
-    /// Finds the user of a TCP client, which must be on this machine.
-    pub(crate) async fn tcp(from: SocketAddr, to: SocketAddr, access: &Access) -> Self {
-        let found = tokio::task::spawn_blocking(move || net_table::owner_of(from, to)).await.ok().flatten();
-        let clue = match found {
-            Some(owner) if owner.uid == runtime::own_uid() => Clue::Socket(owner.inode),
-            // Agents run as us; whoever can become somebody else needs no trick.
-            Some(_) => Clue::Outsider,
-            None => Clue::Nothing,
+    /// Identifies a TCP client, which must be on this machine.
+    pub(crate) async fn tcp(client: Client, from: SocketAddr, to: SocketAddr, access: &Access) -> Self {
+        let owner = client.owner(from, to).await;
+        let caller = match owner {
+            Some(owner) if is_trusted(owner.uid) => identify_own(owner, access).await,
+            // Whoever presents the token is admitted; it makes nobody the user.
+            Some(owner) if access.token_users.contains(&owner.uid) => Caller::User,
+            Some(_) | None => Caller::Token,
         };
-        let peer = Peer { uid: found.map(|owner| owner.uid), pid: None, via: Via::Tcp };
-        let calling = Calling::new(Arc::clone(&access.agents), clue);
-        Self { number: next_number(), peer, calling, at: Some(to) }
+        let peer = Peer { uid: owner.map(|owner| owner.uid), pid: None, via: Via::Tcp };
+        Self { number: next_number(), peer, calling: Calling { caller }, at: Some(to) }
     }
 
     /// Marks a request with who sent it, or refuses it.
-    pub(crate) async fn admit(&self, request: &mut Request<Body>, access: &Access) -> Result<(), Refusal> {
+    pub(crate) fn admit(&self, request: &mut Request<Body>, access: &Access) -> Result<(), Refusal> {
         if let Some(at) = self.at {
             gate::check(request, at)?;
             if !self.peer.uid.is_some_and(is_trusted) {
                 gate::check_token(request.headers(), access.token.as_ref())?;
-            }
-            if self.calling.is_costly() {
-                let calling = self.calling.clone();
-                // Asked again by the service; if this failed it is examined there.
-                let _ = tokio::task::spawn_blocking(move || calling.caller()).await;
             }
         }
         request.extensions_mut().insert(self.number);
@@ -288,12 +273,23 @@ impl Connection {
     }
 }
 
+/// Tells the user from an agent by the processes that have the socket. All processes of the machine are looked at, so
+/// few do that at a time.
+async fn identify_own(owner: Owner, access: &Access) -> Caller {
+    static SEARCHES: Semaphore = Semaphore::const_new(limits::SOCKET_SEARCHES_MAX);
+    let Ok(_permit) = SEARCHES.acquire().await else { return Caller::Unknown };
+    let agents = Arc::clone(&access.agents);
+    tokio::task::spawn_blocking(move || processes::identify_socket(owner.inode, owner.uid, &*agents))
+        .await
+        .unwrap_or(Caller::Unknown)
+}
+
 fn next_number() -> ConnectionNumber {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     ConnectionNumber(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether a user may call without more: ours, and root, who could do everything anyway.
+/// Whether a user may call without the token: ours, and root. Agents may be either, so each is identified.
 fn is_trusted(uid: u32) -> bool {
     uid == runtime::own_uid() || uid == 0
 }

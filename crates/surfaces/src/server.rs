@@ -9,6 +9,7 @@ mod ending;
 pub(crate) mod folder;
 pub mod limits;
 mod lock;
+mod places;
 mod router;
 mod sniff;
 mod tcp;

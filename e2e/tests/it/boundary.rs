@@ -2,7 +2,9 @@
 //! boundary; the stage here runs an agent that executes whatever its prompt says.
 
 mod access;
+mod callers;
 mod escape;
+mod floods;
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -44,14 +44,25 @@ pub fn find_held(state_dir: &Path) -> io::Result<Vec<HeldDir>> {
 
 /// The name, without the number of its run, of the directory in `state_dir` that a process holds, if it is a shim.
 pub fn session_held_by(state_dir: &Path, pid: u32) -> Option<String> {
-    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = command.split(|&byte| byte == 0).skip(1);
-    if words.next()? != b"shim" {
+    let dir = value_of(pid, b"shim", b"--dir")?;
+    let name = Path::new(&dir).strip_prefix(state_dir).ok()?.to_str()?;
+    name.rsplit_once('.').map(|(session, _)| session.to_owned())
+}
+
+/// The session that a process says it brings tools to: `obey mcp --session ID`. Anybody can say so.
+pub fn session_bridged_by(pid: u32) -> Option<String> {
+    value_of(pid, b"mcp", b"--session")
+}
+
+/// The value of a flag of a process that runs a command of ours.
+fn value_of(pid: u32, command: &[u8], flag: &[u8]) -> Option<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|&byte| byte == 0).skip(1);
+    if words.next()? != command {
         return None;
     }
-    let dir = words.skip_while(|word| *word != b"--dir").nth(1)?;
-    let name = Path::new(std::str::from_utf8(dir).ok()?).strip_prefix(state_dir).ok()?.to_str()?;
-    name.rsplit_once('.').map(|(session, _)| session.to_owned())
+    let value = words.skip_while(|word| *word != flag).nth(1)?;
+    Some(std::str::from_utf8(value).ok()?.to_owned())
 }
 
 /// Every directory in `state_dir`, whether or not a shim has ever been there, sorted.

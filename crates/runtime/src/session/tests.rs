@@ -238,6 +238,19 @@ async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
     let agents = bench.folder.path().join("agents");
     assert_eq!(crate::process::scan::session_held_by(&agents, shim).as_deref(), Some(id));
     assert_eq!(crate::process::scan::session_held_by(&agents, session.state.pid), None);
+    assert_eq!(bench.supervisor.session_of_process(shim).as_ref(), Some(&session.spec.id));
+    // What brings tools to a session of a gateway says so itself; for a session with a shim that counts for nothing.
+    std::fs::write(bench.folder.path().join("mcp"), "read line").unwrap();
+    let mut bridge = tokio::process::Command::new("sh")
+        .args(["mcp", "--session", id])
+        .current_dir(bench.folder.path())
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = bridge.id().unwrap();
+    assert_eq!(crate::process::scan::session_bridged_by(pid).as_deref(), Some(id));
+    assert_eq!(bench.supervisor.session_of_process(pid), None);
+    bridge.kill().await.unwrap();
     bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
 }
 

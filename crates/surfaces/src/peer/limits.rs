@@ -1,10 +1,12 @@
-//! Bounds of the search for a caller, each with its reason.
+//! Bounds of the search for a caller, each with its reason. Those of a walk through the process tree are the shim's.
 
-/// Ancestors of a process that are looked at. Real chains have about ten; one that is longer is built to hide.
-pub const ANCESTORS_MAX: usize = 1_024;
+/// How many look at every process of the machine at once for whose a TCP connection is: enough for a user who opens
+/// several, and no more of the blocking threads than that.
+pub const SOCKET_SEARCHES_MAX: usize = 4;
 
-/// How often a walk through the process tree begins again because the tree changed under it.
-pub const WALKS_MAX: usize = 5;
+/// How many read the kernel's table of connections at once, where it cannot be asked for one. It grows with every
+/// connection anybody makes, so a flood of them must not have more than one thread.
+pub const TABLE_READERS_MAX: usize = 1;
 
 /// Random bytes of a token.
 pub const TOKEN_BYTES: usize = 32;

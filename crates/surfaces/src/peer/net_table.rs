@@ -1,16 +1,12 @@
-//! The kernel's table of TCP sockets: which user is at the other end of a loopback connection.
-//! Only Linux has it; elsewhere nobody is found and everybody needs the token.
+//! The kernel's table of TCP sockets: which user is at the other end of a loopback connection, where `sock_diag` is not
+//! answered. Reading it takes longer the more connections there are. Only Linux has it; elsewhere nobody is found and
+//! everybody needs the token.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Who has a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) uid: u32,
-    pub(super) inode: u64,
-}
+use super::Owner;
 
 /// Returns the owner of the socket that is connected from `from` to `to`.
 pub(super) fn owner_of(from: SocketAddr, to: SocketAddr) -> Option<Owner> {

@@ -1,81 +1,87 @@
-//! The process tree as `/proc` shows it: ancestors of a process, and the processes that have a socket open.
-//! Reads only; a process that cannot be followed to the top is reported as such, never taken for harmless.
+//! Whose a process is: the user's, an agent's, or not to be told. A chain of ancestors decides, read as `runtime` reads
+//! it; for a TCP socket, those of every process that has it open. What is not proven to be the user's is not.
 
 use std::fs;
+use std::sync::OnceLock;
 
-use super::limits;
+use runtime::process::SHIM_NAME;
+use runtime::process::ancestry::{self, Ancestor, Name, Peer as Process};
 
-/// What a walk needs to know of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
-    parent: i32,
-    /// Clock ticks after boot.
-    started: u64,
-}
+use super::{Agents, Caller};
 
-/// Looks at a process and its ancestors and returns the first answer, or that nobody up to the top has one. Nothing
-/// when the chain cannot be followed.
-pub(super) fn find_ancestor<T>(pid: i32, look: impl Fn(i32) -> Option<T>) -> Option<Option<T>> {
-    // Parents end and their children move up while we read.
-    (0..limits::WALKS_MAX).find_map(|_| walk(pid, process, sees_all(), &look))
-}
-
-fn walk<T>(
-    pid: i32,
-    process: impl Fn(i32) -> Option<Process>,
-    sees_all: bool,
-    look: impl Fn(i32) -> Option<T>,
-) -> Option<Option<T>> {
-    let mut current = pid;
-    let mut youngest = u64::MAX;
-    for step in 0..limits::ANCESTORS_MAX {
-        let Some(found) = process(current) else {
-            // Where other users' processes are hidden, the first hidden ancestor is theirs and not an agent's.
-            return (step > 0 && !sees_all).then_some(None);
-        };
-        if found.started > youngest {
-            // A child is never older than its parent: the number has been given to somebody else meanwhile.
-            return None;
-        }
-        youngest = found.started;
-        if let Some(answer) = look(current) {
-            return Some(Some(answer));
-        }
-        if found.parent <= 0 {
-            return Some(None);
-        }
-        current = found.parent;
+/// Returns whose a process is.
+pub(super) fn identify(process: &Process, agents: &dyn Agents) -> Caller {
+    match process.ancestry() {
+        Some(chain) => classify(&chain, agents),
+        None => Caller::Unknown,
     }
-    None
 }
 
-/// Whether `/proc` shows other users' processes.
-fn sees_all() -> bool {
-    process(1).is_some()
+/// Returns whose a TCP socket is. A shared one speaks for everybody who has it: one agent among them makes it the agent's,
+/// one who cannot be told makes it nobody's.
+pub(super) fn identify_socket(inode: u64, uid: u32, agents: &dyn Agents) -> Caller {
+    let wanted = format!("socket:[{inode}]");
+    let mut caller = None;
+    for pid in holders_of(&wanted) {
+        // Held fast before it is looked at again, so that all that follows is about one process.
+        let found = match Process::numbered(pid, uid) {
+            Ok(process) if has_open(pid, &wanted) => identify(&process, agents),
+            _ => Caller::Unknown,
+        };
+        match found {
+            Caller::Agent(session) => return Caller::Agent(session),
+            Caller::User if caller.is_none() => caller = Some(Caller::User),
+            Caller::User => {}
+            Caller::Unknown | Caller::Token | Caller::Device(_) => caller = Some(Caller::Unknown),
+        }
+    }
+    caller.unwrap_or(Caller::Unknown)
 }
 
-fn process(pid: i32) -> Option<Process> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+/// Judges a chain, the process itself first. The highest session counts: below its shim an agent can make a process
+/// look like any other's.
+fn classify(chain: &[Ancestor], agents: &dyn Agents) -> Caller {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let mut session = None;
+    let mut is_doubtful = false;
+    for (step, at) in chain.iter().enumerate() {
+        session = agents.session_of(at.pid).or(session);
+        // What the daemon itself starts, it starts for a session or for a command, never to speak for the user.
+        is_doubtful |= (at.pid == own && step > 0) || may_hold(at);
+    }
+    match session {
+        Some(session) => Caller::Agent(session),
+        None if is_doubtful => Caller::Unknown,
+        None => Caller::User,
+    }
 }
 
-/// Reads `pid (name) state parent … start-time …`. The name may hold blanks and brackets; what follows the last
-/// bracket does not.
-fn parse(stat: &str) -> Option<Process> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut columns = rest.split_ascii_whitespace();
-    let parent = columns.nth(1)?.parse().ok()?;
-    let started = columns.nth(17)?.parse().ok()?;
-    Some(Process { parent, started })
+/// Whether a process holds something for a daemon. Those above this very daemon are another's.
+fn may_hold(at: &Ancestor) -> bool {
+    let may = match &at.name {
+        Name::Known(name) => name == SHIM_NAME,
+        Name::HiddenOwn => true,
+        Name::HiddenOther => false,
+    };
+    may && !above_us().contains(&(at.pid, at.start_ticks))
+}
+
+/// Our own ancestors, by number and start time, as they were when somebody first called.
+fn above_us() -> &'static [(i32, u64)] {
+    static ABOVE: OnceLock<Vec<(i32, u64)>> = OnceLock::new();
+    ABOVE.get_or_init(|| {
+        let chain = ancestry::of(i32::try_from(std::process::id()).unwrap_or(0)).unwrap_or_default();
+        chain.iter().skip(1).map(|at| (at.pid, at.start_ticks)).collect()
+    })
 }
 
 /// Returns the processes that have a socket open, as far as we may look.
-pub(super) fn holders_of(inode: u64) -> Vec<i32> {
-    let wanted = format!("socket:[{inode}]");
+fn holders_of(wanted: &str) -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid| has_open(*pid, &wanted))
+        .filter(|pid| has_open(*pid, wanted))
         .collect()
 }
 
@@ -86,67 +92,76 @@ fn has_open(pid: i32, wanted: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use domain::SessionId;
 
     use super::*;
 
-    /// A tree given as (pid, parent, start).
-    fn tree(rows: &[(i32, i32, u64)]) -> impl Fn(i32) -> Option<Process> {
-        let rows: HashMap<i32, Process> = rows
-            .iter()
-            .map(|(pid, parent, started)| (*pid, Process { parent: *parent, started: *started }))
-            .collect();
-        move |pid| rows.get(&pid).copied()
+    /// Takes some processes for agents of sessions.
+    struct Known(&'static [(i32, &'static str)]);
+
+    impl Agents for Known {
+        fn session_of(&self, pid: i32) -> Option<SessionId> {
+            self.0.iter().find(|(agent, _)| *agent == pid).map(|(_, session)| SessionId::new(*session))
+        }
     }
 
-    fn is(wanted: i32) -> impl Fn(i32) -> Option<i32> {
-        move |pid| (pid == wanted).then_some(pid)
+    /// A chain given as (pid, name), lowest first.
+    fn chain(rows: &[(i32, &str)]) -> Vec<Ancestor> {
+        let parents = rows.iter().skip(1).map(|(pid, _)| *pid).chain([0]);
+        rows.iter()
+            .zip(parents)
+            .map(|((pid, name), parent)| Ancestor {
+                pid: *pid,
+                parent,
+                start_ticks: 1,
+                name: match *name {
+                    "hidden" => Name::HiddenOwn,
+                    "theirs" => Name::HiddenOther,
+                    name => Name::Known(name.to_owned()),
+                },
+            })
+            .collect()
     }
 
-    #[test]
-    fn ancestors_are_found_at_any_height() {
-        let rows = [(1, 0, 0), (10, 1, 5), (20, 10, 6), (30, 20, 6)];
-        assert_eq!(walk(30, tree(&rows), true, is(30)), Some(Some(30)));
-        assert_eq!(walk(30, tree(&rows), true, is(10)), Some(Some(10)));
-        assert_eq!(walk(30, tree(&rows), true, is(99)), Some(None));
+    fn judge(rows: &[(i32, &str)], agents: &'static [(i32, &'static str)]) -> Caller {
+        classify(&chain(rows), &Known(agents))
     }
 
-    #[test]
-    fn a_chain_that_breaks_is_not_taken_for_harmless() {
-        assert_eq!(walk(30, tree(&[]), true, is(10)), None, "the process is gone");
-        assert_eq!(walk(30, tree(&[]), false, is(10)), None);
-        assert_eq!(walk(30, tree(&[(1, 0, 0), (30, 20, 6)]), true, is(10)), None, "the parent is gone");
-        let reused = [(1, 0, 0), (20, 1, 9), (30, 20, 6)];
-        assert_eq!(
-            walk(30, tree(&reused), true, is(10)),
-            None,
-            "the parent's number belongs to a younger one"
-        );
-        let rows: Vec<_> = (1..5_000).map(|pid| (pid, pid - 1, 0)).collect();
-        assert_eq!(walk(4_999, tree(&rows), true, is(1)), None, "too long");
-    }
-
-    #[test]
-    fn hidden_ancestors_are_other_users() {
-        let rows = [(20, 10, 5), (30, 20, 6)];
-        assert_eq!(walk(30, tree(&rows), false, is(99)), Some(None));
-        assert_eq!(walk(30, tree(&rows), false, is(20)), Some(Some(20)));
+    fn agent(session: &str) -> Caller {
+        Caller::Agent(SessionId::new(session))
     }
 
     #[test]
-    fn names_cannot_forge_a_parent() {
-        let stat = "7 (a) S 1 (b c) R 42 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987 1 2";
-        assert_eq!(parse(stat), Some(Process { parent: 42, started: 987 }));
-        assert_eq!(parse("7 (a) S"), None);
-        assert_eq!(parse(""), None);
+    fn the_users_processes_have_nobody_above_them() {
+        assert_eq!(judge(&[(30, "sh"), (20, "tmux"), (1, "init")], &[(9, "sess_a")]), Caller::User);
+        assert_eq!(judge(&[(30, "sh"), (20, "theirs"), (1, "init")], &[]), Caller::User);
     }
 
     #[test]
-    fn our_own_ancestry_reaches_the_top() {
+    fn an_agents_processes_are_its_sessions_at_any_height() {
+        let rows = [(30, "sh"), (20, "claude"), (10, "obey-shim"), (1, "init")];
+        for known in [&[(30, "sess_a")], &[(20, "sess_a")], &[(10, "sess_a")] as &[_]] {
+            assert_eq!(judge(&rows, known), agent("sess_a"));
+        }
+    }
+
+    #[test]
+    fn an_agent_cannot_pretend_to_be_of_another_session() {
+        let rows = [(30, "sh"), (25, "obey-shim"), (20, "claude"), (10, "obey-shim"), (1, "init")];
+        assert_eq!(judge(&rows, &[(25, "sess_other"), (10, "sess_own")]), agent("sess_own"));
+    }
+
+    #[test]
+    fn what_a_shim_holds_is_not_the_user_even_if_nobody_knows_the_session() {
+        assert_eq!(judge(&[(30, "git"), (10, "obey-shim"), (1, "init")], &[]), Caller::Unknown);
+        assert_eq!(judge(&[(30, "sh"), (10, "hidden"), (1, "init")], &[]), Caller::Unknown);
+    }
+
+    #[test]
+    fn what_the_daemon_started_is_not_the_user() {
         let own = std::process::id() as i32;
-        assert_eq!(find_ancestor(own, is(own)), Some(Some(own)));
-        assert_eq!(find_ancestor(own, |pid| (pid != own).then_some(())), Some(Some(())));
-        assert_eq!(find_ancestor(own, |_| None::<()>), Some(None));
+        assert_eq!(judge(&[(7, "sh"), (own, "obey"), (1, "init")], &[]), Caller::Unknown);
+        assert_eq!(judge(&[(own, "obey"), (1, "init")], &[]), Caller::User, "the daemon itself");
     }
 
     #[test]
@@ -156,7 +171,9 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let copy: OwnedFd = listener.as_fd().try_clone_to_owned().unwrap();
         let inode = std::fs::File::from(copy).metadata().unwrap().ino();
-        assert_eq!(holders_of(inode), [std::process::id() as i32]);
-        assert_eq!(holders_of(1), [] as [i32; 0]);
+        assert_eq!(holders_of(&format!("socket:[{inode}]")), [std::process::id() as i32]);
+        assert_eq!(holders_of("socket:[1]"), [] as [i32; 0]);
+        assert_eq!(identify_socket(inode, runtime::own_uid(), &super::super::NoAgents), Caller::User);
+        assert_eq!(identify_socket(1, runtime::own_uid(), &super::super::NoAgents), Caller::Unknown);
     }
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -12,7 +13,9 @@ use tokio::time;
 
 use super::connection::{self, Serving};
 use super::limits;
+use super::places::{Place, Places, TooMany};
 use super::unix::SocketFile;
+use crate::peer::Client;
 
 /// A listener, ready to accept.
 pub(super) enum Listener {
@@ -23,7 +26,7 @@ pub(super) enum Listener {
 /// A connection that nobody has looked at.
 pub(super) enum Incoming {
     Unix(UnixStream),
-    Tcp { stream: TcpStream, from: SocketAddr, to: SocketAddr },
+    Tcp { stream: TcpStream, from: SocketAddr, to: SocketAddr, client: Client, place: Option<Place> },
 }
 
 impl Listener {
@@ -37,7 +40,7 @@ impl Listener {
                 let (stream, from) = listener.accept().await?;
                 // Small answers must not wait for the client's acknowledgements (40 ms each).
                 stream.set_nodelay(true)?;
-                Ok(Incoming::Tcp { stream, from, to: *to })
+                Ok(Incoming::Tcp { client: Client::find(from, *to), stream, from, to: *to, place: None })
             }
         }
     }
@@ -55,6 +58,7 @@ impl Listener {
 /// Serves connections until the daemon goes, then gives the open ones a moment and cuts them.
 pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going: watch::Receiver<bool>) {
     let most = connections_max();
+    let places = Places::new(most / limits::STRANGERS_SHARE);
     let mut connections = JoinSet::new();
     let mut is_pausing = false;
     loop {
@@ -66,7 +70,13 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
             accepted = listener.accept(), if connections.len() < most => match accepted {
                 Ok(incoming) => {
                     is_pausing = false;
-                    connections.spawn(connection::serve(incoming, Arc::clone(&serving), going.clone()));
+                    match placed(incoming, &places) {
+                        Some(incoming) => {
+                            connections.spawn(connection::serve(incoming, Arc::clone(&serving), going.clone()));
+                        }
+                        // A flood of strangers must not keep this thread.
+                        None => tokio::task::yield_now().await,
+                    }
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
@@ -86,6 +96,7 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
             while connections.len() < most
                 && let Ok(incoming) = listener.accept().await
             {
+                let Some(incoming) = placed(incoming, &places) else { continue };
                 connections.spawn(connection::serve(incoming, Arc::clone(&serving), going.clone()));
             }
         };
@@ -99,6 +110,21 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
         tracing::debug!(open = connections.len(), "cutting connections that did not end in time");
     }
     connections.shutdown().await;
+}
+
+/// Gives a connection its place; nothing for one of a user who has too many, which is cut off.
+fn placed(incoming: Incoming, places: &Places) -> Option<Incoming> {
+    match incoming {
+        Incoming::Tcp { stream, from, to, client, .. } => match places.take(client.uid(), Instant::now()) {
+            Ok(place) => Some(Incoming::Tcp { stream, from, to, client, place }),
+            Err(TooMany) => {
+                // Without ceremony, so that nothing of it stays in the kernel's tables.
+                let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
+                None
+            }
+        },
+        unix => Some(unix),
+    }
 }
 
 /// Waits until the daemon goes.

@@ -1,5 +1,6 @@
-//! The body of an HTTP/1 request, with a bound on how long its client may pause. A gRPC stream may rest for hours and
-//! lives on HTTP/2, where pings tell the living from the dead; an HTTP/1 body that rests is a client that hangs.
+//! The body of a request that is no gRPC stream, with bounds on how long its client may pause and how long it may take
+//! in all. A gRPC stream may rest for hours and lives on HTTP/2, where pings tell the living from the dead; any other body
+//! that rests or trickles is a client that hangs, or one that wants us to.
 
 use std::io;
 use std::pin::Pin;
@@ -12,16 +13,19 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::limits;
 
-/// A body that fails when nothing has come for [`limits::BODY_WAIT`].
+/// A body that fails when nothing has come for [`limits::BODY_WAIT`], or not all of it within
+/// [`limits::BODY_TOTAL_WAIT`].
 pub(super) struct Timely {
     body: Incoming,
     /// Made when there is something to wait for: most bodies are there at once.
     pause: Option<Pin<Box<Sleep>>>,
+    /// When all of it must be there; set with the first pause.
+    last: Option<Instant>,
 }
 
 impl Timely {
     pub(super) fn new(body: Incoming) -> Self {
-        Self { body, pause: None }
+        Self { body, pause: None, last: None }
     }
 }
 
@@ -35,11 +39,12 @@ impl Body for Timely {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
-            if let Some(pause) = &mut this.pause {
-                pause.as_mut().reset(Instant::now() + limits::BODY_WAIT);
+            if let (Some(pause), Some(last)) = (&mut this.pause, this.last) {
+                pause.as_mut().reset(last.min(Instant::now() + limits::BODY_WAIT));
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
         }
+        this.last.get_or_insert_with(|| Instant::now() + limits::BODY_TOTAL_WAIT);
         let pause = this.pause.get_or_insert_with(|| Box::pin(sleep(limits::BODY_WAIT)));
         ready!(pause.as_mut().poll(cx));
         Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))

@@ -21,6 +21,7 @@ use super::authority::Tolerant;
 use super::body::Timely;
 use super::ending::Ending;
 use super::limits;
+use super::router::is_grpc;
 use super::sniff::{Protocol, sniff};
 use crate::peer::{Access, Connection};
 
@@ -43,9 +44,9 @@ pub(super) async fn serve(incoming: Incoming, serving: Arc<Serving>, going: watc
                 Protocol::Http2 => speak_http2(Tolerant::new(io), calls, going).await,
             }
         }
-        Incoming::Tcp { stream, from, to } => {
+        Incoming::Tcp { stream, from, to, client, place: _kept } => {
+            let connection = Connection::tcp(client, from, to, &serving.access).await;
             let Some((protocol, io)) = first_bytes(stream).await else { return };
-            let connection = Connection::tcp(from, to, &serving.access).await;
             let calls = Calls::new(serving, connection, going.clone());
             match protocol {
                 Protocol::Http1 => speak_http1(io, calls, going).await,
@@ -148,11 +149,12 @@ impl hyper::service::Service<Request<HttpBody>> for Calls {
         self.first.send_if_modified(|called| !std::mem::replace(called, true));
         let calls = self.clone();
         Box::pin(async move {
-            let mut request = match request.version() {
-                Version::HTTP_2 => request.map(Body::new),
-                _ => request.map(|body| Body::new(Timely::new(body))),
+            let is_stream = request.version() == Version::HTTP_2 && is_grpc(request.headers());
+            let mut request = match is_stream {
+                true => request.map(Body::new),
+                false => request.map(|body| Body::new(Timely::new(body))),
             };
-            if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access).await {
+            if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access) {
                 return Ok(refusal.into_response(request.headers()));
             }
             let response = calls.serving.router.clone().oneshot(request).await?;

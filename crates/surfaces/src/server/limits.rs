@@ -10,6 +10,20 @@ pub const CONNECTIONS_MAX: usize = 2_048;
 /// the store and the other listeners need the rest.
 pub const CONNECTIONS_FD_SHARE: u64 = 4;
 
+/// Connections that one other user of this machine may have open, and those of whom it cannot be told: a client needs
+/// one or two, and what they can do is little.
+pub const STRANGER_CONNECTIONS_MAX: usize = 32;
+
+/// Connections that one such user may make in a row, and then per second.
+pub const STRANGER_BURST: u32 = 64;
+pub const STRANGER_RATE_PER_SEC: u32 = 16;
+
+/// The part of a listener's connections that all of them may have together, as a divisor: the user's own come first.
+pub const STRANGERS_SHARE: usize = 4;
+
+/// Users that are told apart. Whoever can be so many is one.
+pub const STRANGERS_TOLD_APART_MAX: usize = 256;
+
 /// Header bytes of one request. gRPC metadata and browsers' headers stay below a few kilobytes.
 pub const HEADERS_MAX_BYTES: u32 = 16 * 1024;
 
@@ -33,8 +47,11 @@ pub const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 /// headers are complete.
 pub const FIRST_BYTES_WAIT: Duration = Duration::from_secs(10);
 
-/// How long the body of an HTTP/1 request may rest. Nobody types one by hand.
+/// How long the body of a request may rest. Nobody types one by hand.
 pub const BODY_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the body of a request may take in all: 16 MB, the most that is taken, at a slow 1 Mbit/s.
+pub const BODY_TOTAL_WAIT: Duration = Duration::from_secs(130);
 
 /// How often a silent HTTP/2 connection is pinged, and how long the answer may take: half-dead clients leave.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);

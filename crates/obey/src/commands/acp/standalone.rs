@@ -113,7 +113,7 @@ struct Tools {
 impl Tools {
     /// Serves them; nothing, and a word about it, where that cannot be done: agents work without.
     fn serve(folder: &Path, lock: &DaemonLock, supervisor: &Supervisor) -> Option<Self> {
-        let access = Access { token: None, agents: Arc::new(AgentProcesses(supervisor.clone())) };
+        let access = Access { agents: Arc::new(AgentProcesses(supervisor.clone())), ..Access::default() };
         let bound = match Server::bind(&[Listen::Unix(tools_socket(folder))], lock, access) {
             Ok(bound) => bound,
             Err(error) => {

@@ -1,27 +1,29 @@
 //! Agents are told from users on both kinds of listener.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use domain::{ErrorCode, SessionId};
 use http::{Extensions, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tonic::service::Routes;
 
-use crate::peer::{self, Access, Agents, Caller, Calling, Clue, Peer, Via};
-use crate::server::tests::running::Running;
+use crate::peer::{self, Access, Agents, Caller, Calling, Connection, Peer, Via};
+use crate::server::tests::private_home;
+use crate::server::tests::running::{Running, soon};
 
 /// Takes one process for the agent of a session.
 struct One {
     pid: i32,
     asked: AtomicUsize,
-    is_empty: AtomicBool,
 }
 
 impl One {
     fn new(pid: i32) -> Arc<Self> {
-        Arc::new(Self { pid, asked: AtomicUsize::new(0), is_empty: AtomicBool::new(false) })
+        Arc::new(Self { pid, asked: AtomicUsize::new(0) })
     }
 }
 
@@ -29,10 +31,6 @@ impl Agents for One {
     fn session_of(&self, pid: i32) -> Option<SessionId> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         (pid == self.pid).then(|| SessionId::new("sess_one"))
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty.load(Ordering::Relaxed)
     }
 }
 
@@ -52,13 +50,17 @@ fn routes() -> Routes {
             Err(error) => (StatusCode::FORBIDDEN, error.to_string()).into_response(),
         }
     }
-    Routes::from(Router::new().route("/approve", axum::routing::get(approve)))
+    async fn whoever(request: http::Request<axum::body::Body>) -> String {
+        format!("{:?}", peer::caller(request.extensions()))
+    }
+    let router = Router::new().route("/approve", axum::routing::get(approve));
+    Routes::from(router.route("/whoever", axum::routing::get(whoever)))
 }
 
 const REQUEST: &str = "GET /approve HTTP/1.1\r\nhost: HOST\r\nconnection: close\r\n\r\n";
 
 async fn answers(agents: Arc<dyn Agents>) -> [String; 2] {
-    let running = Running::start_with(routes(), Access { token: None, agents });
+    let running = Running::start_with(routes(), Access { agents, ..Access::default() });
     let answers = running.plain(REQUEST).await;
     running.stop().await;
     answers
@@ -84,60 +86,66 @@ async fn users_pass_beside_agents() {
     assert!(tcp.starts_with("HTTP/1.1 200") && tcp.ends_with("Tcp"), "{tcp}");
 }
 
+/// Two requests over one connection; the second when the caller would be judged otherwise.
 #[tokio::test]
-async fn without_agents_nobody_is_examined() {
-    let agents = One::new(own_pid());
-    agents.is_empty.store(true, Ordering::Relaxed);
-    for answer in answers(Arc::clone(&agents) as Arc<dyn Agents>).await {
+async fn a_caller_is_identified_once_when_it_connects() {
+    let agents = One::new(i32::MAX);
+    let access = Access { agents: Arc::clone(&agents) as Arc<dyn Agents>, ..Access::default() };
+    let running = Running::start_with(routes(), access);
+    let mut stream = UnixStream::connect(&running.socket).await.unwrap();
+    let request = "GET /approve HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for _ in 0..2 {
+        let mut answer = [0; 4096];
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let count = soon(stream.read(&mut answer)).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..count]).into_owned();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
-    assert_eq!(agents.asked.load(Ordering::Relaxed), 0);
-}
-
-#[test]
-fn a_connection_is_examined_once() {
-    let agents = One::new(i32::MAX);
-    let calling = Calling::new(Arc::clone(&agents) as Arc<dyn Agents>, Clue::Process(own_pid()));
-    assert_eq!(calling.caller(), Caller::User);
     let asked = agents.asked.load(Ordering::Relaxed);
     assert!(asked > 0);
-    assert_eq!(calling.clone().caller(), Caller::User);
-    assert_eq!(agents.asked.load(Ordering::Relaxed), asked);
+    stream.write_all(request.as_bytes()).await.unwrap();
+    soon(stream.read(&mut [0; 4096])).await.unwrap();
+    assert_eq!(agents.asked.load(Ordering::Relaxed), asked, "nobody is asked again");
+    drop(stream);
+    running.stop().await;
 }
 
-#[test]
-fn a_connection_older_than_the_first_agent_is_examined_when_it_matters() {
-    let agents = One::new(own_pid());
-    agents.is_empty.store(true, Ordering::Relaxed);
-    let calling = Calling::new(Arc::clone(&agents) as Arc<dyn Agents>, Clue::Process(own_pid()));
-    assert_eq!(calling.caller(), Caller::User);
-    agents.is_empty.store(false, Ordering::Relaxed);
-    assert_eq!(calling.caller(), Caller::Agent(SessionId::new("sess_one")));
+/// The finding: a process connects, hands its connection to another and ends; its number is somebody else's soon.
+#[tokio::test]
+async fn a_connection_whose_maker_has_ended_is_nobodys() {
+    let agents: Arc<dyn Agents> = One::new(i32::MAX);
+    let home = private_home();
+    let listener = tokio::net::UnixListener::bind(home.path().join("s")).unwrap();
+    let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])";
+    let path = home.path().join("s");
+    let status =
+        tokio::process::Command::new("python3").args(["-c", script]).arg(&path).status().await.unwrap();
+    assert!(status.success());
+    let (stream, _) = soon(listener.accept()).await.unwrap();
+    let access = Access { agents, ..Access::default() };
+    let connection = Connection::unix(&stream, &access).unwrap();
+    assert_eq!(connection.calling.caller(), Caller::Unknown);
+    let mut request = tonic::Request::new(());
+    request.extensions_mut().insert(connection.calling);
+    let error = peer::require_user(&request, "start sessions").unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotAllowed);
+    assert!(error.message.starts_with("agents may not start sessions, and it cannot be told"), "{error}");
 }
 
-#[test]
-fn a_process_that_is_gone_or_hides_is_refused_while_agents_run() {
-    let mut child = std::process::Command::new("true").spawn().unwrap();
-    let dead = child.id() as i32;
-    child.wait().unwrap();
-    for clue in [Clue::Process(dead), Clue::Socket(u64::MAX), Clue::Nothing] {
-        let calling = Calling::new(One::new(i32::MAX), clue);
-        assert_eq!(calling.caller(), Caller::Unknown, "{clue:?}");
-        let mut request = tonic::Request::new(());
-        request.extensions_mut().insert(calling);
-        let error = peer::require_user(&request, "start sessions").unwrap_err();
-        assert_eq!(error.code, ErrorCode::NotAllowed);
-        assert!(error.message.starts_with("agents may not start sessions, and it cannot be told"), "{error}");
-    }
-}
-
-#[test]
-fn a_child_of_an_agent_is_the_agents() {
-    let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-    let caller = peer::classify(child.id() as i32, &*One::new(own_pid()));
-    drop(child.stdin.take());
-    child.wait().unwrap();
-    assert_eq!(caller, Caller::Agent(SessionId::new("sess_one")));
+/// A program below us, started by nobody we know.
+#[tokio::test]
+async fn a_child_of_the_daemon_is_not_the_user() {
+    let running = Running::start_with(routes(), Access::default());
+    let script = format!(
+        "import socket\ns=socket.socket(socket.AF_UNIX)\ns.connect('{}')\n\
+         s.sendall(b'GET /whoever HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\\r\\n')\n\
+         print(s.makefile().read())",
+        running.socket.display()
+    );
+    let output = tokio::process::Command::new("python3").args(["-c", &script]).output().await.unwrap();
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(answer.ends_with("Unknown\n"), "{output:?}");
+    running.stop().await;
 }
 
 #[test]

@@ -10,7 +10,7 @@ use axum::Router;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tonic::service::Routes;
 
-use crate::peer::{Access, NoAgents, Refusal, Token};
+use crate::peer::{self, Access, Refusal, Token};
 use crate::server::tests::private_home;
 use crate::server::tests::running::Running;
 
@@ -43,7 +43,11 @@ async fn curl_as_nobody(arguments: Vec<String>) -> Output {
 }
 
 fn routes() -> Routes {
-    Routes::from(Router::new().route("/touch", axum::routing::get(|| std::future::ready("served"))))
+    async fn whoever(request: http::Request<axum::body::Body>) -> String {
+        format!("{:?}", peer::caller(request.extensions()))
+    }
+    let router = Router::new().route("/touch", axum::routing::get(|| std::future::ready("served")));
+    Routes::from(router.route("/whoever", axum::routing::get(whoever)))
 }
 
 #[tokio::test]
@@ -54,7 +58,7 @@ async fn another_user_needs_the_token_on_a_port() {
     let home = private_home();
     let token = Token::create_or_load(home.path()).unwrap();
     let text = fs::read_to_string(token.path()).unwrap().trim().to_owned();
-    let access = Access { token: Some(token.clone()), agents: std::sync::Arc::new(NoAgents) };
+    let access = Access { token: Some(token.clone()), ..Access::default() };
     let running = Running::start_with(routes(), access);
     let url = format!("http://127.0.0.1:{}/touch", running.port);
     let wrong = "0".repeat(64);
@@ -86,6 +90,29 @@ async fn another_user_needs_the_token_on_a_port() {
     let answer = curl_as_nobody(vec!["-H".to_owned(), bearer, url.clone()]).await.stdout;
     assert!(answer.starts_with(b"HTTP/1.1 401"));
     running.stop().await;
+}
+
+#[tokio::test]
+async fn another_user_with_the_token_is_the_user_only_where_configured() {
+    if !can_be_somebody_else() {
+        return;
+    }
+    for (token_users, expected) in [(vec![], "Token"), (vec![1, NOBODY + 1], "Token"), (vec![NOBODY], "User")]
+    {
+        let home = private_home();
+        let token = Token::create_or_load(home.path()).unwrap();
+        let bearer = format!("authorization: Bearer {}", fs::read_to_string(token.path()).unwrap().trim());
+        let token_users = token_users.into_iter().collect();
+        let access = Access { token: Some(token), token_users, ..Access::default() };
+        let running = Running::start_with(routes(), access);
+        let url = format!("http://127.0.0.1:{}/whoever", running.port);
+        let without = curl_as_nobody(vec![url.clone()]).await.stdout;
+        assert!(without.starts_with(b"HTTP/1.1 401"));
+        let answer = curl_as_nobody(vec!["-H".to_owned(), bearer, url]).await.stdout;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.ends_with(expected), "{expected}: {answer}");
+        running.stop().await;
+    }
 }
 
 #[tokio::test]
