@@ -38,7 +38,7 @@ pub struct Batch {
     pub release: String,
     /// Where the report is left.
     pub report: PathBuf,
-    /// Variables of every attempt.
+    /// Variables of every attempt. `$OBEY_DAEMON_SOCKET` in a value stands for what the agent was given as that.
     pub variables: BTreeMap<String, String>,
     pub attempts: Vec<Attempt>,
 }
@@ -160,7 +160,11 @@ fn turn(text: &str, output: &Output, answered: &Mutex<Receiver<Value>>) -> Resul
     }
     wait_for(Path::new(&batch.release))?;
     let folder = batch.report.parent().unwrap_or(Path::new(".")).to_owned();
-    let outcomes = batch.attempts.iter().map(|attempt| run(attempt, &batch.variables, &folder));
+    let socket = std::env::var("OBEY_DAEMON_SOCKET").unwrap_or_default();
+    let given = batch.variables.iter();
+    let given = given.map(|(name, value)| (name.clone(), value.replace("$OBEY_DAEMON_SOCKET", &socket)));
+    let variables: BTreeMap<String, String> = given.collect();
+    let outcomes = batch.attempts.iter().map(|attempt| run(attempt, &variables, &folder));
     let report = Report { pid: std::process::id(), outcomes: outcomes.collect() };
     // Renamed, so that whoever waits for it finds it whole.
     let unfinished = batch.report.with_extension("unfinished");

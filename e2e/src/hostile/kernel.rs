@@ -48,6 +48,10 @@ pub(super) fn probe(name: &str, rest: &[&str]) -> Result<()> {
             File::open(first).and_then(|file| call(libc::SYS_setns, [file.as_raw_fd() as usize, 0, 0, 0, 0]))
         }
         "open-by-handle" => open_by_handle(),
+        "packet-socket" => {
+            call(libc::SYS_socket, [libc::AF_PACKET as usize, libc::SOCK_RAW as usize, 0, 0, 0])
+        }
+        "raw-socket" => call(libc::SYS_socket, [libc::AF_INET as usize, libc::SOCK_RAW as usize, 1, 0, 0]),
         "keyring" => call(libc::SYS_keyctl, [0, (-3isize) as usize, 0, 0, 0]),
         "userfaultfd" => call(libc::SYS_userfaultfd, [1, 0, 0, 0, 0]),
         "io-uring" => {

@@ -7,6 +7,8 @@
 mod arena;
 mod identity;
 mod kernel;
+mod network;
+mod planted;
 mod resources;
 mod secrets;
 mod speaking;
@@ -28,6 +30,9 @@ async fn attempts(tier: Tier) -> Result<()> {
     arena.run("identity", false, identity::ATTEMPTS).await?;
     arena.run("secrets", false, secrets::ATTEMPTS).await?;
     arena.run("kernel", false, kernel::ATTEMPTS).await?;
+    arena.run("planted", false, planted::ATTEMPTS).await?;
+    arena.work_as_user(planted::WORK).await?;
+    arena.run("network", false, network::ATTEMPTS).await?;
     arena.run("resources", false, resources::ATTEMPTS).await?;
     arena.close().await
 }

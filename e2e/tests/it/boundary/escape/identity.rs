@@ -1,7 +1,7 @@
 //! Becoming somebody else: processes that hide where they come from, other users, other namespaces, the programs and files
 //! that the daemon and its shims trust.
 
-use super::table::{Try, depends, impossible, inherent, refused};
+use super::table::{Expect, Try, depends, impossible, inherent, refused};
 
 pub(super) const ATTEMPTS: &[Try] = &[
     // Ancestry.
@@ -30,7 +30,10 @@ pub(super) const ATTEMPTS: &[Try] = &[
         "own-network-namespace",
         "unshare --user --map-root-user --net $D session log $OTHER 2>&1 || $D session log $OTHER",
     ),
-    refused("without-marks", "env -i PATH=$PATH $OBEY --no-autostart --socket $SOCKET session log $OTHER"),
+    refused("without-marks", "env -i PATH=$PATH $D session log $OTHER"),
+    // The daemon's own socket, which is not the one that an agent in the sandbox is given.
+    refused("socket-of-the-user", "$OBEY --no-autostart --socket $SOCKET session log $OTHER")
+        .in_sandbox(Expect::Impossible),
     refused("as-another-session", "OBEY_SESSION_ID=$OTHER $D session log $OTHER"),
     refused("preloaded-bridge", "LD_PRELOAD=$(ls /lib/*/libm.so.6 | head -n 1) $D session log $OTHER"),
     refused(

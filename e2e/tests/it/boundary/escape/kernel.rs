@@ -26,6 +26,8 @@ pub(super) const ATTEMPTS: &[Try] = &[
     depends("ring", KERNEL, "$P kernel io-uring"),
     depends("kernel-programs", KERNEL, "$P kernel bpf"),
     depends("terminal-input", KERNEL, "$P kernel terminal-input"),
+    impossible("packets", "$P kernel packet-socket").as_root(Expect::Possible),
+    impossible("raw-packets", "$P kernel raw-socket").as_root(Expect::Possible),
     impossible("shadow", "$P kernel read /etc/shadow").as_root(Expect::Possible),
     impossible("environment-of-the-first-process", "$P kernel read /proc/1/environ")
         .as_root(Expect::Depends("the first process may have none")),

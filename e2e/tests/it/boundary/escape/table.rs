@@ -58,9 +58,9 @@ impl Try {
     }
 }
 
-/// The daemon refuses it; in the sandbox it is refused or does not get that far.
+/// The daemon hears it and refuses it, wherever the agent is.
 pub(super) const fn refused(name: &'static str, run: &'static str) -> Try {
-    Try { name, run, open: Expect::Refused, open_as_root: None, contained: Expect::Impossible }
+    Try { name, run, open: Expect::Refused, open_as_root: None, contained: Expect::Refused }
 }
 
 /// It has no effect at any tier.
