@@ -1,9 +1,14 @@
-//! Compiles every file below `proto/` with a pure-Rust compiler, so that building needs no protoc.
+//! Compiles every file below `proto/` with a pure-Rust compiler, so that building needs no protoc, and makes the access
+//! table.
+
+#[path = "build/table.rs"]
+mod table;
 
 use std::path::PathBuf;
 
 const FILES: &[&str] = &[
     "obey/local/v1/daemon.proto",
+    "obey/v1/access.proto",
     "obey/v1/obey.proto",
     "obey/v1/acp.proto",
     "obey/v1/bridge.proto",
@@ -34,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     compiler.open_files(FILES)?;
     let descriptors = compiler.file_descriptor_set();
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    table::write(&compiler.descriptor_pool(), &root.join("access.toml"), &out.join("access.rs"))?;
     std::fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
         .build_client(true)

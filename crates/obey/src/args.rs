@@ -107,6 +107,8 @@ pub(crate) enum Command {
     /// What was done with the workbench
     #[command(subcommand)]
     Audit(bench::AuditCommand),
+    /// Print who may call what: every method, route and tool
+    Access,
     /// Show in one minute what this program does
     Demo(DemoArgs),
     /// Look for what is broken and say how to repair it

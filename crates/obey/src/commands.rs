@@ -1,5 +1,6 @@
 //! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
 
+mod access;
 mod acp;
 mod agents;
 mod bench;
@@ -54,6 +55,7 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Skill(command) => bench::skills(console, command).await,
         Command::Agent(command) => bench::agents(console, command).await,
         Command::Audit(command) => bench::audit(console, command).await,
+        Command::Access => access::run(console),
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,
         Command::Gc => daemon::collect_garbage(console).await,

@@ -156,7 +156,7 @@ fn bench_routes(
     let contextd = bench::contextd(options, opening, supervisor.clone());
     let mut toolboxes = surfaces::bridge::toolboxes(supervisor);
     let offers_bench = options.config.workbench.for_agents;
-    let bench = offers_bench.then(|| BenchTools::new(contextd.clone(), supervisor.clone()));
+    let bench = offers_bench.then(|| BenchTools::new(contextd.clone()));
     if let Some(bench) = &bench {
         toolboxes.push(Box::new(bench.clone()));
     }

@@ -48,6 +48,7 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinHandle;
 
 use crate::limits;
+use crate::peer::Caller;
 use connection::{Connection, Ending, Lasting};
 pub use notes::{Marks, Notes};
 pub use notify::{Kind as NotifyKind, forward};
@@ -130,8 +131,13 @@ pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
     config.supervisor.providers().get(config.habits.provider)?;
     let (ending, is_ending) = channel::channel(Ending::Open);
     let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
-    let (connection, frames) =
-        Connection::new(config.supervisor, config.habits, Presence::default(), Lasting::default());
+    let (connection, frames) = Connection::new(
+        config.supervisor,
+        config.habits,
+        Presence::default(),
+        Lasting::default(),
+        Caller::User,
+    );
     tokio::spawn(read(config.input, pieces));
     let writing = tokio::spawn(write(frames, config.output));
     let serving = tokio::spawn(connection.run(input, is_ending));

@@ -2,7 +2,6 @@
 //! says what it offers to a session and runs what is called. An agent reaches its own session and no other. Clients of
 //! the user's own reach a project, over the same service or over MCP's own HTTP (`http`).
 
-mod asking;
 mod client_tools;
 mod http;
 mod team;
@@ -10,7 +9,7 @@ mod team;
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::{CallId, Error, ErrorCode, EventKind, SessionId};
+use domain::{CallId, Error, ErrorCode, EventKind, SessionId, tools};
 use runtime::{Snapshot, Supervisor};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -20,10 +19,10 @@ use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::bridge_service_server::{BridgeService, BridgeServiceServer};
 
-use crate::peer::{self, Caller};
+use crate::peer::Caller;
 use crate::pump::Messages;
-use crate::{limits, status};
-pub use asking::permission;
+use crate::{access, asking, limits, status};
+pub use asking::Call;
 pub use client_tools::ClientTools;
 pub use team::Team;
 
@@ -36,19 +35,6 @@ pub struct Tool {
     pub input_schema: Value,
     /// It changes nothing.
     pub read_only: bool,
-}
-
-/// What an agent wants done.
-#[derive(Clone, Debug)]
-pub struct Call {
-    pub session: Arc<Snapshot>,
-    pub tool: String,
-    /// An object.
-    pub arguments: Value,
-    /// Names the call for good; the same again is the same call.
-    pub id: String,
-    /// How the agent and its clients know it.
-    pub call: CallId,
 }
 
 /// What came of it.
@@ -132,22 +118,8 @@ pub fn routes(
     Routes::from(routes.into_axum_router().merge(http::router(bridge)))
 }
 
-/// Returns the project of a request without a session, for users only.
-fn own_project<'a, T>(request: &Request<T>, project: &'a str) -> Result<&'a Path, Status> {
-    peer::require_user(request, "use projects beside their own session")
-        .map_err(|error| status::grpc(&error))?;
-    Ok(Path::new(project))
-}
-
-/// Lets users and the session's own agent through, and nobody else.
-fn own_session<T>(request: &Request<T>, session_id: &str) -> Result<SessionId, Status> {
-    let allowed = match peer::caller(request.extensions()) {
-        Caller::Agent(own) if own.as_str() == session_id => Ok(()),
-        Caller::User | Caller::Agent(_) | Caller::Unknown | Caller::Token | Caller::Device(_) => {
-            peer::require_user(request, "call tools of other sessions")
-        }
-    };
-    allowed.map_err(|error| status::grpc(&error))?;
+/// Returns the session a request names.
+fn named_session(session_id: &str) -> Result<SessionId, Status> {
     if session_id.is_empty() {
         return Err(status::grpc(&Error::invalid("session_id", "is required")));
     }
@@ -165,7 +137,7 @@ impl BridgeService for Bridge {
         let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
         let asked = request.get_ref();
         if asked.session_id.is_empty() && !asked.project.is_empty() {
-            let list = self.project_list(own_project(&request, &asked.project)?).await;
+            let list = self.project_list(Path::new(&asked.project)).await;
             tokio::spawn(async move {
                 if sender.send(Ok(list)).await.is_ok() {
                     // What is offered in a project does not change while this daemon runs.
@@ -174,7 +146,7 @@ impl BridgeService for Bridge {
             });
             return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
         }
-        let session = own_session(&request, &asked.session_id)?;
+        let session = named_session(&asked.session_id)?;
         // The number is read before the tools, so that a change between the two is still seen.
         let after =
             self.supervisor.events_after(&session, 0).await.map_err(|error| status::grpc(&error))?.newest();
@@ -192,7 +164,7 @@ impl BridgeService for Bridge {
         &self,
         request: Request<pb::NoteToolsReadRequest>,
     ) -> Result<Response<pb::NoteToolsReadResponse>, Status> {
-        let session = own_session(&request, &request.get_ref().session_id)?;
+        let session = named_session(&request.get_ref().session_id)?;
         self.supervisor.snapshot(&session).await.map_err(|error| status::grpc(&error))?;
         let (bridges, request) = (self.supervisor.bridges(), request.get_ref());
         if request.told {
@@ -209,10 +181,9 @@ impl BridgeService for Bridge {
     ) -> Result<Response<pb::CallToolResponse>, Status> {
         let asked = request.get_ref();
         let done = if asked.session_id.is_empty() && !asked.project.is_empty() {
-            let project = own_project(&request, &asked.project)?;
-            self.run_in(Some(project), &asked.tool, &asked.arguments_json).await
+            self.run_in(Some(Path::new(&asked.project)), &asked.tool, &asked.arguments_json).await
         } else {
-            let session = own_session(&request, &asked.session_id)?;
+            let session = named_session(&asked.session_id)?;
             self.run(session, request.into_inner()).await
         };
         let Output { ok, text: output } = done.map_err(|error| status::grpc(&error))?;
@@ -295,6 +266,10 @@ impl Bridge {
         let Some(toolbox) = self.toolboxes.iter().find(|toolbox| offers(toolbox.as_ref())) else {
             return Ok(Output::failed(format!("there is no tool {:?}", request.tool)));
         };
+        if tools::find(&snapshot.state.tools, &request.tool).is_none() {
+            let row = access::tool(&request.tool);
+            access::check(row, &Caller::Agent(session.clone()), session.as_str())?;
+        }
         let call = match request.agent_call_id.as_str() {
             "" => asking::agents_call(&self.supervisor, &session, &request.tool)
                 .await?
@@ -328,9 +303,8 @@ fn arguments(text: &str) -> Result<Value, Error> {
     if text.is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
     }
-    match serde_json::from_str(text) {
-        Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(Error::invalid("arguments_json", "is no object")),
-        Err(error) => Err(Error::invalid("arguments_json", format_args!("is no JSON: {error}"))),
-    }
+    let object = access::json::object(text.as_bytes());
+    object
+        .map(Value::Object)
+        .map_err(|error| Error::invalid("arguments_json", format_args!("cannot be read: {error}")))
 }

@@ -5,6 +5,7 @@ mod audit;
 mod call;
 mod catalog;
 mod checkpoints;
+mod consent;
 mod document;
 mod examples;
 mod fields;

@@ -1,7 +1,9 @@
 //! The protocols the daemon speaks: thin translators over one session core. A surface keeps no state that the journal
 //! cannot rebuild, and never sees another surface.
 
+pub mod access;
 pub mod acp;
+pub mod asking;
 pub mod betcode;
 pub mod bridge;
 pub mod contextd;

@@ -1,6 +1,6 @@
 //! Who is calling: the user behind a connection, and whether the calling process belongs to an agent of one of our
-//! sessions. Decides who may call at all; which calls an agent may make is for the services to ask with
-//! [`require_user`]. Knows no service.
+//! sessions. Decides who may call at all; what a caller may do is for `access`. Knows no
+//! service.
 
 mod gate;
 pub mod limits;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::body::Body;
-use domain::{Error, ErrorCode, SessionId};
+use domain::SessionId;
 use http::{Extensions, Request};
 use runtime::process::ancestry::Peer as Process;
 use tokio::net::UnixStream;
@@ -189,30 +189,6 @@ impl Client {
 /// Returns who sent a request; unknown when it did not come through a listener and nobody said who it is.
 pub fn caller(extensions: &Extensions) -> Caller {
     extensions.get::<Calling>().map_or(Caller::Unknown, Calling::caller)
-}
-
-/// Refuses agents (OBEY-1002). `action` completes the sentence "agents may not …".
-pub fn require_user<T>(request: &tonic::Request<T>, action: &str) -> Result<(), Error> {
-    require_user_of(request.extensions(), action)
-}
-
-/// Like [`require_user`], for requests that are not gRPC's.
-pub fn require_user_of(extensions: &Extensions, action: &str) -> Result<(), Error> {
-    let message = match caller(extensions) {
-        Caller::User => return Ok(()),
-        Caller::Agent(session) => {
-            format!("agents may not {action}; this call comes from an agent of {session}")
-        }
-        Caller::Unknown => format!(
-            "agents may not {action}, and it cannot be told whether this call comes from one, because the process \
-             that connected is gone or hides; connect again"
-        ),
-        Caller::Token => format!(
-            "only the daemon's own user may {action}; the token lets other users read documents and health"
-        ),
-        Caller::Device(device) => format!("the device {} may not {action}", device.name),
-    };
-    Err(Error::new(ErrorCode::NotAllowed, message))
 }
 
 /// One connection and what is known of its other end.

@@ -18,12 +18,11 @@ use runtime::Supervisor;
 use runtime::provider::Availability;
 use runtime::store::environments::EnvironmentRow;
 use tonic::service::Routes;
-use tonic::{Request, Response, Status};
+use tonic::{Response, Status};
 use wire::roz::v1::agent_service_server::AgentServiceServer;
 use wire::roz::v1::host_service_server::HostServiceServer;
 use wire::roz::v1::task_service_server::TaskServiceServer;
 
-use crate::peer::require_user;
 use crate::{limits, status};
 
 /// What the surface needs to know of the daemon.
@@ -56,12 +55,6 @@ type Answer<T> = Result<Response<T>, Status>;
 /// Wraps a result in the protocol's clothes.
 fn answer<T>(result: Result<T, Error>) -> Answer<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
-}
-
-/// Refuses agents: they neither answer their own requests nor see other sessions.
-fn admitted<T>(request: Request<T>, action: &str) -> Result<T, Status> {
-    require_user(&request, action).map_err(|error| status::grpc(&error))?;
-    Ok(request.into_inner())
 }
 
 /// The agents looked for where nobody names one, in this order.

@@ -3,6 +3,8 @@
 
 #![allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
 
+pub mod access;
+
 pub mod obey {
     pub mod local {
         pub mod v1 {

@@ -38,7 +38,11 @@ const CLOSED: &[(&str, &[&str])] = &[
     // serde_json: tool inputs are JSON to their core, docs/decisions/0003.
     ("domain", &["serde", "serde_json", "thiserror"]),
     ("shim", &["libc", "crc32c"]),
-    ("wire", &["prost", "prost-types", "tonic", "tonic-prost", "serde", "protox", "tonic-prost-build"]),
+    // toml: the access table beside the published protos, docs/decisions/0031.
+    (
+        "wire",
+        &["prost", "prost-types", "tonic", "tonic-prost", "serde", "protox", "tonic-prost-build", "toml"],
+    ),
 ];
 
 /// Third-party crates that mark a layer, and who may use them. Others are free.

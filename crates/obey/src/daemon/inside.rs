@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use domain::{Error, SessionId};
-use runtime::toolbox::{Done, Need, Offer};
+use runtime::toolbox::{Done, Offer};
 use serde_json::Value;
+use surfaces::access;
 use surfaces::bridge::Team;
+use surfaces::peer::Caller;
 
-use super::tools::BenchTools;
+use super::tools::{BenchTools, need};
 
 /// The daemon's tools for agents inside of it.
 pub(crate) struct Inside {
@@ -20,10 +22,10 @@ pub(crate) struct Inside {
 impl Inside {
     pub(super) fn new(bench: Option<BenchTools>, team: Team) -> Self {
         let team_offers = Team::offers().into_iter().map(|tool| Offer {
+            need: need(&tool.name),
             name: tool.name,
             description: tool.description,
             input_schema: tool.input_schema,
-            need: if tool.read_only { Need::Nothing } else { Need::Permission },
         });
         let offers = bench.iter().flat_map(BenchTools::offers).chain(team_offers).collect();
         Self { bench, team, offers }
@@ -34,6 +36,7 @@ impl Inside {
     }
 
     pub(crate) async fn call(&self, session: &SessionId, tool: &str, input: Value) -> Result<Done, Error> {
+        access::check(access::tool(tool), &Caller::Agent(session.clone()), session.as_str())?;
         if Team::offers().iter().any(|offered| offered.name == tool) {
             let output = self.team.call_inside(session, tool, &input).await?;
             return Ok(Done { ok: output.ok, output: output.text, exit_code: None });

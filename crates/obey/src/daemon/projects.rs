@@ -8,12 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::{Error, ErrorCode};
 use serde_json::{Map, Value, json};
+use surfaces::asking::Asking;
 use surfaces::bridge::{Output, ProjectTools, Tool};
 use surfaces::contextd::operations::{Operation, operation};
 use surfaces::contextd::{self, Contextd};
 use surfaces::peer::Caller;
 
-use super::tools::READ_ONLY;
+use super::tools::is_read_only;
 use crate::limits;
 
 /// Begun by itself, so that it is not offered.
@@ -47,7 +48,7 @@ impl Projects {
     async fn start(&self, folder: &Path) -> Result<(String, String), Error> {
         let mut input = Map::new();
         input.insert("project_path".to_owned(), json!(folder));
-        let answer = self.contextd.call(known(START)?, Caller::User, input).await?;
+        let answer = self.contextd.call(known(START)?, Caller::User, input, Asking::Unnamed).await?;
         let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
         let session = text("session_id");
         let mut all = self.lock();
@@ -86,7 +87,7 @@ impl Projects {
         let session = self.session(folder).await?;
         let mut input = input.clone();
         input.entry("session_id").or_insert_with(|| json!(session));
-        Ok((session, self.contextd.call(operation, Caller::User, input).await))
+        Ok((session, self.contextd.call(operation, Caller::User, input, Asking::Unnamed).await))
     }
 }
 
@@ -98,7 +99,7 @@ impl ProjectTools for Projects {
             name: operation.tool.to_owned(),
             description,
             input_schema,
-            read_only: READ_ONLY.contains(&operation.key),
+            read_only: is_read_only(operation),
         };
         offered.map(tool).collect()
     }

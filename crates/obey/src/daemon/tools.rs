@@ -4,38 +4,17 @@
 
 use std::sync::Arc;
 
-use domain::{Error, ErrorCode, Mode, SessionId};
+use domain::{Error, SessionId};
+use runtime::Snapshot;
 use runtime::toolbox::{Need, Offer};
-use runtime::{Snapshot, Supervisor};
 use serde_json::{Value, json};
-use surfaces::bridge::{self, Call, Output, Tool, Toolbox};
+use surfaces::access;
+use surfaces::asking::Asking;
+use surfaces::bridge::{Call, Output, Tool, Toolbox};
 use surfaces::contextd::operations::Operation;
 use surfaces::contextd::{self, Contextd};
 use surfaces::peer::Caller;
-
-/// What agents do not get: sessions are theirs already, and characters of agents are their user's.
-const WITHHELD: &[&str] = &["Session.Start", "Session.End", "Agent.Create", "Agent.Update", "Agent.Delete"];
-
-/// What changes nothing.
-pub(super) const READ_ONLY: &[&str] = &[
-    "SafeExec.Read",
-    "Ref.GetContent",
-    "Memory.Search",
-    "Memory.Get",
-    "Checkpoint.List",
-    "Checkpoint.Resume",
-    "Policy.Check",
-    "Policy.List",
-    "Policy.Get",
-    "Skill.List",
-    "Skill.Get",
-    "Agent.List",
-    "Agent.Get",
-    "Remediation.Search",
-];
-
-/// What is asked for: it changes the project, or what other sessions are told to do.
-const ASKED: &[&str] = &["SafeExec.Bash", "SafeExec.Write", "Skill.Create", "Skill.Update", "Skill.Delete"];
+use wire::access::{Effect, Needs, Offer as Offered};
 
 /// The operations as tools. Cheap to clone.
 #[derive(Clone)]
@@ -43,19 +22,19 @@ pub(crate) struct BenchTools(Arc<Inner>);
 
 struct Inner {
     contextd: Contextd,
-    supervisor: Supervisor,
     tools: Vec<(&'static Operation, Tool)>,
 }
 
 impl BenchTools {
-    pub(super) fn new(contextd: Contextd, supervisor: Supervisor) -> Self {
-        let offered =
-            contextd::tools().into_iter().filter(|(operation, ..)| !WITHHELD.contains(&operation.key));
+    pub(super) fn new(contextd: Contextd) -> Self {
+        let offered = contextd::tools()
+            .into_iter()
+            .filter(|(operation, ..)| operation.access().is_some_and(|row| row.offer == Offered::Offered));
         let tools = offered.map(|(operation, description, input_schema)| {
-            let (name, read_only) = (operation.tool.to_owned(), READ_ONLY.contains(&operation.key));
+            let (name, read_only) = (operation.tool.to_owned(), is_read_only(operation));
             (operation, Tool { name, description, input_schema, read_only })
         });
-        Self(Arc::new(Inner { contextd, supervisor, tools: tools.collect() }))
+        Self(Arc::new(Inner { contextd, tools: tools.collect() }))
     }
 
     /// Returns the tools for an agent inside the daemon.
@@ -64,7 +43,7 @@ impl BenchTools {
             name: tool.name.clone(),
             description: tool.description.clone(),
             input_schema: tool.input_schema.clone(),
-            need: need(operation.key),
+            need: need(operation.tool),
         };
         self.0.tools.iter().map(offer).collect()
     }
@@ -76,15 +55,7 @@ impl BenchTools {
         tool: &str,
         arguments: Value,
     ) -> Result<String, Error> {
-        let operation = self.find(tool)?;
-        if need(operation.key) == Need::Nothing {
-            let snapshot = self.0.supervisor.snapshot(session).await?;
-            if self.0.supervisor.denies(&snapshot, tool, &arguments) {
-                let message = format!("the permission rules of this session deny {tool}");
-                return Err(Error::new(ErrorCode::NotAllowed, message));
-            }
-        }
-        self.run(operation, session, arguments).await
+        self.run(self.find(tool)?, session, arguments, Asking::Done).await
     }
 
     fn find(&self, tool: &str) -> Result<&'static Operation, Error> {
@@ -99,12 +70,13 @@ impl BenchTools {
         operation: &'static Operation,
         session: &SessionId,
         arguments: Value,
+        asking: Asking,
     ) -> Result<String, Error> {
         let Value::Object(mut input) = arguments else {
             return Err(Error::invalid("arguments", "are no object"));
         };
         input.insert("session_id".to_owned(), json!(session.as_str()));
-        let answer = self.0.contextd.call(operation, Caller::Agent(session.clone()), input).await?;
+        let answer = self.0.contextd.call(operation, Caller::Agent(session.clone()), input, asking).await?;
         Ok(answer.to_string())
     }
 }
@@ -117,37 +89,24 @@ impl Toolbox for BenchTools {
 
     async fn call(&self, call: Call) -> Result<Output, Error> {
         let operation = self.find(&call.tool)?;
-        let asks = match (need(operation.key), call.session.state.mode) {
-            (Need::Nothing, _) => false,
-            (_, Mode::Plan) => return Ok(Output::failed("plan mode: observation only")),
-            (Need::EditPermission, Mode::AcceptEdits) => false,
-            (Need::EditPermission | Need::Permission, _) => true,
-        };
-        // A denial is asked for, too: then it is answered and recorded like every other.
-        if (asks || self.0.supervisor.denies(&call.session, &call.tool, &call.arguments))
-            && let Err(reason) = bridge::permission(&self.0.supervisor, &call, title(&call)).await
-        {
-            return Ok(Output::failed(reason));
-        }
-        let text = self.run(operation, &call.session.spec.id, call.arguments).await?;
+        let asking = Asking::Named { id: call.id, call: call.call };
+        let text = self.run(operation, &call.session.spec.id, call.arguments, asking).await?;
         Ok(Output { ok: true, text })
     }
 }
 
-/// Says what a call needs before it is made.
-fn need(key: &str) -> Need {
-    match key {
-        "SafeExec.Write" => Need::EditPermission,
-        key if ASKED.contains(&key) => Need::Permission,
-        _ => Need::Nothing,
+/// Says what a call of a tool needs before it is made; without a row in the access table, a permission.
+pub(super) fn need(tool: &str) -> Need {
+    match access::tool(tool).map(|row| row.needs) {
+        Some(Needs::Nothing) => Need::Nothing,
+        Some(Needs::EditPermission) => Need::EditPermission,
+        Some(Needs::Permission | Needs::Declared) | None => Need::Permission,
     }
 }
 
-/// Says in a line what is asked for.
-fn title(call: &Call) -> String {
-    let text = |name: &str| call.arguments[name].as_str().map(str::to_owned);
-    let what = text("cmd").or_else(|| text("path")).or_else(|| text("name")).unwrap_or_default();
-    format!("{}: {what}", call.tool)
+/// Whether an operation changes nothing.
+pub(super) fn is_read_only(operation: &Operation) -> bool {
+    operation.access().is_some_and(|row| row.effect == Effect::Reads)
 }
 
 #[cfg(test)]
@@ -155,11 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_is_offered_withheld_or_asked_for_by_name() {
-        let keys: Vec<&str> = contextd::tools().iter().map(|(operation, ..)| operation.key).collect();
-        for key in WITHHELD.iter().chain(READ_ONLY).chain(ASKED) {
-            assert!(keys.contains(key), "{key} is no operation");
-        }
+    fn every_tool_is_described_and_leaves_the_session_to_the_daemon() {
         for (operation, description, schema) in contextd::tools() {
             assert!(!description.is_empty() && schema["type"] == "object", "{}", operation.key);
             assert!(schema["properties"]["session_id"].is_null(), "{}", operation.key);

@@ -21,7 +21,8 @@ use super::outbox::{Frame, Outbox};
 use super::presence::Presence;
 use super::rpc::{self, Fault, INVALID_REQUEST, Incoming, METHOD_NOT_FOUND, RpcId};
 use super::talk::{Said, Talk};
-use crate::limits;
+use crate::peer::Caller;
+use crate::{access, limits};
 
 /// The version of the protocol we speak.
 const PROTOCOL_VERSION: u32 = 1;
@@ -44,6 +45,8 @@ pub(super) struct Core {
     pub(super) errands: Errands,
     pub(super) evidence: Evidence,
     pub(super) presence: Presence,
+    /// Who drives the connection.
+    caller: Caller,
     /// The name of this connection, where it outlives the daemon; else empty.
     pub(super) connection: String,
     /// One place for every session this client may have open.
@@ -73,6 +76,7 @@ impl Connection {
         habits: Habits,
         presence: Presence,
         lasting: Lasting,
+        caller: Caller,
     ) -> (Self, mpsc::Receiver<Frame>) {
         let (out, frames) = Outbox::new(!lasting.connection.is_empty());
         let core = Core {
@@ -83,6 +87,7 @@ impl Connection {
             errands: Errands::new(out.clone()),
             out,
             presence,
+            caller,
             connection: lasting.connection,
             client: Mutex::default(),
             talks: Mutex::default(),
@@ -165,6 +170,9 @@ impl Work {
 
     async fn asked(&mut self, id: RpcId, method: String, params: Value) {
         let core = Arc::clone(&self.core);
+        if let Err(fault) = core.admit(&method, &params) {
+            return core.answer(&id, Err(fault)).await;
+        }
         match method.as_str() {
             // At once, so that what a client sends right behind it finds it done.
             "initialize" => {
@@ -267,7 +275,18 @@ impl Core {
         }))
     }
 
+    /// Refuses what the access table does not let the caller do, and methods it does not know.
+    fn admit(&self, method: &str, params: &Value) -> Result<(), Fault> {
+        let row = access::acp(method).ok_or_else(|| unknown(method))?;
+        let session = params["sessionId"].as_str().unwrap_or_default();
+        access::check(Some(row), &self.caller, session).map_err(|error| Fault::from(&error))
+    }
+
     async fn notified(&self, method: &str, params: Value, line: u64) {
+        if access::acp(method).is_some() && self.admit(method, &params).is_err() {
+            self.out.log("warn", "refused a notification that this caller may not send");
+            return self.out.done([line]);
+        }
         let passed_on = match method {
             "session/cancel" => {
                 let of = from_wire::params::<from_wire::OfSession>(params).ok();

@@ -23,8 +23,7 @@ use super::notify::Kind;
 use super::outbox::Frame;
 use super::presence::Presence;
 use super::{Habits, Notify, Shared};
-use crate::peer::require_user;
-use crate::{limits, status};
+use crate::{limits, peer, status};
 
 /// Adds the service to a router. `leaving` says that the daemon goes and agents are to stay.
 pub fn routes(routes: Routes, supervisor: Supervisor, leaving: watch::Receiver<bool>) -> Routes {
@@ -42,7 +41,7 @@ impl AcpService for Service {
 
     async fn connect(&self, request: Request<Streaming<pb::AcpInput>>) -> Result<Response<Outputs>, Status> {
         let wire = |error: Error| status::grpc(&error);
-        require_user(&request, "drive sessions as an editor").map_err(wire)?;
+        let caller = peer::caller(request.extensions());
         let mut inbound = request.into_inner();
         let (opened, lasting) = match inbound.message().await? {
             Some(pb::AcpInput { input: Some(Input::Open(mut open)) }) => {
@@ -54,7 +53,7 @@ impl AcpService for Service {
         };
         self.0.supervisor.providers().get(opened.provider).map_err(wire)?;
         let (connection, frames) =
-            Connection::new(self.0.supervisor.clone(), opened, self.0.presence.clone(), lasting);
+            Connection::new(self.0.supervisor.clone(), opened, self.0.presence.clone(), lasting, caller);
         let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
         let (ending, is_ending) = watch::channel(Ending::Open);
         tokio::spawn(leave_with((*self.0.leaving).clone(), ending));

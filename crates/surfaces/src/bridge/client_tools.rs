@@ -1,11 +1,13 @@
 //! Tools that clients run: offered by whoever registered them with the session, run by them, bounded by the rules.
 
 use domain::request::{Outcome, bridged};
-use domain::{Command, Error, Mode, tools};
+use domain::{Command, Error, tools};
 use runtime::{Snapshot, Supervisor};
 use serde_json::json;
+use wire::access::Needs;
 
-use super::{Call, Output, Tool, Toolbox, asking};
+use super::{Call, Output, Tool, Toolbox};
+use crate::asking;
 
 /// The tools of a session's clients.
 pub struct ClientTools {
@@ -39,15 +41,9 @@ impl Toolbox for ClientTools {
     async fn call(&self, call: Call) -> Result<Output, Error> {
         let state = &call.session.state;
         let asks = tools::find(&state.tools, &call.tool).is_some_and(|tool| tool.asks);
-        if asks && state.mode == Mode::Plan {
-            return Ok(Output::failed("plan mode: observation only"));
-        }
-        let denied = self.supervisor.denies(&call.session, &call.tool, &call.arguments);
-        if asks || denied {
-            let title = call.tool.clone();
-            if let Err(reason) = asking::permission(&self.supervisor, &call, title).await {
-                return Ok(Output::failed(reason));
-            }
+        let needs = if asks { Needs::Permission } else { Needs::Nothing };
+        if let Err(reason) = asking::consent(&self.supervisor, needs, &call, call.tool.clone()).await {
+            return Ok(Output::failed(reason));
         }
         let native = bridged(&call.id);
         let command = Command::CallTool {

@@ -6,9 +6,10 @@ use domain::{CallId, Error, SessionId};
 use runtime::supervisor::NewWorker;
 use runtime::{Snapshot, Supervisor};
 use serde_json::{Value, json};
+use wire::access::Needs;
 
-use super::{Call, Output, Tool, Toolbox, asking};
-use crate::limits;
+use super::{Call, Output, Tool, Toolbox};
+use crate::{access, asking, limits};
 
 const SPAWN: &str = "spawn_worker";
 const WATCH: &str = "watch_team";
@@ -105,7 +106,7 @@ impl Team {
         let kind = self.supervisor.check_worker(&call.session, &new).await?;
         let first_line = new.prompt.lines().next().unwrap_or_default();
         let title = format!("{SPAWN} ({}): {first_line}", kind.provider.name());
-        if let Err(reason) = asking::permission(&self.supervisor, &call, title).await {
+        if let Err(reason) = asking::consent(&self.supervisor, needs(SPAWN), &call, title).await {
             return Ok(Output::failed(reason));
         }
         self.begin(&call.session.spec.id, new).await
@@ -154,6 +155,11 @@ impl Team {
         }
         Ok(row)
     }
+}
+
+/// What the access table says a tool needs; without a row, a permission.
+fn needs(tool: &str) -> Needs {
+    access::tool(tool).map_or(Needs::Permission, |row| row.needs)
 }
 
 /// Reads what a worker is to be.

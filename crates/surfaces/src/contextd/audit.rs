@@ -10,7 +10,7 @@ use workbench::audit::Row;
 
 use super::Contextd;
 use crate::pump::Messages;
-use crate::{limits, peer, status};
+use crate::{limits, status};
 
 #[tonic::async_trait]
 impl AuditService for Contextd {
@@ -20,16 +20,14 @@ impl AuditService for Contextd {
         &self,
         request: Request<pb::ReadAuditRequest>,
     ) -> Result<Response<Self::ReadAuditStream>, Status> {
-        peer::require_user(&request, "read the audit").map_err(|error| status::grpc(&error))?;
         let messages = self.read_rows(request.into_inner()).await;
         messages.map(Response::new).map_err(|error| status::grpc(&error))
     }
 
     async fn verify_audit(
         &self,
-        request: Request<pb::VerifyAuditRequest>,
+        _request: Request<pb::VerifyAuditRequest>,
     ) -> Result<Response<pb::VerifyAuditResponse>, Status> {
-        peer::require_user(&request, "read the audit").map_err(|error| status::grpc(&error))?;
         let desk = self.desk().await.map_err(|error| status::grpc(&error))?;
         let verdict = desk.bench.audit().verify().await.map_err(|error| status::grpc(&error))?;
         let (broken_at, reason) = verdict.broken.clone().unwrap_or_default();

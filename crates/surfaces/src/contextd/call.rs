@@ -14,12 +14,14 @@ use workbench::sessions::Session;
 
 use super::operations::{Handled, Operation, operation};
 use super::{Desk, fields};
+use crate::asking::Asking;
 use crate::peer::Caller;
 
 /// One operation under way.
 pub(super) struct Call {
     pub(super) operation: &'static Operation,
     pub(super) caller: Caller,
+    pub(super) asking: Asking,
     /// Set where the operation works in a session.
     session: Option<Arc<Session>>,
     /// What becomes of it, for the audit.
@@ -54,6 +56,7 @@ impl Desk {
         caller: Caller,
         request: R,
         given: Option<Map<String, Value>>,
+        asking: Asking,
     ) -> Result<R::Answer, Error> {
         let began = Instant::now();
         let input = match given {
@@ -62,7 +65,7 @@ impl Desk {
         };
         let operation = operation(R::KEY).ok_or_else(|| Error::invalid("operation", "is unknown"))?;
         let mut call =
-            Call { operation, caller, session: None, summary: String::new(), tier: "", secrets: 0 };
+            Call { operation, caller, asking, session: None, summary: String::new(), tier: "", secrets: 0 };
         let result = self.carry_out(&mut call, request, &input).await;
         let result = result.map_err(|error| scrubbed(self.scrubber_of(&call), error));
         self.record(call, &input, result.as_ref().err(), began).await?;
@@ -74,12 +77,13 @@ impl Desk {
         &self,
         caller: Caller,
         input: Map<String, Value>,
+        asking: Asking,
     ) -> Result<Value, Error> {
         let input = fields::as_meant(input)?;
         // Whatever cannot be read must not be quoted back: it may hold a secret.
         let request: R = serde_json::from_value(Value::Object(input.clone()))
             .map_err(|error| scrubbed(self.bench.scrubber(), fields::not_a_request(&error)))?;
-        let answer = self.run(caller, request, Some(input)).await?;
+        let answer = self.run(caller, request, Some(input), asking).await?;
         serde_json::to_value(answer).map_err(|error| unreadable(&error))
     }
 
@@ -92,6 +96,7 @@ impl Desk {
         fields::check(call.operation.fields, input)?;
         let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
         self.admit(call, text("session_id"))?;
+        self.consent(call, input).await?;
         if !text("session_id").is_empty() {
             call.session = Some(self.session(call, text("session_id"), text("working_dir")).await?);
         }

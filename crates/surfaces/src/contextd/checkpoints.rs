@@ -125,9 +125,9 @@ fn say(text: &mut String, kind: &EventKind) {
 /// Agents see their own checkpoints, users all of the project.
 fn only(call: &Call) -> Option<String> {
     match &call.caller {
-        Caller::User => None,
+        Caller::User | Caller::Device(_) => None,
         Caller::Agent(session) => Some(session.to_string()),
-        Caller::Unknown | Caller::Token | Caller::Device(_) => Some(String::from("-")),
+        Caller::Unknown | Caller::Token => Some(String::from("-")),
     }
 }
 

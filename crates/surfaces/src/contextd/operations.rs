@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tonic::{Request, Response, Status};
+use wire::access::Row;
 use wire::contextd::v1 as pb;
 use wire::contextd::v1::agent_service_server::AgentService;
 use wire::contextd::v1::checkpoint_service_server::CheckpointService;
@@ -21,8 +22,9 @@ use wire::contextd::v1::skill_service_server::SkillService;
 use super::call::Call;
 use super::fields::{self, Field};
 use super::{Contextd, Desk, reading};
+use crate::asking::Asking;
 use crate::peer::{self, Caller};
-use crate::status;
+use crate::{access, status};
 
 /// HTTP's methods, as far as they are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,13 @@ pub enum Verb {
     Post,
     Put,
     Delete,
+}
+
+impl Operation {
+    /// Returns its row of the access table.
+    pub fn access(&self) -> Option<&'static Row> {
+        access::tool(self.tool)
+    }
 }
 
 impl Verb {
@@ -110,7 +119,7 @@ macro_rules! operations {
             $(async fn $name(&self, request: Request<pb::$input>) -> Result<Response<pb::$output>, Status> {
                 let caller = peer::caller(request.extensions());
                 let answer = match self.desk().await {
-                    Ok(desk) => desk.run(caller, request.into_inner(), None).await,
+                    Ok(desk) => desk.run(caller, request.into_inner(), None, Asking::Unnamed).await,
                     Err(error) => Err(error),
                 };
                 answer.map(Response::new).map_err(|error| status::grpc(&error))
@@ -140,17 +149,18 @@ macro_rules! operations {
         }
 
         impl Contextd {
-            /// Carries out an operation with JSON in and JSON out.
+            /// Carries out an operation with JSON in and JSON out. `asking` counts where an agent calls.
             pub async fn call(
                 &self,
                 operation: &Operation,
                 caller: Caller,
                 input: Map<String, Value>,
+                asking: Asking,
             ) -> Result<Value, Error> {
                 let desk = self.desk().await?;
                 match operation.key {
                     $($(concat!(stringify!($service), ".", stringify!($method)) => {
-                        desk.run_json::<pb::$input>(caller, input).await
+                        desk.run_json::<pb::$input>(caller, input, asking).await
                     })*)*
                     key => Err(Error::invalid("operation", format_args!("there is no {key}"))),
                 }

@@ -1,18 +1,19 @@
 //! REST: the operations' table as routes, with JSON in and out. Knows HTTP and nothing of what operations do.
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use domain::{Error, ErrorCode};
+use domain::Error;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, StatusCode};
 use serde_json::{Map, Value};
 
 use super::operations::{OPERATIONS, Operation, Verb};
 use super::{Contextd, document};
-use crate::{limits, peer, query, status};
+use crate::asking::Asking;
+use crate::{access, peer, query, status};
 
 /// The page that shows the OpenAPI document; needs nothing from elsewhere.
 const DOCS: &str = include_str!("docs.html");
@@ -50,7 +51,7 @@ async fn answer(
     request: Request<Body>,
 ) -> Response {
     match take(operation, path.map(|Path(id)| id), request).await {
-        Ok((caller, input)) => match contextd.call(operation, caller, input).await {
+        Ok((caller, input)) => match contextd.call(operation, caller, input, Asking::Unnamed).await {
             Ok(value) => json(StatusCode::OK, &value),
             Err(error) => status::rest(&error),
         },
@@ -67,7 +68,7 @@ async fn take(
     let (parts, body) = request.into_parts();
     let mut input = Map::new();
     if matches!(operation.verb, Verb::Post | Verb::Put) {
-        input = object(&read(body).await?)?;
+        input = object(&access::read_body(body).await?)?;
     }
     for (name, value) in query::pairs(parts.uri.query().unwrap_or_default()) {
         input.entry(name).or_insert(Value::String(value));
@@ -83,26 +84,11 @@ async fn take(
     Ok((peer::caller(&parts.extensions), input))
 }
 
-async fn read(body: Body) -> Result<Bytes, Error> {
-    axum::body::to_bytes(body, limits::REST_BODY_MAX_BYTES).await.map_err(|error| {
-        let most = limits::REST_BODY_MAX_BYTES >> 20;
-        Error::new(ErrorCode::LimitReached, format!("the body cannot be read or is larger than {most} MB"))
-            .with_detail(error.to_string())
-    })
-}
-
 pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    serde_json::from_slice(bytes).map_err(|error| {
-        // Its words may quote the body; where it is wrong is all a caller needs.
-        let (line, column) = (error.line(), error.column());
-        Error::new(
-            ErrorCode::InvalidArgument,
-            format!("the body is not a JSON object; look at line {line}, column {column}"),
-        )
-    })
+    access::json::object(bytes).map_err(|error| access::not_json(&error))
 }
 
 fn json(code: StatusCode, value: &Value) -> Response {

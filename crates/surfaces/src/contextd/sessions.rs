@@ -15,44 +15,17 @@ use workbench::sessions::{Known, Remembered, Session, check_id};
 
 use super::Desk;
 use super::call::{Call, tokens};
-use crate::peer::Caller;
+use crate::access;
 
 /// Confidence from which a memory is told without being asked for; lower than a search's, so that what was distilled
 /// counts.
 const INJECTED_CONFIDENCE: f64 = 0.5;
 
-/// What agents may not do, whatever session they name.
-const FOR_USERS: &[(&str, &str)] = &[
-    ("Session.Start", "start sessions"),
-    ("Agent.Create", "make agents"),
-    ("Agent.Update", "change agents"),
-    ("Agent.Delete", "remove agents"),
-];
-
 impl Desk {
-    /// Refuses callers that may not do this: agents work in their own session only (OBEY-1002).
+    /// Refuses callers that may not do this (OBEY-1002). Calls over HTTP were asked before; tools come here first.
     pub(super) fn admit(&self, call: &Call, session_id: &str) -> Result<(), Error> {
-        let denied = |message: String| Err(Error::new(ErrorCode::NotAllowed, message));
-        match &call.caller {
-            Caller::User => Ok(()),
-            Caller::Agent(own) => {
-                if let Some((_, action)) = FOR_USERS.iter().find(|(key, _)| *key == call.operation.key) {
-                    return denied(format!("agents may not {action}; this call comes from an agent of {own}"));
-                }
-                if session_id != own.as_str() {
-                    return denied(format!("agents may only use their own session; set session_id to {own}"));
-                }
-                Ok(())
-            }
-            Caller::Token | Caller::Device(_) => {
-                denied("only the daemon's own user and its agents may use sessions".to_owned())
-            }
-            Caller::Unknown => denied(
-                "it cannot be told whether this call comes from an agent, because the process that connected is gone \
-                 or hides; connect again"
-                    .to_owned(),
-            ),
-        }
+        let method = format!("contextd.v1.{}Service/{}", call.operation.service, call.operation.method);
+        access::check(access::grpc(&method), &call.caller, session_id)
     }
 
     /// Returns an open session: one that is known, one of the session core, or a new one.

@@ -16,6 +16,8 @@ use workbench::{ProjectRules, Setup, Workbench, refs, scrub};
 
 use super::operations::{OPERATIONS, operation};
 use super::{About, Bench, Contextd, Opening};
+use crate::access;
+use crate::asking::Asking;
 use crate::peer::Caller;
 
 /// A workbench that is open already.
@@ -71,7 +73,7 @@ impl Desk {
 
     async fn call(&self, caller: &Caller, key: &str, input: Value) -> Result<Value, domain::Error> {
         let Value::Object(input) = input else { panic!("no object") };
-        self.contextd.call(operation(key).unwrap(), caller.clone(), input).await
+        self.contextd.call(operation(key).unwrap(), caller.clone(), input, Asking::Unnamed).await
     }
 }
 
@@ -80,7 +82,9 @@ async fn agents_use_their_own_session_only() {
     let desk = Desk::new().await;
     let agent = Caller::Agent(SessionId::new("sess_own"));
     let list = |session: &str| json!({ "session_id": session });
-    desk.call(&agent, "Policy.List", list("sess_own")).await.unwrap();
+    // Its own session passes; here there is none behind it.
+    let error = desk.call(&agent, "Policy.List", list("sess_own")).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::SessionNotFound, "{error}");
     desk.call(&Caller::User, "Policy.List", list("sess_other")).await.unwrap();
     for (key, input) in [
         ("Policy.List", list("sess_other")),
@@ -130,6 +134,20 @@ fn names_and_routes_are_one_of_a_kind() {
     assert_eq!(OPERATIONS.len(), 28);
 }
 
+#[test]
+fn every_operation_has_one_row_for_each_way_in() {
+    for operation in OPERATIONS {
+        let method = format!("contextd.v1.{}Service/{}", operation.service, operation.method);
+        let grpc = access::grpc(&method).unwrap();
+        let rest = access::rest(operation.verb.name(), operation.path).unwrap();
+        let tool = operation.access().unwrap();
+        for row in [rest, tool] {
+            assert_eq!((row.who, row.effect, row.needs), (grpc.who, grpc.effect, grpc.needs), "{method}");
+            assert_eq!(row.offer, grpc.offer, "{method}");
+        }
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
     /// Whatever a request holds, it is answered: with an answer, or with an error that names what is wrong.
@@ -149,7 +167,7 @@ proptest::proptest! {
                     input.insert(field.name.to_owned(), value.clone());
                 }
                 input.insert("session_id".to_owned(), json!("sess_a"));
-                let answer = desk.contextd.call(operation, Caller::User, input).await;
+                let answer = desk.contextd.call(operation, Caller::User, input, Asking::Unnamed).await;
                 if let Err(error) = answer {
                     assert!(!error.message.is_empty());
                 }

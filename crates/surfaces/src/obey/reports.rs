@@ -9,7 +9,6 @@ use tonic::{Status, Streaming};
 use wire::obey::local::v1 as pb;
 
 use super::{Obey, Shutdown, from_wire, to_wire};
-use crate::peer::Caller;
 use crate::{limits, status};
 
 impl Obey {
@@ -181,12 +180,10 @@ impl Obey {
     pub(super) async fn take_activity(
         &self,
         mut events: Streaming<pb::AgentActivityEvent>,
-        caller: &Caller,
     ) -> Result<pb::ActivityAck, Status> {
         let mut ack = pb::ActivityAck::default();
         while let Some(event) = events.message().await? {
             ack.received += 1;
-            check_reporter(caller, &event.session_id).map_err(|error| status::grpc(&error))?;
             let last = self.store_activity(event).await.map_err(|error| status::grpc(&error))?;
             ack.stored += 1;
             ack.last_sequence = i64::try_from(last).unwrap_or(i64::MAX);
@@ -225,23 +222,6 @@ impl Obey {
         };
         let applied = self.supervisor.command(&id, Command::Report(reported)).await?;
         Ok(applied.events.last().map_or(0, |event| event.seq))
-    }
-}
-
-/// An agent reports on its own session and no other.
-fn check_reporter(caller: &Caller, session_id: &str) -> Result<(), Error> {
-    match caller {
-        Caller::Agent(own) if own.as_str() != session_id => Err(Error::new(
-            domain::ErrorCode::NotAllowed,
-            format!(
-                "session_id: agents may not report on other sessions; this call comes from an agent of {own}"
-            ),
-        )),
-        Caller::User | Caller::Agent(_) | Caller::Unknown => Ok(()),
-        Caller::Token | Caller::Device(_) => Err(Error::new(
-            domain::ErrorCode::NotAllowed,
-            "only the daemon's own user and its agents may report activity",
-        )),
     }
 }
 

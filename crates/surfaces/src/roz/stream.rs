@@ -29,22 +29,15 @@ pub(super) use messages::waiting_permission;
 pub(super) use start::session_in;
 
 impl Roz {
-    /// Serves one stream in a task of its own. `caller` says whether whoever calls may start sessions.
-    pub(super) fn session(
-        &self,
-        caller: Result<(), Error>,
-        inbound: Streaming<pb::SessionRequest>,
-    ) -> Messages<pb::SessionResponse> {
+    /// Serves one stream in a task of its own.
+    pub(super) fn session(&self, inbound: Streaming<pb::SessionRequest>) -> Messages<pb::SessionResponse> {
         let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
-        tokio::spawn(self.clone().serve(caller, inbound, Line { sender }));
+        tokio::spawn(self.clone().serve(inbound, Line { sender }));
         Box::pin(ReceiverStream::new(receiver))
     }
 
-    async fn serve(self, caller: Result<(), Error>, mut inbound: Streaming<pb::SessionRequest>, line: Line) {
+    async fn serve(self, mut inbound: Streaming<pb::SessionRequest>, line: Line) {
         let Some(start) = first(&mut inbound, &line).await else { return };
-        if let Err(error) = caller {
-            return line.fail(&error).await;
-        }
         let mut early = VecDeque::new();
         let opener = self.clone();
         let opening = opener.open(start);

@@ -1,17 +1,15 @@
-//! The one router of every listener: gRPC, reflection, health, and answers for paths nobody serves.
+//! The one router of every listener: gRPC, reflection, health, and the guard in front of all of it.
 
 use axum::Json;
-use axum::response::Response;
 use axum::routing::get;
 use domain::{Error, ErrorCode};
-use http::{HeaderMap, StatusCode, Uri, header};
+use http::{HeaderMap, header};
 use serde_json::json;
-use tonic::Status;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::status;
+use crate::access;
 
 /// Returns the router around the given services, and the hand that says whether they serve.
 pub(super) async fn build(routes: Routes) -> Result<(axum::Router, Health), Error> {
@@ -24,13 +22,12 @@ pub(super) async fn build(routes: Routes) -> Result<(axum::Router, Health), Erro
         .add_service(health)
         .add_service(reflection().build_v1().map_err(|error| broken(&error))?)
         .add_service(reflection().build_v1alpha().map_err(|error| broken(&error))?);
-    // `Routes` answers unknown paths itself, as if everybody spoke gRPC.
+    // The guard answers for paths that nobody serves: they have no row.
     let router = routes
         .into_axum_router()
         .reset_fallback()
         .route("/health", get(healthy))
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method);
+        .layer(axum::middleware::from_fn(access::guard));
     Ok((router, Health { reporter, services }))
 }
 
@@ -77,19 +74,6 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
 
 async fn healthy() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok" }))
-}
-
-async fn unknown(uri: Uri, headers: HeaderMap) -> Response {
-    let message = format!("nothing is served at {}", uri.path());
-    if is_grpc(&headers) {
-        return Status::unimplemented(message).into_http::<axum::body::Body>();
-    }
-    status::rest_as(&Error::new(ErrorCode::InvalidArgument, message), StatusCode::NOT_FOUND)
-}
-
-async fn wrong_method(uri: Uri) -> Response {
-    let message = format!("{} is not served for this method", uri.path());
-    status::rest_as(&Error::new(ErrorCode::InvalidArgument, message), StatusCode::METHOD_NOT_ALLOWED)
 }
 
 /// Whether a request speaks gRPC or gRPC-Web, by its content type.

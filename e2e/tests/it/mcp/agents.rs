@@ -105,7 +105,8 @@ async fn rules_that_deny_bind_the_workbench(agent: Agent) -> Result<()> {
         ensure!(!ended.to_string().contains("cellar"), "{ended}");
     }
     ensure!(stage.world.project().join("open.txt").exists(), "a command that is denied ran");
-    let rows = rows(&stage, &session).await?;
+    let mut rows = rows(&stage, &session).await?;
+    rows.retain(|row| row["outcome"] == "ok");
     ensure!(rows.len() == 1 && rows[0]["operation"] == "SafeExec.Read", "{rows:#?}");
     stage.close().await
 }
@@ -123,7 +124,8 @@ async fn nothing_is_changed_in_plan_mode(agent: Agent) -> Result<()> {
     stage.turn(&session, &stage.script(&session, "plan", &steps)).await?;
     ensure!(!stage.world.project().join("made.txt").exists(), "a file was made");
     let rows = rows(&stage, &session).await?;
-    ensure!(rows.iter().all(|row| row["operation"] != "SafeExec.Write"), "{rows:#?}");
+    let wrote = |row: &Value| row["operation"] == "SafeExec.Write" && row["outcome"] == "ok";
+    ensure!(!rows.iter().any(wrote), "{rows:#?}");
     stage.close().await
 }
 

@@ -36,7 +36,7 @@ async fn real_claude_an_agent_starts_no_sessions_and_approves_nothing() -> Resul
         let request = stage.wait_for_request(&session).await?;
         stage.cli().ok(&["session", "approve", &session, &request.id]).await?;
         let finished = stage.wait_for(&session, "tool_finished", |_| true).await?;
-        let refused = "StreamSession unauthenticated\nWatchTeam PERMISSION_DENIED\nCreateTask PERMISSION_DENIED\n\
+        let refused = "StreamSession PERMISSION_DENIED\nWatchTeam PERMISSION_DENIED\nCreateTask PERMISSION_DENIED\n\
                        ApproveToolUse PERMISSION_DENIED";
         assert_eq!(finished["output"].as_str().unwrap_or_default().trim(), refused);
     }

@@ -1,20 +1,69 @@
-//! Waiting behind the journal: for the answer to a permission, and for what an agent itself says about its call.
+//! Whether an agent's call of a tool may run: the one decision for every way such a call comes in, and the wait behind the
+//! journal for its user's answer. Knows no tool and no protocol.
+
+use std::sync::Arc;
 
 use domain::request::{Outcome, PermissionAsk, bridged};
-use domain::{CallId, Command, Error, ErrorCode, EventKind, RequestId, SessionId};
-use runtime::Supervisor;
+use domain::{CallId, Command, Error, ErrorCode, EventKind, Mode, RequestId, SessionId};
+use runtime::{Snapshot, Supervisor};
+use serde_json::Value;
+use wire::access::Needs;
 
-use super::Call;
 use crate::limits;
 
-/// How a request ended.
-pub(super) struct Answer {
-    pub(super) outcome: Outcome,
-    pub(super) message: String,
+/// What an agent wants done.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub session: Arc<Snapshot>,
+    pub tool: String,
+    /// An object.
+    pub arguments: Value,
+    /// Names the call for good; the same again is the same call.
+    pub id: String,
+    /// How the agent and its clients know it.
+    pub call: CallId,
 }
 
-/// Asks whoever watches the session whether a call may run. An error says why it may not.
-pub async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Result<(), String> {
+/// How the user of an agent's session is asked about a call.
+#[derive(Clone, Debug)]
+pub enum Asking {
+    /// As the call that it is to the agent and its clients.
+    Named { id: String, call: CallId },
+    /// Under a name made for it.
+    Unnamed,
+    /// The agent lives in the daemon and has asked for what must be asked for.
+    Done,
+}
+
+/// How a request ended.
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    pub(crate) message: String,
+}
+
+/// Decides whether an agent's call may run: by the session's mode, its rules and grants, and its user's answer. An error
+/// says why it may not.
+pub(crate) async fn consent(
+    supervisor: &Supervisor,
+    needs: Needs,
+    call: &Call,
+    title: String,
+) -> Result<(), String> {
+    let asks = match (needs, call.session.state.mode) {
+        (Needs::Nothing, _) => false,
+        (_, Mode::Plan) => return Err("plan mode: observation only".to_owned()),
+        (Needs::EditPermission, Mode::AcceptEdits) => false,
+        (Needs::Permission | Needs::EditPermission | Needs::Declared, _) => true,
+    };
+    // A denial is asked for, too: then it is answered and recorded like every other.
+    if asks || supervisor.denies(&call.session, &call.tool, &call.arguments) {
+        return permission(supervisor, call, title).await;
+    }
+    Ok(())
+}
+
+/// Asks whoever watches the session whether a call may run.
+async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Result<(), String> {
     let ask = PermissionAsk {
         call: Some(call.call.clone()),
         tool: call.tool.clone(),
@@ -36,7 +85,7 @@ pub async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> 
 }
 
 /// Opens a request and waits for its end. Dropped, it takes the request back.
-pub(super) async fn request(
+pub(crate) async fn request(
     supervisor: &Supervisor,
     session: &SessionId,
     command: Command,
@@ -125,7 +174,7 @@ impl Drop for Waiting<'_> {
 
 /// Finds the call that an agent has reported for a tool and that no request speaks of yet. An agent reports in its own
 /// time, so this waits a little.
-pub(super) async fn agents_call(
+pub(crate) async fn agents_call(
     supervisor: &Supervisor,
     session: &SessionId,
     tool: &str,
