@@ -17,6 +17,7 @@ use crate::command::Command;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::permission::Findings;
+use crate::redact::{self, KeepAll, Originals, Redact};
 use crate::request::{PermissionAsk, is_bridged};
 use crate::session::{SessionSpec, Status};
 use crate::state::State;
@@ -127,18 +128,45 @@ pub struct Machine {
     grace_ran_out: bool,
     /// What the clock for clients' tools is set to. Not rebuilt after a crash: their calls fail then.
     tool_deadline: Option<Timestamp>,
+    /// What was taken out of the state and is needed to act. Kept by somebody else across a crash.
+    originals: Originals,
+}
+
+/// What follows from an input.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decided {
+    pub effects: Vec<Effect>,
+    /// Records that something was taken out of, as they were, by the number of the effect.
+    pub originals: Vec<(usize, EventKind)>,
 }
 
 impl Machine {
     /// Returns the machine of a new session.
     pub fn new(spec: SessionSpec) -> Self {
         let state = State::new(&spec);
-        Self { spec, state, stopping: None, grace_ran_out: false, tool_deadline: None }
+        Self::restore(spec, state)
     }
 
     /// Returns the machine of a session whose state was kept.
     pub fn restore(spec: SessionSpec, state: State) -> Self {
-        Self { spec, state, stopping: None, grace_ran_out: false, tool_deadline: None }
+        Self {
+            spec,
+            state,
+            stopping: None,
+            grace_ran_out: false,
+            tool_deadline: None,
+            originals: Originals::default(),
+        }
+    }
+
+    /// Brings back what a former daemon had kept beside the state.
+    pub fn set_originals(&mut self, originals: Originals) {
+        self.originals = originals;
+    }
+
+    /// Returns what was taken out of the state and is needed to act.
+    pub fn originals(&self) -> &Originals {
+        &self.originals
     }
 
     pub fn spec(&self) -> &SessionSpec {
@@ -156,7 +184,17 @@ impl Machine {
 
     /// Says what must happen next. On an error nothing has changed.
     pub fn apply(&mut self, now: Timestamp, input: Input) -> Result<Vec<Effect>, Error> {
-        let mut step = Step { machine: self, now, effects: Vec::new() };
+        self.apply_redacting(now, input, &KeepAll).map(|decided| decided.effects)
+    }
+
+    /// The same, with secrets taken out of what is recorded and kept.
+    pub fn apply_redacting(
+        &mut self,
+        now: Timestamp,
+        input: Input,
+        redact: &dyn Redact,
+    ) -> Result<Decided, Error> {
+        let mut step = Step { machine: self, now, redact, decided: Decided::default() };
         match input {
             Input::Command(command) => step.command(command)?,
             Input::Agent(event) if fit::may_not_fit(&event) => {
@@ -175,7 +213,7 @@ impl Machine {
             Input::Reattached => step.reattached(),
             Input::Revived => step.revived(),
         }
-        Ok(step.effects)
+        Ok(step.decided)
     }
 }
 
@@ -183,7 +221,8 @@ impl Machine {
 struct Step<'a> {
     machine: &'a mut Machine,
     now: Timestamp,
-    effects: Vec<Effect>,
+    redact: &'a dyn Redact,
+    decided: Decided,
 }
 
 impl Step<'_> {
@@ -191,21 +230,33 @@ impl Step<'_> {
         &self.machine.state
     }
 
-    fn record(&mut self, kind: EventKind) {
-        self.machine.state.evolve(self.now, &kind);
-        self.effects.push(Effect::Record(kind));
+    fn record(&mut self, mut kind: EventKind) {
+        let mut original = None;
+        if !redact::is_streamed(&kind) {
+            let mut clean = kind.clone();
+            if redact::redact_event(&mut clean, self.redact) {
+                original = Some(std::mem::replace(&mut kind, clean));
+            }
+        }
+        let machine = &mut *self.machine;
+        machine.originals.note(&machine.state, &kind, original.as_ref());
+        machine.state.evolve(self.now, &kind);
+        if let Some(original) = original {
+            self.decided.originals.push((self.decided.effects.len(), original));
+        }
+        self.decided.effects.push(Effect::Record(kind));
     }
 
     fn tell(&mut self, input: AgentInput) {
-        self.effects.push(Effect::Tell(input));
+        self.decided.effects.push(Effect::Tell(input));
     }
 
     fn arm(&mut self, timer: Timer, wait: Duration) {
-        self.effects.push(Effect::Arm(timer, wait));
+        self.decided.effects.push(Effect::Arm(timer, wait));
     }
 
     fn disarm(&mut self, timer: Timer) {
-        self.effects.push(Effect::Disarm(timer));
+        self.decided.effects.push(Effect::Disarm(timer));
     }
 
     fn change_status(&mut self, to: Status, message: impl Into<String>) {

@@ -31,6 +31,7 @@ async fn main() -> anyhow::Result<()> {
         agents_dir,
         worktrees_dir: data.join("worktrees"),
         offers_tools: false,
+        scrubber: None,
         shim_program: obey,
         socket: data.join("none.sock"),
         spool_max_bytes: 1 << 30,

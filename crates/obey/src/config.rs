@@ -30,6 +30,7 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
+    pub(crate) scrub: Scrub,
     pub(crate) workbench: Workbench,
     pub(crate) memory: Memory,
     pub(crate) acp: Acp,
@@ -139,6 +140,20 @@ pub(crate) struct Sandbox {
     pub(crate) writable: Vec<PathBuf>,
 }
 
+/// Secrets in what agents say, run and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Scrub {
+    /// Take them out of events before they are journalled.
+    pub(crate) events: bool,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self { events: true }
+    }
+}
+
 /// Tools for agents and scripts (`contextd.v1`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -185,6 +200,7 @@ impl Default for Config {
             retention: Retention::default(),
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
+            scrub: Scrub::default(),
             workbench: Workbench::default(),
             memory: Memory::default(),
             acp: Acp::default(),

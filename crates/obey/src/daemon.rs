@@ -24,6 +24,7 @@ use surfaces::obey::{About, Shutdown};
 use surfaces::peer::{Access, Agents, Token};
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::mpsc;
+use workbench::scrub::Scrubber;
 
 use crate::holder::Holder;
 use crate::limits;
@@ -62,12 +63,14 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
-    let opening = bench::Opener::start(bench::Plan::of(&options)?, store.clone()).await?;
+    let plan = bench::Plan::of(&options)?;
+    let scrubber = plan.event_scrubber(options.config.scrub).await?;
+    let opening = bench::Opener::start(plan, store.clone()).await?;
     let operations = Operations::default();
     let settings = Settings::new(options.settings.clone());
     let workshop =
         Workshop { opener: opening.clone(), settings: settings.clone(), operations: operations.clone() };
-    let supervisor = supervisor(&options, store.clone(), settings, workshop).await?;
+    let supervisor = supervisor(&options, store.clone(), settings, workshop, scrubber).await?;
     failpoint!("start.numbered");
     let manager = options.inherited.manager.take();
     let running = running(&options)?;
@@ -120,6 +123,7 @@ async fn supervisor(
     store: Store,
     settings: Settings,
     toolbox: Workshop,
+    scrubber: Option<Scrubber>,
 ) -> Result<Supervisor, Error> {
     Supervisor::new(Options {
         store,
@@ -141,6 +145,7 @@ async fn supervisor(
         settings,
         worktrees_dir: options.data_dir.join("worktrees"),
         offers_tools: options.config.workbench.for_agents,
+        scrubber,
     })
     .await
 }

@@ -10,8 +10,11 @@
 mod actor;
 mod handle;
 mod link;
+mod originals;
 mod plan;
 mod run;
+mod scrubbing;
+mod seal;
 mod timers;
 
 #[cfg(test)]
@@ -49,6 +52,8 @@ pub struct Services {
     pub settings: Settings,
     /// The daemon has tools of its own for agents.
     pub offers_tools: bool,
+    /// Takes secrets out of what is journalled; none: nothing is taken out.
+    pub scrubber: Option<scrub::Scrubber>,
 }
 
 impl Services {

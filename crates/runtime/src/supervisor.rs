@@ -9,12 +9,16 @@ mod workers;
 pub use create::NewSession;
 pub use workers::{LastTurn, NewWorker};
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::{Command, Error, ErrorCode, Event, Mode, ProviderKind, SessionId, StopHow};
+use domain::request::Ask;
+use domain::{
+    Command, Error, ErrorCode, Event, EventKind, Mode, ProviderKind, RequestId, SessionId, StopHow,
+};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::bridge::Bridges;
@@ -46,6 +50,8 @@ pub struct Options {
     pub worktrees_dir: PathBuf,
     /// The daemon has tools of its own for agents, so that every agent gets a bridge.
     pub offers_tools: bool,
+    /// Takes secrets out of what sessions journal; none: nothing is taken out.
+    pub scrubber: Option<scrub::Scrubber>,
 }
 
 /// The sessions of this daemon. Cheap to clone.
@@ -80,6 +86,7 @@ impl Supervisor {
             epoch,
             spool_max_bytes: options.spool_max_bytes,
             offers_tools: options.offers_tools,
+            scrubber: options.scrubber,
             settings: options.settings,
         });
         let inner = Inner {
@@ -217,6 +224,34 @@ impl Supervisor {
         }
         let row = self.row(id).await?;
         Ok(self.inner.services.journal.stream(id, row.key, row.last_seq).read_after(seq))
+    }
+
+    /// Returns an event as it was before secrets were taken out of it, while that is kept: for the user, who may look at it,
+    /// and for the agent itself, whose own words or answer it is.
+    pub fn original(&self, id: &SessionId, seq: u64) -> Option<EventKind> {
+        self.actor(id)?.original(seq)
+    }
+
+    /// Returns a request as whoever must carry it out needs it: the call of a client's tool with its true input. Everything
+    /// else stays as it is shown.
+    pub fn ask_to_execute(&self, id: &SessionId, request: RequestId, shown: &Ask) -> Ask {
+        match (shown, self.actor(id)) {
+            (Ask::ClientTool { .. }, Some(handle)) => handle.as_asked(request, shown),
+            _ => shown.clone(),
+        }
+    }
+
+    /// The same for the event that opened the request.
+    pub fn to_execute<'e>(&self, id: &SessionId, event: &'e Event) -> Cow<'e, Event> {
+        if let EventKind::RequestOpened { request, ask: shown @ Ask::ClientTool { .. }, .. } = &event.kind {
+            let asked = self.ask_to_execute(id, *request, shown);
+            let mut event = event.clone();
+            if let EventKind::RequestOpened { ask, .. } = &mut event.kind {
+                *ask = asked;
+            }
+            return Cow::Owned(event);
+        }
+        Cow::Borrowed(event)
     }
 
     /// Returns the status changes of all sessions from now on.

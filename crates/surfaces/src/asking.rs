@@ -135,6 +135,12 @@ async fn settled(
             if let EventKind::RequestSettled { request: settled, outcome, message, .. } = &event.kind
                 && *settled == request
             {
+                // The agent gets its answer as it was given; the journal may have it without its secrets.
+                if let Some(EventKind::RequestSettled { outcome, message, .. }) =
+                    supervisor.original(session, event.seq)
+                {
+                    return Ok(Answer { outcome, message });
+                }
                 return Ok(Answer { outcome: outcome.clone(), message: message.clone() });
             }
         }

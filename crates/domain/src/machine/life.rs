@@ -25,7 +25,7 @@ impl Step<'_> {
         let resume = !self.state().native_session.is_empty();
         self.machine.grace_ran_out = false;
         self.change_status(Status::Starting, message);
-        self.effects.push(Effect::Launch { resume });
+        self.decided.effects.push(Effect::Launch { resume });
         self.arm(Timer::Start, limits::START_WAIT);
         if let Some(timeout) = self.machine.spec.timeout {
             self.arm(Timer::Deadline, timeout);
@@ -37,7 +37,7 @@ impl Step<'_> {
             self.record(EventKind::AgentStarted { pid });
         } else {
             // Nobody waits for it any more, and nothing may live on that nobody owns.
-            self.effects.push(Effect::Terminate(StopStep::Kill));
+            self.decided.effects.push(Effect::Terminate(StopStep::Kill));
         }
     }
 
@@ -58,7 +58,9 @@ impl Step<'_> {
 
     pub(super) fn agent_ready(&mut self, native_session: String, model: String, version: String) {
         self.disarm(Timer::Start);
-        let prompt = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
+        // As it was written, where the state has it without its secrets.
+        let waiting = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
+        let prompt = waiting.map(|prompt| self.machine.originals.untold.clone().unwrap_or(prompt));
         let untold = self.state().untold;
         self.record(EventKind::AgentReady { native_session, model, version });
         if self.state().status != Status::Starting {
@@ -134,7 +136,7 @@ impl Step<'_> {
         if let Some(stopping) = &mut self.machine.stopping {
             stopping.asked = true;
         }
-        self.effects.push(Effect::Terminate(StopStep::Ask));
+        self.decided.effects.push(Effect::Terminate(StopStep::Ask));
         self.arm(Timer::Ask, limits::ASK_WAIT);
     }
 
@@ -260,13 +262,13 @@ impl Step<'_> {
             Timer::Grace => self.grace_ran_out(),
             Timer::Ask => {
                 if self.asked_to_leave() == Some(true) {
-                    self.effects.push(Effect::Terminate(StopStep::Term));
+                    self.decided.effects.push(Effect::Terminate(StopStep::Term));
                     self.arm(Timer::Term, limits::TERM_WAIT);
                 }
             }
             Timer::Term => {
                 if self.asked_to_leave() == Some(true) {
-                    self.effects.push(Effect::Terminate(StopStep::Kill));
+                    self.decided.effects.push(Effect::Terminate(StopStep::Kill));
                 }
             }
             Timer::Interrupt => self.interrupt_ran_out(),
@@ -349,7 +351,7 @@ impl Step<'_> {
                     stopping.asked = true;
                 }
                 self.record(EventKind::Notice { level: Level::Warning, code, message });
-                self.effects.push(Effect::Terminate(StopStep::Kill));
+                self.decided.effects.push(Effect::Terminate(StopStep::Kill));
             }
             Status::Running | Status::Working => {
                 self.end_by_force(Error::new(code.unwrap_or(ErrorCode::ProviderCrashed), message));
@@ -362,14 +364,14 @@ impl Step<'_> {
     fn end_by_force(&mut self, error: Error) {
         self.machine.stopping = Some(Stopping { then: AfterStop::Failed(error), asked: true });
         self.change_status(Status::Stopping, "ending the agent by force");
-        self.effects.push(Effect::Terminate(StopStep::Kill));
+        self.decided.effects.push(Effect::Terminate(StopStep::Kill));
     }
 
     pub(super) fn reattached(&mut self) {
         match self.state().status {
             Status::Starting => self.arm(Timer::Start, limits::START_WAIT),
             // Whatever step the stop had reached, the wait for it is over.
-            Status::Stopping => self.effects.push(Effect::Terminate(StopStep::Kill)),
+            Status::Stopping => self.decided.effects.push(Effect::Terminate(StopStep::Kill)),
             Status::Working => {
                 if self.state().turn.as_ref().is_some_and(|turn| turn.interrupted.is_some()) {
                     self.arm(Timer::Interrupt, limits::INTERRUPT_WAIT);

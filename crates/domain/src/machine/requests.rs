@@ -12,6 +12,7 @@ use crate::id::RequestId;
 use crate::limits;
 use crate::permission::pattern::Call;
 use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
+use crate::redact;
 use crate::request::{Ask, Outcome, Pending, PermissionAsk, is_bridged};
 use crate::time::Timestamp;
 use crate::tools;
@@ -178,7 +179,8 @@ impl Step<'_> {
             .filter(|pending| self.answer_by(pending).is_some_and(|at| at <= self.now))
             .cloned()
             .collect();
-        for Pending { id, native, ask, asked_at } in late {
+        for pending in late {
+            let Pending { id, native, ask, asked_at } = self.as_asked(pending);
             let seconds = self.now.since(asked_at).as_secs();
             let message = format!("nobody answered within {seconds} s");
             self.settle_permission(id, native, ask, Decision::Deny, message, None, "timeout".to_owned());
@@ -186,10 +188,18 @@ impl Step<'_> {
         self.watch_requests();
     }
 
+    /// Returns a request as the agent asked it: the state may have it without its secrets.
+    fn as_asked(&self, mut pending: Pending) -> Pending {
+        if let Some(ask) = self.machine.originals.asks.get(&pending.id) {
+            pending.ask.clone_from(ask);
+        }
+        pending
+    }
+
     /// Returns the waiting request, or nothing when it was settled before (the caller then asks who did).
     fn waiting(&self, request: RequestId) -> Result<Option<Pending>, Error> {
         if let Some(pending) = self.state().requests.get(&request) {
-            return Ok(Some(pending.clone()));
+            return Ok(Some(self.as_asked(pending.clone())));
         }
         if self.state().settled_request(request).is_some() {
             return Ok(None);
@@ -209,6 +219,7 @@ impl Step<'_> {
         by: String,
     ) -> Result<(), Error> {
         let Some(pending) = self.waiting(request)? else { return Ok(()) };
+        let updated_input = updated_input.map(|input| self.as_shown_to_agent(&pending, input)).transpose()?;
         let refusal = match &pending.ask {
             Ask::Question { .. } => Some("a question is answered, not allowed; deny it to skip it"),
             Ask::ClientTool { .. } => Some("a tool call is returned, not allowed; deny it to refuse it"),
@@ -223,6 +234,15 @@ impl Step<'_> {
             self.cancel_turn();
         }
         Ok(())
+    }
+
+    /// Returns an input that somebody changed, with the secrets in it that its writer was not shown.
+    fn as_shown_to_agent(&self, asked: &Pending, mut updated: Value) -> Result<Value, Error> {
+        let shown = self.state().requests.get(&asked.id).map(|pending| &pending.ask);
+        if let (Ask::Permission(asked), Some(Ask::Permission(shown))) = (&asked.ask, shown) {
+            redact::put_back(&mut updated, &shown.input, &asked.input)?;
+        }
+        Ok(updated)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one answer; a struct would be built once")]

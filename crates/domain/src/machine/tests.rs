@@ -4,6 +4,7 @@
 mod budgets;
 mod properties;
 mod recovery;
+mod redacting;
 mod requests;
 mod script;
 mod starting;

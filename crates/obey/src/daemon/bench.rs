@@ -39,6 +39,23 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Makes what takes secrets out of events, unless the configuration does not want it.
+    pub(crate) async fn event_scrubber(
+        &self,
+        wanted: crate::config::Scrub,
+    ) -> Result<Option<scrub::Scrubber>, Error> {
+        if !wanted.events {
+            return Ok(None);
+        }
+        let config = self.scrub.clone();
+        let made = tokio::task::spawn_blocking(move || scrub::Scrubber::new(&config)).await;
+        let broke = |error: tokio::task::JoinError| {
+            Error::new(domain::ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
+                .with_detail(error.to_string())
+        };
+        made.map_err(broke)?.map(Some)
+    }
+
     pub(crate) fn of(options: &ServeOptions) -> Result<Self, Error> {
         let workbench = &options.config.workbench;
         let mut scrub = scrub::Config::new().with_known(KnownSecret::from_env(environment()));

@@ -30,6 +30,7 @@ fn options(folder: &Path) -> Options {
         agents_dir,
         worktrees_dir: folder.join("worktrees"),
         offers_tools: false,
+        scrubber: None,
         shim_program: OBEY.into(),
         socket: folder.join("none.sock"),
         spool_max_bytes: 1 << 30,

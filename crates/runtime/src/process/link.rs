@@ -3,12 +3,13 @@
 //! Must not interpret output, and keeps no position that its caller has not been given.
 
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use shim::frame::{Refusal, Target, ToShim, Welcome};
-use shim::record::{Exit, Fault, Input, Meta, Stream};
+use shim::record::{Exit, Fault, HEADER_LEN, Input, Meta, Parsed, Stream, parse};
 use shim::spool::{Batch, Reader, Step, read_meta, segment_name, segment_number};
 use shim::{Position, proc_table};
 use tokio::sync::watch;
@@ -293,6 +294,13 @@ impl Link {
         Ok(())
     }
 
+    /// Erases what was read before `at` from its segment, all but the record that says who wrote it. Call it only when what was
+    /// read is committed.
+    pub fn erase_before(&mut self, at: Position) -> io::Result<()> {
+        let at = at.min(self.spool.position());
+        erase_before(&self.dir, at)
+    }
+
     /// Lets go of the agent once what is urgent has been sent (an acknowledgement, a signal). Dropping the link
     /// does the same without telling when.
     pub async fn close(mut self) {
@@ -360,8 +368,70 @@ impl Drop for Link {
     }
 }
 
-/// The exit record before `end`, which can only be in the last segment.
+fn erase_before(dir: &Path, at: Position) -> io::Result<()> {
+    let file =
+        match std::fs::OpenOptions::new().read(true).write(true).open(dir.join(segment_name(at.segment))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file?,
+        };
+    let from = first_record_len(&file)?;
+    let Some(length) = at.offset.checked_sub(from).filter(|length| *length > 0) else { return Ok(()) };
+    match punch(&file, from, length) {
+        // Not every file system can make holes.
+        Err(_) => {
+            let zeros = [0; 64 << 10];
+            let mut at = from;
+            while at < from + length {
+                let count = (from + length - at).min(zeros.len() as u64) as usize;
+                file.write_all_at(&zeros[..count], at)?;
+                at += count as u64;
+            }
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// Gives the disk back what a part of a file takes; it reads as zeros from then on.
+#[cfg(target_os = "linux")]
+fn punch(file: &std::fs::File, from: u64, length: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, length)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch(_file: &std::fs::File, _from: u64, _length: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The length of the first record, which is never erased.
+fn first_record_len(file: &std::fs::File) -> io::Result<u64> {
+    let mut bytes = [0; 512];
+    let got = file.read_at(&mut bytes, 0)?;
+    Ok(match parse(&bytes[..got]) {
+        Parsed::Whole(header) => HEADER_LEN as u64 + u64::from(header.len),
+        // Nothing says where it ends, so that nothing is erased.
+        Parsed::Partial | Parsed::Bad(_) => u64::MAX,
+    })
+}
+
+/// The exit record before `end`, which can only be in the last segment: the last one, where what lies before may be erased.
 fn find_exit(dir: &Path, end: Position) -> Option<Exit> {
+    last_record(dir, end).or_else(|| read_exit(dir, end))
+}
+
+fn last_record(dir: &Path, end: Position) -> Option<Exit> {
+    let file = std::fs::File::open(dir.join(segment_name(end.segment))).ok()?;
+    let offset = end.offset.checked_sub((HEADER_LEN + Exit::LEN) as u64)?;
+    let mut bytes = [0; HEADER_LEN + Exit::LEN];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    match parse(&bytes) {
+        Parsed::Whole(header) if header.stream == Stream::Exit => Exit::decode(&bytes[HEADER_LEN..]),
+        _ => None,
+    }
+}
+
+fn read_exit(dir: &Path, end: Position) -> Option<Exit> {
     let mut reader = Reader::new(dir, Position { segment: end.segment, offset: 0 });
     let mut exit = None;
     while let Ok(Step::Records(batch)) = reader.step() {

@@ -2,6 +2,7 @@
 //! decided, and only then shows and does it. The only code that changes a session.
 
 mod commit;
+mod private;
 mod recovery;
 
 use std::sync::Arc;
@@ -11,14 +12,19 @@ use std::time::Duration;
 use domain::event::Level;
 use domain::turn::EndReason;
 use domain::{
-    AgentEvent, AgentInput, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp, TurnId,
+    AgentEvent, AgentInput, Decided, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp,
+    TurnId,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
+use self::private::Private;
 use super::handle::{Applied, Message, SessionHandle, Snapshot};
 use super::link::{self, Agent, Heard, Ingested, Mute, ProcessAgent};
+use super::originals::{self, Kept};
 use super::plan::{After, Plan};
 use super::run::Reattached;
+use super::scrubbing::{Clean, Scrubbing};
+use super::seal::Seal;
 use super::timers::Timers;
 use super::{Services, SharedServices};
 use crate::clock;
@@ -50,7 +56,15 @@ pub(crate) struct Actor {
     key: i64,
     seq: u64,
     next_write_id: u64,
-    saved_codec: String,
+    /// What was stored last of what holds secrets.
+    saved: Private,
+    /// It was sealed with a key that is gone.
+    is_saved_unreadable: bool,
+    seal: Seal,
+    scrubbing: Scrubbing,
+    originals: Arc<Kept>,
+    /// Input that is not known to have reached the agent.
+    unapplied: Vec<(u64, Vec<u8>)>,
     /// The turn that was begun under a former daemon.
     inherited_turn: Option<TurnId>,
     timers: Timers,
@@ -71,7 +85,7 @@ struct Undo {
     seq: u64,
     run: u64,
     next_write_id: u64,
-    saved_codec: String,
+    saved: Private,
     /// What the codec remembers, which may be more than was saved; nothing without a process.
     codec: Option<String>,
 }
@@ -86,7 +100,14 @@ impl Actor {
         let (sender, mailbox) = mpsc::channel(limits::MAILBOX_MAX);
         let id = row.spec.id.clone();
         let stream = services.journal.stream(&id, row.key, row.last_seq);
-        let machine = Machine::restore(row.spec, row.state);
+        let mut machine = Machine::restore(row.spec, row.state);
+        let mut seal = Seal::new(&services.agents_dir, &id);
+        let (saved, mark) = recovery::unsealed(&mut seal, &row.codec, row.spool);
+        machine.set_originals(saved.originals.clone());
+        let mut scrubbing = Scrubbing::new(services.scrubber.clone());
+        scrubbing.restore(saved.texts.clone());
+        let originals = Arc::new(Kept::default());
+        originals.keep(Vec::new(), &saved.originals.asks);
         let (snapshot, watcher) = watch::channel(Arc::new(snapshot_of(&machine, row.last_seq)));
         let holder_pid = Arc::new(AtomicU32::new(0));
         let actor = Self {
@@ -98,7 +119,12 @@ impl Actor {
             key: row.key,
             seq: row.last_seq,
             next_write_id: row.next_write_id,
-            saved_codec: row.codec,
+            saved,
+            is_saved_unreadable: false,
+            seal,
+            scrubbing,
+            originals: Arc::clone(&originals),
+            unapplied: Vec::new(),
             inherited_turn: None,
             timers: Timers::default(),
             killed_by: None,
@@ -107,8 +133,8 @@ impl Actor {
             mailbox,
             snapshot,
         };
-        let task = tokio::spawn(actor.live(beginning, row.spool));
-        (SessionHandle { id, mailbox: sender, stream, snapshot: watcher, holder_pid }, task)
+        let task = tokio::spawn(actor.live(beginning, mark));
+        (SessionHandle { id, mailbox: sender, stream, snapshot: watcher, holder_pid, originals }, task)
     }
 
     async fn live(mut self, beginning: Beginning, mark: SpoolMark) {
@@ -119,7 +145,7 @@ impl Actor {
                 self.recover(&mark).await;
                 if let Agent::Process(process) = &mut self.agent {
                     // The line that broke the former actor would break this one too.
-                    process.codec = Box::new(Mute { saved: self.saved_codec.clone() });
+                    process.codec = Box::new(Mute { saved: self.saved.codec.clone() });
                     process.is_given_up = true;
                 }
                 self.take(Input::Agent(AgentEvent::Broken { code: None, message })).await;
@@ -149,6 +175,7 @@ impl Actor {
                 },
                 // Timers too: an agent that never stops talking must not outlive its time.
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
+                () = overdue(self.scrubbing.due()) => self.release_held().await,
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
                 heard = self.agent.next() => self.hear(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
@@ -174,7 +201,7 @@ impl Actor {
             seq: self.seq,
             run: self.run,
             next_write_id: self.next_write_id,
-            saved_codec: self.saved_codec.clone(),
+            saved: self.saved.clone(),
             codec: self.codec_memory(),
         };
         let mut plan = Plan::default();
@@ -203,7 +230,8 @@ impl Actor {
         self.seq = undo.seq;
         self.run = undo.run;
         self.next_write_id = undo.next_write_id;
-        self.saved_codec = undo.saved_codec;
+        self.saved = undo.saved;
+        self.unapplied.retain(|(write_id, _)| *write_id < undo.next_write_id);
         // Most refusals come before the codec was asked to write anything.
         if self.codec_memory() != undo.codec
             && let (Agent::Process(process), Some(memory)) = (&mut self.agent, undo.codec)
@@ -281,6 +309,7 @@ impl Actor {
         let (mut plan, is_marked) = self.write_ingested(ingested).await;
         self.show(&mut plan);
         failpoint!("output.shown");
+        self.erase_read(batch.after, is_marked);
         if is_marked
             && let Agent::Process(process) = &mut self.agent
             && let Err(error) = process.link.discard_before(batch.after.segment)
@@ -314,6 +343,9 @@ impl Actor {
     async fn write_ingested(&mut self, ingested: Ingested) -> (Plan, bool) {
         let mut plan = Plan::default();
         for (at, mut input) in ingested.inputs {
+            if matches!(input, Input::Agent(AgentEvent::TurnEnded { .. })) {
+                self.finish_texts(at, &mut plan);
+            }
             self.recall(&mut input, &plan).await;
             self.decide_unrefusable(at, input, &mut plan);
         }
@@ -361,18 +393,60 @@ impl Actor {
         self.carry_out(plan.after).await;
     }
 
+    /// Takes in something that happened. Of a text that comes in pieces the end may have to wait.
     fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut Plan) {
+        match input {
+            Input::Agent(event) => {
+                for Clean { event, original } in self.scrubbing.take(event) {
+                    self.decide_clean(at, Input::Agent(event), original, plan);
+                }
+            }
+            Input::AgentExited(_) | Input::LaunchFailed(_) | Input::Revived => {
+                self.finish_texts(at, plan);
+                self.decide_clean(at, input, None, plan);
+            }
+            other => self.decide_clean(at, other, None, plan),
+        }
+    }
+
+    /// Lets out what waits of every text: nothing more comes of them.
+    fn finish_texts(&mut self, at: Timestamp, plan: &mut Plan) {
+        let mut rest = Vec::new();
+        self.scrubbing.finish_all(&mut rest);
+        for Clean { event, original } in rest {
+            self.decide_clean(at, Input::Agent(event), original, plan);
+        }
+    }
+
+    /// Lets out what has waited long enough for more to follow.
+    async fn release_held(&mut self) {
+        let (at, mut plan) = (clock::now(), Plan::default());
+        for Clean { event, original } in self.scrubbing.release(tokio::time::Instant::now()) {
+            self.decide_clean(at, Input::Agent(event), original, &mut plan);
+        }
+        if let Agent::Process(process) = &mut self.agent {
+            let here = process.link.position();
+            plan.write.spool.get_or_insert_with(|| process.mark(here));
+        }
+        self.commit_at_last(&mut plan).await;
+        self.show(&mut plan);
+        self.carry_out(plan.after).await;
+    }
+
+    /// Asks the rules about something clean that cannot be refused. `original` is its text with its secrets.
+    fn decide_clean(&mut self, at: Timestamp, input: Input, original: Option<String>, plan: &mut Plan) {
         let id = self.machine.spec().id.clone();
         let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
-        let effects = match self.machine.apply(at, input) {
-            Ok(effects) => effects,
+        let decided = match self.machine.apply_redacting(at, input, self.scrubbing.redact()) {
+            Ok(decided) => decided,
             Err(error) => {
                 tracing::error!(session = %id, %error, "the rules refused what had happened");
                 return;
             }
         };
+        self.note_originals(&decided, original, plan);
         let mut unbegun = None;
-        for effect in effects {
+        for effect in decided.effects {
             let begins = matches!(&effect, Effect::Tell(AgentInput::Prompt { .. } | AgentInput::Compact));
             match self.heed(at, effect, plan) {
                 Err(error) if begins => unbegun = Some(error),
@@ -388,11 +462,24 @@ impl Actor {
         }
     }
 
+    /// Notes what the events about to be recorded were like before something was taken out of them.
+    fn note_originals(&self, decided: &Decided, text: Option<String>, plan: &mut Plan) {
+        let is_record = |effect: &&Effect| matches!(effect, Effect::Record(_));
+        for (index, original) in &decided.originals {
+            let before = decided.effects[..*index].iter().filter(is_record).count() as u64;
+            plan.originals.push((self.seq + before + 1, original.clone()));
+        }
+        if let (Some(text), Some(Effect::Record(kind))) = (text, decided.effects.first()) {
+            plan.originals.push((self.seq + 1, originals::with_text(kind, text)));
+        }
+    }
+
     /// Asks the rules and notes what they want.
     fn decide(&mut self, at: Timestamp, input: Input, plan: &mut Plan) -> Result<(), Error> {
         let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
-        let effects = self.machine.apply(at, input)?;
-        effects.into_iter().try_for_each(|effect| self.heed(at, effect, plan))
+        let decided = self.machine.apply_redacting(at, input, self.scrubbing.redact())?;
+        self.note_originals(&decided, None, plan);
+        decided.effects.into_iter().try_for_each(|effect| self.heed(at, effect, plan))
     }
 
     fn heed(&mut self, at: Timestamp, effect: Effect, plan: &mut Plan) -> Result<(), Error> {
@@ -448,6 +535,7 @@ impl Actor {
     fn send(&mut self, bytes: Vec<u8>, plan: &mut Plan) {
         let write_id = self.next_write_id();
         plan.write.outbox.push((write_id, bytes.clone()));
+        self.unapplied.push((write_id, bytes.clone()));
         plan.state_changed = true;
         plan.after.push(After::Send { write_id, bytes });
     }

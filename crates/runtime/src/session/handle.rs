@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use domain::{Command, Error, ErrorCode, Event, SessionId, SessionSpec, State, Status, StopHow};
+use domain::request::Ask;
+use domain::{
+    Command, Error, ErrorCode, Event, EventKind, RequestId, SessionId, SessionSpec, State, Status, StopHow,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::originals::Kept;
 use crate::journal::{Cursor, Stream};
 
 /// What a session is at one moment.
@@ -44,6 +48,7 @@ pub struct SessionHandle {
     pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
     /// The process that holds the agent; 0: none.
     pub(crate) holder_pid: Arc<AtomicU32>,
+    pub(crate) originals: Arc<Kept>,
 }
 
 impl SessionHandle {
@@ -70,6 +75,17 @@ impl SessionHandle {
     /// Returns the number of the newest event.
     pub fn last_seq(&self) -> u64 {
         self.stream.last_seq()
+    }
+
+    /// Returns an event as it was before secrets were taken out of it, for some minutes. For the user alone, and for whoever
+    /// must act on the true bytes; never for an agent of another session.
+    pub fn original(&self, seq: u64) -> Option<EventKind> {
+        self.originals.event(seq)
+    }
+
+    /// Returns a request as the agent asked it, for whoever must carry it out.
+    pub fn as_asked(&self, request: RequestId, shown: &Ask) -> Ask {
+        self.originals.ask(request).unwrap_or_else(|| shown.clone())
     }
 
     /// Asks something of the session. When this returns, what follows from it is durable.

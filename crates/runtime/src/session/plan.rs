@@ -33,12 +33,19 @@ pub(super) struct Plan {
     pub(super) after: Vec<After>,
     /// Something besides the stream of output changed, so the state must be stored and shown anew.
     pub(super) state_changed: bool,
+    /// A turn ends with it, and with the turn what had to be kept of its secrets.
+    pub(super) ends_turn: bool,
+    /// What it stores is sealed with a new key already.
+    pub(super) is_key_replaced: bool,
+    /// Events as they were before something was taken out of them.
+    pub(super) originals: Vec<(u64, EventKind)>,
 }
 
 impl Plan {
     /// Adds an event under the next number.
     pub(super) fn record(&mut self, session: &SessionId, seq: u64, at: Timestamp, kind: EventKind) {
         self.state_changed |= !is_stream(&kind);
+        self.ends_turn |= matches!(kind, EventKind::TurnEnded { .. });
         self.write.events.push(StoredEvent { seq, at, body: json(&kind) });
         self.write.last_seq = seq;
         self.events.push(Arc::new(Event { session: session.clone(), seq, at, kind }));

@@ -229,6 +229,7 @@ impl Actor {
         link.close().await;
         failpoint!("exit.acknowledged");
         remove_dir(&dir).await;
+        self.forget_sealed();
         failpoint!("exit.removed");
     }
 }

@@ -136,6 +136,7 @@ impl Bench {
             settings: crate::settings::Settings::default(),
             worktrees_dir: folder.path().join("worktrees"),
             offers_tools: false,
+            scrubber: None,
         })
         .await
         .unwrap();

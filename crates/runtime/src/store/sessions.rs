@@ -172,7 +172,9 @@ fn write_agent_side(connection: &Connection, write: &SessionWrite) -> rusqlite::
     }
     for (write_id, bytes) in &write.outbox {
         connection
-            .prepare_cached("INSERT INTO outbox (session_key, write_id, bytes) VALUES (?1, ?2, ?3)")?
+            .prepare_cached(
+                "INSERT OR REPLACE INTO outbox (session_key, write_id, bytes) VALUES (?1, ?2, ?3)",
+            )?
             .execute(params![write.key, *write_id as i64, bytes])?;
     }
     if let Some(applied) = write.applied {

@@ -37,6 +37,7 @@ impl Bench {
             settings: Settings::default(),
             worktrees_dir: root.join("worktrees"),
             offers_tools: false,
+            scrubber: None,
         })
         .await
         .unwrap();

@@ -32,6 +32,7 @@ const DIGITS: &str = "0123456789";
 fn alphabet(class: &str) -> String {
     match class {
         "a" => format!("{LOWER}{UPPER}"),
+        "l" => LOWER.into(),
         "an" => format!("{LOWER}{UPPER}{DIGITS}"),
         "ln" => format!("{LOWER}{DIGITS}"),
         "UN" => format!("{UPPER}{DIGITS}"),

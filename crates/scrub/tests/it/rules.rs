@@ -12,15 +12,15 @@ struct Corpus {
 }
 
 #[derive(Deserialize)]
-struct Examples {
-    id: String,
-    positive: Vec<String>,
+pub(crate) struct Examples {
+    pub(crate) id: String,
+    pub(crate) positive: Vec<String>,
     negative: Vec<String>,
 }
 
 const ROUNDS: usize = 5;
 
-fn examples() -> Vec<Examples> {
+pub(crate) fn examples() -> Vec<Examples> {
     toml::from_str::<Corpus>(include_str!("../../corpus/rules.toml")).unwrap().rule
 }
 

@@ -217,9 +217,15 @@ impl Feed {
         }
         self.flush().await?;
         for (request, ask) in std::mem::take(&mut self.waiting) {
-            self.ask(request, &ask);
+            self.ask_to_execute(request, &ask);
         }
         Ok(())
+    }
+
+    /// Asks the editor; what it must carry out it gets with its true input.
+    fn ask_to_execute(&mut self, request: RequestId, shown: &Ask) {
+        let asked = self.core.supervisor.ask_to_execute(&self.shared.id, request, shown);
+        self.ask(request, &asked);
     }
 
     /// Tells what happens.
@@ -241,7 +247,7 @@ impl Feed {
             }
             EventKind::RequestOpened { request, ask, automatic: false, .. } => {
                 self.flush().await?;
-                self.ask(*request, ask);
+                self.ask_to_execute(*request, ask);
             }
             EventKind::RequestSettled { request, .. } => self.call_off(*request).await,
             EventKind::AgentLogged { line } => {

@@ -46,6 +46,7 @@ impl Desk {
             agents_dir: folder.path().join("agents"),
             worktrees_dir: folder.path().join("worktrees"),
             offers_tools: false,
+            scrubber: None,
             shim_program: "/nonexistent".into(),
             socket: folder.path().join("sock"),
             spool_max_bytes: 1 << 20,

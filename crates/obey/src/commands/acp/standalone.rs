@@ -70,7 +70,9 @@ async fn supervisor(
     store: Store,
 ) -> std::result::Result<Supervisor, Error> {
     let settings = Settings::new(options.settings.clone());
-    let opener = Opener::start(Plan::of(options)?.with_refs(folder.join("refs")), store.clone()).await?;
+    let plan = Plan::of(options)?.with_refs(folder.join("refs"));
+    let scrubber = plan.event_scrubber(options.config.scrub).await?;
+    let opener = Opener::start(plan, store.clone()).await?;
     Supervisor::new(Options {
         store,
         providers: providers::all(&providers::Options {
@@ -90,6 +92,7 @@ async fn supervisor(
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),
         offers_tools: false,
+        scrubber,
         shim_program: console.program.clone(),
         socket: tools_socket(folder),
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),

@@ -3,16 +3,28 @@
 
 use super::*;
 
+fn cannot_seal(error: &std::io::Error) -> Error {
+    Error::new(domain::ErrorCode::StorageFailed, format!("the agents' folder cannot be written: {error}"))
+}
+
 impl Actor {
     pub(super) async fn commit(&mut self, plan: &mut Plan, durability: Durability) -> Result<(), Error> {
         self.complete(plan);
+        self.complete_sealed(plan).map_err(|error| cannot_seal(&error))?;
         let write = std::mem::take(&mut plan.write);
-        self.services.store.write(durability, move |connection| sessions::write(connection, &write)).await
+        self.services.store.write(durability, move |connection| sessions::write(connection, &write)).await?;
+        self.seal.remove_outdated();
+        Ok(())
     }
 
     /// Commits what has happened. A disk that refuses is waited for: the agent's output is safe in its spool.
     pub(super) async fn commit_at_last(&mut self, plan: &mut Plan) {
         self.complete(plan);
+        while let Err(error) = self.complete_sealed(plan) {
+            let error = cannot_seal(&error);
+            tracing::error!(session = %self.machine.spec().id, %error, "cannot seal; trying again");
+            self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
+        }
         let write = Arc::new(std::mem::take(&mut plan.write));
         let is_small = write.is_small();
         loop {
@@ -22,7 +34,7 @@ impl Actor {
             let result =
                 if is_small { store.write_here(run).await } else { store.write(Durability::Soon, run).await };
             match result {
-                Ok(()) => return,
+                Ok(()) => return self.seal.remove_outdated(),
                 Err(error) => {
                     tracing::error!(session = %self.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
                     self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
@@ -54,18 +66,15 @@ impl Actor {
             let columns = StateColumns::of(spec, state, self.run, self.next_write_id);
             plan.write.state = Some(Box::new(columns));
         }
-        if let Agent::Process(process) = &self.agent {
-            let saved = process.codec.save();
-            if saved != self.saved_codec {
-                plan.write.codec = Some(saved.clone());
-                self.saved_codec = saved;
-            }
-        }
     }
 
     /// Makes committed events visible.
     pub(super) fn show(&mut self, plan: &mut Plan) -> Vec<Arc<domain::Event>> {
         let events = std::mem::take(&mut plan.events);
+        let originals = std::mem::take(&mut plan.originals);
+        if plan.state_changed || !originals.is_empty() {
+            self.originals.keep(originals, &self.machine.originals().asks);
+        }
         if plan.state_changed {
             self.snapshot.send_replace(Arc::new(snapshot_of(&self.machine, self.seq)));
         }

@@ -35,7 +35,7 @@ impl Actor {
         if !self.machine.state().status.has_agent() {
             return;
         }
-        let codec = self.saved_codec.clone();
+        let codec = self.saved.codec.clone();
         match self.reattach(mark, &codec).await {
             Reattached::Held => {
                 failpoint!("recover.attached");
@@ -117,14 +117,38 @@ impl Actor {
         let outbox = self.services.store.read(move |connection| sessions::outbox(connection, key)).await;
         match (outbox, &mut self.agent) {
             (Ok(writes), Agent::Process(process)) => {
-                for (write_id, bytes) in writes {
-                    deliver(process, write_id, &bytes);
+                for (write_id, sealed) in writes {
+                    match self.seal.open(&sealed) {
+                        Ok(bytes) => {
+                            deliver(process, write_id, &bytes);
+                            self.unapplied.push((write_id, bytes));
+                        }
+                        Err(error) => tracing::error!(%error, write_id, "cannot read input that waits"),
+                    }
                 }
             }
             (Err(error), _) => tracing::error!(%error, "cannot read the outbox"),
             (Ok(_), _) => {}
         }
     }
+}
+
+/// Opens what a former daemon stored sealed. What cannot be opened belonged to an agent that has ended.
+pub(super) fn unsealed(seal: &mut Seal, codec: &str, mut mark: SpoolMark) -> (Private, SpoolMark) {
+    let opened = seal.open_text(codec).map(|text| {
+        // An earlier version stored the codec's memory alone.
+        if text == codec {
+            Private { codec: text, ..Private::default() }
+        } else {
+            serde_json::from_str(&text).unwrap_or_default()
+        }
+    });
+    let saved = opened.unwrap_or_else(|error| {
+        tracing::debug!(%error, "what was stored sealed cannot be opened");
+        Private::default()
+    });
+    mark.carry = seal.open(&mark.carry).unwrap_or_default();
+    (saved, mark)
 }
 
 /// Adds what was said to the last words; what begins anew has none yet.

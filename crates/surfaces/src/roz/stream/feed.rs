@@ -105,6 +105,7 @@ impl Feed {
 
     async fn show(&mut self, event: &domain::Event) -> Result<(), Ended> {
         let mut messages = Vec::new();
+        let event = &*self.supervisor.to_execute(&self.session, event);
         self.conversation.take(event, &mut messages);
         for message in messages {
             self.line.send(message).await?;

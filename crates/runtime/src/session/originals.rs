@@ -1,0 +1,116 @@
+//! What was taken out of a session's events, for those who may have it: a client that must run a call as the agent made it, and a
+//! user who looks at one event for a while. In memory only, bounded in bytes and time. Must not decide who may.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use domain::request::Ask;
+use domain::{EventKind, RequestId};
+use tokio::time::Instant;
+
+use crate::limits;
+
+/// The originals of one session.
+#[derive(Default)]
+pub(crate) struct Kept {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    events: VecDeque<Original>,
+    bytes: usize,
+    asks: BTreeMap<RequestId, Ask>,
+}
+
+struct Original {
+    seq: u64,
+    until: Instant,
+    kind: EventKind,
+    bytes: usize,
+}
+
+impl Kept {
+    /// Keeps events as they were, and the requests that wait as they were asked.
+    pub(super) fn keep(&self, events: Vec<(u64, EventKind)>, asks: &BTreeMap<RequestId, Ask>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.asks != *asks {
+            inner.asks.clone_from(asks);
+        }
+        for (seq, kind) in events {
+            let (until, bytes) =
+                (Instant::now() + limits::REVEAL_WAIT, crate::store::sessions::json(&kind).len());
+            if bytes <= limits::REVEAL_MAX_BYTES {
+                inner.bytes += bytes;
+                inner.events.push_back(Original { seq, until, kind, bytes });
+            }
+        }
+        inner.drop_old();
+    }
+
+    /// Returns an event as it was, while it is kept.
+    pub(crate) fn event(&self, seq: u64) -> Option<EventKind> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.drop_old();
+        inner.events.iter().find(|original| original.seq == seq).map(|original| original.kind.clone())
+    }
+
+    /// Returns a request that waits as it was asked, if something was taken out of it.
+    pub(crate) fn ask(&self, request: RequestId) -> Option<Ask> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).asks.get(&request).cloned()
+    }
+}
+
+impl Inner {
+    fn drop_old(&mut self) {
+        let now = Instant::now();
+        while let Some(first) = self.events.front()
+            && (first.until <= now || self.bytes > limits::REVEAL_MAX_BYTES)
+        {
+            self.bytes -= first.bytes;
+            self.events.pop_front();
+        }
+    }
+}
+
+/// Returns an event of a text that came in pieces with the text as it was.
+pub(super) fn with_text(kind: &EventKind, original: String) -> EventKind {
+    let mut kind = kind.clone();
+    match &mut kind {
+        EventKind::TextDelta { text, .. } | EventKind::ThinkingDelta { text, .. } => *text = original,
+        EventKind::ToolProgress { output, .. } => *output = original,
+        EventKind::AgentLogged { line } => *line = original,
+        _ => {}
+    }
+    kind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> EventKind {
+        EventKind::TextDelta { text: text.to_owned(), parent: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_original_is_kept_for_ten_minutes() {
+        let kept = Kept::default();
+        kept.keep(vec![(3, said("a"))], &BTreeMap::new());
+        tokio::time::advance(limits::REVEAL_WAIT - std::time::Duration::from_secs(1)).await;
+        assert_eq!(kept.event(3), Some(said("a")));
+        tokio::time::advance(std::time::Duration::from_secs(2)).await;
+        assert_eq!(kept.event(3), None);
+    }
+
+    #[tokio::test]
+    async fn originals_are_bounded_in_bytes() {
+        let kept = Kept::default();
+        let long = "x".repeat(limits::REVEAL_MAX_BYTES / 3);
+        (1..=10).for_each(|seq| kept.keep(vec![(seq, said(&long))], &BTreeMap::new()));
+        assert_eq!(kept.event(1), None);
+        assert_eq!(kept.event(10), Some(said(&long)));
+        kept.keep(vec![(11, said(&"x".repeat(limits::REVEAL_MAX_BYTES)))], &BTreeMap::new());
+        assert_eq!(kept.event(11), None, "too large to be kept");
+    }
+}

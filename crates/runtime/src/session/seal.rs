@@ -1,0 +1,223 @@
+//! What of a session holds secrets and must outlive the daemon is sealed before it is stored: what its codec remembers, input that
+//! waits for its agent, a line that has not ended. The key is a file of its own that is replaced at the end of every turn and
+//! removed, so that what the database still holds in its pages and its log can never be read again. Not secret from its user,
+//! who could read the key while there is one. Must not know what it seals.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use domain::SessionId;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// What sealed bytes begin with; no codec and no carry does.
+const MAGIC: &[u8; 8] = b"\xffobeysl1";
+/// The same for texts.
+const TEXT_MAGIC: &str = "\u{1}sealed:";
+const KEY_LEN: usize = 32;
+
+/// Seals and opens what one session stores.
+pub(super) struct Seal {
+    dir: PathBuf,
+    session: SessionId,
+    /// The number of the key in use; 0: none was made yet.
+    number: u64,
+    key: Option<LessSafeKey>,
+    random: SystemRandom,
+    /// Keys that nothing is sealed with any more once the next write is done.
+    outdated: Vec<u64>,
+}
+
+impl Seal {
+    /// The seal of a session whose keys are files in `dir`.
+    pub(super) fn new(dir: &Path, session: &SessionId) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            session: session.clone(),
+            number: 0,
+            key: None,
+            random: SystemRandom::new(),
+            outdated: Vec::new(),
+        }
+    }
+
+    /// Seals bytes; nothing stays nothing, and what is sealed stays as it is.
+    pub(super) fn seal(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        if bytes.is_empty() || bytes.starts_with(MAGIC) {
+            return Ok(bytes.to_vec());
+        }
+        if self.key.is_none() {
+            self.make_key()?;
+        }
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).map_err(unsealable)?;
+        let Some(key) = &self.key else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut sealed = Vec::with_capacity(bytes.len() + 64);
+        let head = MAGIC.len() + 8 + NONCE_LEN;
+        sealed.extend_from_slice(MAGIC);
+        sealed.extend_from_slice(&self.number.to_le_bytes());
+        sealed.extend_from_slice(&nonce);
+        let mut body = bytes.to_vec();
+        let aad = Aad::from(self.session.as_str().as_bytes());
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut body)
+            .map_err(unsealable)?;
+        sealed.extend_from_slice(&body);
+        debug_assert!(sealed.len() > head);
+        Ok(sealed)
+    }
+
+    /// Seals a text.
+    pub(super) fn seal_text(&mut self, text: &str) -> io::Result<String> {
+        let sealed = self.seal(text.as_bytes())?;
+        Ok(if sealed.is_empty() {
+            String::new()
+        } else {
+            TEXT_MAGIC.to_owned() + &STANDARD_NO_PAD.encode(sealed)
+        })
+    }
+
+    /// Opens what was sealed. What an earlier version stored in the clear is returned as it is.
+    pub(super) fn open(&mut self, stored: &[u8]) -> io::Result<Vec<u8>> {
+        let Some(rest) = stored.strip_prefix(MAGIC) else { return Ok(stored.to_vec()) };
+        let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        let (number, rest) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
+        let (nonce, body) = rest.split_first_chunk::<NONCE_LEN>().ok_or_else(cut)?;
+        let number = u64::from_le_bytes(*number);
+        if self.number != number || self.key.is_none() {
+            let key = read_key(&self.path(number))?;
+            // The newest one is gone on with.
+            if number >= self.number {
+                (self.number, self.key) = (number, Some(key));
+            } else {
+                return self.open_with(&key, *nonce, body);
+            }
+        }
+        match &self.key {
+            Some(key) => self.open_with(key, *nonce, body),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn open_with(&self, key: &LessSafeKey, nonce: [u8; NONCE_LEN], body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut body = body.to_vec();
+        let aad = Aad::from(self.session.as_str().as_bytes());
+        let open = key.open_in_place(Nonce::assume_unique_for_key(nonce), aad, &mut body);
+        let length = open.map_err(unsealable)?.len();
+        body.truncate(length);
+        Ok(body)
+    }
+
+    /// Opens a text.
+    pub(super) fn open_text(&mut self, stored: &str) -> io::Result<String> {
+        let Some(sealed) = stored.strip_prefix(TEXT_MAGIC) else { return Ok(stored.to_owned()) };
+        let sealed = STANDARD_NO_PAD.decode(sealed).map_err(io::Error::other)?;
+        String::from_utf8(self.open(&sealed)?).map_err(io::Error::other)
+    }
+
+    /// Begins with another key; everything that still counts must be sealed anew by the next write.
+    pub(super) fn replace_key(&mut self) -> io::Result<()> {
+        if self.key.is_none() {
+            return Ok(());
+        }
+        let former = self.number;
+        self.make_key()?;
+        self.outdated.push(former);
+        Ok(())
+    }
+
+    /// The next write is done: former keys are removed.
+    pub(super) fn remove_outdated(&mut self) {
+        for number in std::mem::take(&mut self.outdated) {
+            self.remove(number);
+        }
+    }
+
+    /// Nothing sealed counts any more.
+    pub(super) fn remove_all(&mut self) {
+        self.remove_outdated();
+        if self.key.take().is_some() {
+            self.remove(self.number);
+        }
+    }
+
+    fn remove(&self, number: u64) {
+        let path = self.path(number);
+        if let Err(error) = fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::error!(path = %path.display(), %error, "cannot remove a key");
+        }
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{}.{number}.key", self.session))
+    }
+
+    fn make_key(&mut self) -> io::Result<()> {
+        let mut bytes = [0; KEY_LEN];
+        self.random.fill(&mut bytes).map_err(unsealable)?;
+        let number = self.number + 1;
+        fs::create_dir_all(&self.dir)?;
+        let path = self.path(number);
+        // One that a daemon left which died before it used it.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(&bytes)?;
+        (self.number, self.key) = (number, Some(key_of(&bytes)?));
+        Ok(())
+    }
+}
+
+/// Ring says no more than that.
+fn unsealable(_: ring::error::Unspecified) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "cannot be sealed or opened")
+}
+
+fn read_key(path: &Path) -> io::Result<LessSafeKey> {
+    key_of(&fs::read(path)?)
+}
+
+fn key_of(bytes: &[u8]) -> io::Result<LessSafeKey> {
+    UnboundKey::new(&CHACHA20_POLY1305, bytes).map(LessSafeKey::new).map_err(unsealable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_is_opened_by_the_next_daemon_until_its_key_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = SessionId::new("sess_1");
+        let mut seal = Seal::new(folder.path(), &id);
+        let sealed = seal.seal(b"a secret").unwrap();
+        assert!(!sealed.windows(8).any(|window| window == b"a secret"));
+        let mut next = Seal::new(folder.path(), &id);
+        assert_eq!(next.open(&sealed).unwrap(), b"a secret");
+        next.replace_key().unwrap();
+        let anew = next.seal(b"another").unwrap();
+        assert_eq!(next.open(&sealed).unwrap(), b"a secret", "the write may still fail");
+        next.remove_outdated();
+        assert!(Seal::new(folder.path(), &id).open(&sealed).is_err());
+        assert_eq!(Seal::new(folder.path(), &id).open(&anew).unwrap(), b"another");
+        next.remove_all();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_an_earlier_version_stored_is_read_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut seal = Seal::new(folder.path(), &SessionId::new("sess_1"));
+        assert_eq!(seal.open(b"\x04\0\0\0\0\0\0\0half\0").unwrap(), b"\x04\0\0\0\0\0\0\0half\0");
+        assert_eq!(seal.open_text("{}").unwrap(), "{}");
+        let text = seal.seal_text("{\"a\":1}").unwrap();
+        assert_eq!(seal.open_text(&text).unwrap(), "{\"a\":1}");
+    }
+}

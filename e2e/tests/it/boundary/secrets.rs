@@ -1,0 +1,122 @@
+//! Secrets that agents say, think, run, read and log: taken out before the journal, whatever the agent is, and found in no file of
+//! the daemon after the turn.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use e2e::deadline::poll;
+use serde_json::{Value, json};
+
+use crate::stage::{Agent, Stage, process_scenarios, stage};
+
+process_scenarios!(secrets_reach_neither_the_journal_nor_a_file);
+
+/// Made up from parts, so that no file of the repository looks as if it held one.
+fn secrets() -> [String; 3] {
+    let tail = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    [
+        format!("ghp_{tail}"),
+        format!(
+            "sk-ant-api03-{}{}{}AA",
+            tail,
+            tail.to_lowercase().replace('a', "Z"),
+            "q7R8Wv2Kx9mZ4Lp1Td6Yb"
+        ),
+        ["Kx9v", "Q2mZ", "7pLw", "4Rt8"].concat(),
+    ]
+}
+
+/// Words with the secrets in them.
+fn words() -> String {
+    let [token, key, password] = secrets();
+    format!("the token is {token} and ANTHROPIC_API_KEY={key} and password={password} here.\n")
+}
+
+/// Every file below a folder that holds one of the secrets.
+fn holders(folder: &Path, found: &mut Vec<String>) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            holders(&path, found)?;
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            for secret in secrets() {
+                if bytes.windows(secret.len()).any(|window| window == secret.as_bytes()) {
+                    found.push(format!("{}: {}…", path.display(), &secret[..6]));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn nothing_holds_a_secret(stage: &Stage, id: &str) -> Result<()> {
+    let log = stage.cli().ok(&["session", "log", id, "--json"]).await?.stdout;
+    let shown = stage.cli().ok(&["session", "log", id]).await?.stdout;
+    for secret in secrets() {
+        ensure!(!log.contains(&secret), "the journal has {}…", &secret[..6]);
+        ensure!(!shown.contains(&secret), "the log shows {}…", &secret[..6]);
+    }
+    ensure!(log.contains("[REDACTED:"), "nothing was taken out: {log}");
+    poll("the files without secrets", || {
+        let mut found = Vec::new();
+        for folder in ["data/obey", "run/obey"] {
+            let folder = stage.world.path(folder);
+            if folder.is_dir() && holders(&folder, &mut found).is_err() {
+                return None;
+            }
+        }
+        found.is_empty().then_some(())
+    })
+    .await
+}
+
+fn steps(shell: &str) -> Value {
+    let command = format!("printf '%s' '{}'", words().trim_end());
+    json!([{"thinking": words(), "chunks": 9}, {"text": words(), "chunks": 23, "gap_ms": 2},
+           {"tool": shell, "input": {"command": command}, "result": words()}, {"text": "done"}])
+}
+
+async fn secrets_reach_neither_the_journal_nor_a_file(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut request = stage.new_session();
+    request.provider_config.insert("permission_mode".into(), "autonomous".into());
+    let id = stage.create_as(request).await?.id;
+    let prompt = stage.script(&id, "secrets", &steps(agent.shell()));
+    let turn = stage.turn(&id, &prompt).await?;
+    for event in &turn {
+        let text = format!("{event:?}");
+        ensure!(secrets().iter().all(|secret| !text.contains(secret)), "streamed: {text}");
+    }
+    nothing_holds_a_secret(&stage, &id).await?;
+    stage.close().await
+}
+
+/// The end of a text that waits is neither lost nor said twice when the daemon dies, and still clean.
+#[tokio::test]
+async fn a_secret_cut_by_the_death_of_the_daemon_is_still_found() -> Result<()> {
+    let mut stage = stage!(Agent::Scripted);
+    let id = stage.create().await?;
+    let text = format!("begin {} {} end", words(), words());
+    let steps = json!([{"text": text, "chunks": 120, "gap_ms": 25}]);
+    let stream = stage.send(&id, &stage.script(&id, "cut", &steps)).await?;
+    for part in ["begin", "token is", "password="] {
+        stage.wait_for_text(&id, part).await?;
+        stage.daemon.kill9().await?;
+        stage.daemon.restart().await?;
+        stage.clients = stage.daemon.clients().await?;
+    }
+    drop(stream);
+    stage.wait_for(&id, "turn_ended", |_| true).await?;
+    let mut said = String::new();
+    for event in stage.journal(&id).await? {
+        if event.r#type == "text_delta" {
+            said.push_str(crate::stage::fields(&event)["text"].as_str().unwrap_or_default());
+        }
+    }
+    let [token, key, password] = secrets();
+    let clean = text.replace(&token, "[REDACTED:github-pat]").replace(&key, "[REDACTED:anthropic-api-key]");
+    let clean = clean.replace(&password, "[REDACTED:generic-password]");
+    ensure!(said == clean, "{said}\nis not\n{clean}");
+    nothing_holds_a_secret(&stage, &id).await?;
+    stage.close().await
+}
