@@ -138,7 +138,7 @@ mod tests {
     use tonic::Request;
     use tonic::transport::Server;
     use wire::obey::v1::event_service_server::{EventService, EventServiceServer};
-    use wire::obey::v1::{Event, ReadEventsRequest};
+    use wire::obey::v1::{Event, ReadEventsRequest, RevealRequest, RevealResponse};
 
     use super::*;
 
@@ -167,6 +167,10 @@ mod tests {
                 events.send(Err(Status::internal("OBEY-2031: gone"))).await.unwrap();
             }
             Ok(Response::new(ReceiverStream::new(stream)))
+        }
+
+        async fn reveal(&self, _: Request<RevealRequest>) -> Result<Response<RevealResponse>, Status> {
+            Err(Status::unimplemented("reveal"))
         }
     }
 

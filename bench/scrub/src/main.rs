@@ -1,6 +1,6 @@
 //! How fast the scrubber is on texts like those agents print, beside the floors below which it cannot go: copying the
 //! bytes, and looking for the rules' keywords alone. `cargo run --release -p scrub-bench`; with `--beside`: beside other
-//! scanners that are installed; with file names: what is found in them, for looking at false alarms.
+//! scanners that are installed; with `--live`: what a piece of 200 bytes costs while it comes in; with file names: what is found in them, for looking at false alarms.
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 mod beside;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aho_corasick::{Anchored, automaton::Automaton, dfa};
 use rustix::time::{ClockId, clock_gettime};
-use scrub::{Config, KnownSecret, Scrubber};
+use scrub::{Config, KnownSecret, Live, Scrubber};
 
 use beside::Outcome;
 
@@ -23,7 +23,23 @@ fn main() {
     match files.first().map(String::as_str) {
         None => measure(),
         Some("--beside") => compare(),
+        Some("--live") => live(),
         Some(_) => show(&files),
+    }
+}
+
+/// What a piece of 200 bytes costs that somebody watches.
+fn live() {
+    let scrubber = Scrubber::new(&Config::new()).expect("our rules");
+    for (name, text) in texts::all(4 << 20) {
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let pieces: Vec<String> =
+            text.as_bytes().chunks(200).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
+        let time = fastest(|| {
+            let mut live = Live::new(&scrubber);
+            pieces.iter().map(|piece| live.push(piece).text.len()).sum::<usize>()
+        });
+        println!("{name:<24}{:>9.2} µs a piece", time.as_secs_f64() * 1e6 / pieces.len() as f64);
     }
 }
 

@@ -25,6 +25,7 @@ pub use handle::{Applied, SessionHandle, Snapshot};
 pub(crate) use actor::{Actor, Beginning};
 pub(crate) use handle::Message;
 pub(crate) use run::run_dir;
+pub(crate) use seal::remove_orphans as remove_orphan_keys;
 
 use std::path::PathBuf;
 use std::sync::Arc;

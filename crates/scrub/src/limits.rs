@@ -49,6 +49,9 @@ pub const LIVE_CONTEXT: usize = 1024;
 /// What of a text may wait because it looks like a secret; longer than any key in armour of common size.
 pub const LIVE_HELD_MAX: usize = 16 * 1024;
 
+/// How far behind the word that announces it a secret begins, where its end is waited for.
+pub const LIVE_NEAR: usize = 160;
+
 /// How long something without a gap is, letters and digits, that may be a secret before anything says so.
 pub const LIVE_TOKEN_MIN: usize = 16;
 

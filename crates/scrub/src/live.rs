@@ -37,6 +37,13 @@ struct Hit {
     end: usize,
 }
 
+/// Where a private key begins, and where it ends once that is known.
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    start: usize,
+    end: Option<usize>,
+}
+
 /// A known secret that may stand here.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
@@ -63,7 +70,7 @@ pub struct Live {
     state: StateID,
     hits: Vec<Hit>,
     suspects: Vec<Suspect>,
-    keys: Vec<usize>,
+    keys: Vec<Key>,
     /// The last thing shown stands for a secret that ends at `shown`, and may go on.
     redacted: bool,
     /// A secret too long to be held goes on as long as its bytes do.
@@ -117,6 +124,7 @@ impl Live {
         let spans = self.spans(false);
         let hold = self.hold(&spans);
         if self.view.len() - hold > limits::LIVE_HELD_MAX {
+            let spans = self.spans(true);
             return self.show(self.view.len(), spans, true);
         }
         self.show(hold, spans, false)
@@ -131,7 +139,7 @@ impl Live {
         let before =
             self.view[..self.shown].iter().rev().find(|byte| !matches!(byte, b' ' | b'"' | b'\'' | b'`'));
         let assigned = !self.hits.is_empty() && matches!(before, Some(b'=' | b':' | b'>' | b'('));
-        if word || assigned || !self.keys.is_empty() || !self.suspects.is_empty() {
+        if word || assigned || self.open_key().is_some() || !self.suspects.is_empty() {
             Held::Likely
         } else {
             Held::Perhaps
@@ -140,7 +148,7 @@ impl Live {
 
     /// Lets out what is held back: nothing followed it. What follows later is still read together with it.
     pub fn release(&mut self) -> Piece {
-        let spans = self.spans(false);
+        let spans = self.spans(true);
         self.show(self.view.len(), spans, false)
     }
 
@@ -160,7 +168,7 @@ impl Live {
                 match *target {
                     Target::Rule(rule) => hits.push(Hit { rule, end }),
                     Target::Known { pattern, anchor } => suspects.push(Suspect { pattern, anchor, end }),
-                    Target::PrivateKey => keys.push(end - PRIVATE_KEY_WORD.len()),
+                    Target::PrivateKey => keys.push(Key { start: end - PRIVATE_KEY_WORD.len(), end: None }),
                 }
             }
         });
@@ -175,13 +183,20 @@ impl Live {
         self.suspects.retain(|suspect| suspect.end + reach(suspect) > shown);
     }
 
+    /// The first private key whose end has not come.
+    fn open_key(&self) -> Option<usize> {
+        self.keys.iter().find(|key| key.end.is_none()).map(|key| key.start)
+    }
+
     fn is_quiet(&self) -> bool {
         self.hits.is_empty() && self.suspects.is_empty() && self.keys.is_empty()
     }
 
     /// Whether the text ends in something long without a gap, in which a keyword may come last.
     fn ends_in_token(&self) -> bool {
-        let token = &self.view[self.token_start()..];
+        // What was shown of it already counts: it may come letter by letter.
+        let gap = self.view.iter().rposition(|byte| is_gap(*byte));
+        let token = &self.view[gap.map_or(0, |at| at + 1)..];
         token.len() >= limits::LIVE_TOKEN_MIN
             && token.iter().any(u8::is_ascii_digit)
             && token.iter().any(u8::is_ascii_alphabetic)
@@ -232,14 +247,15 @@ impl Live {
         }
         if let Some(id) = &set.private_key {
             let view = &self.view;
-            self.keys.retain(|start| match pem::judge(&view[*start..], ended) {
+            self.keys.retain_mut(|key| match pem::judge(&view[key.start..], ended) {
                 Verdict::Wait => true,
                 Verdict::NotAKey => false,
                 Verdict::Key { len, open } => {
-                    let (start, end) = (*start as u64, (*start + len) as u64);
+                    key.end = Some(key.start + len);
+                    let (start, end) = (key.start as u64, (key.start + len) as u64);
                     let tail = if open { Tail::Key } else { Tail::Closed };
                     spans.push(Span { start, end, tail, rank: Rank::Specific, id: id.clone() });
-                    false
+                    true
                 }
             });
         } else {
@@ -254,17 +270,13 @@ impl Live {
         let end = self.view.len();
         let mut hold = end;
         let rules = &self.scrubber.rules.rules;
-        let mut active =
-            self.hits.iter().filter(|hit| hit.end + reach(&rules[hit.rule as usize]) >= end).peekable();
-        if active.peek().is_some() {
-            hold = self.token_start();
-            let word = active.map(|hit| hit.end).max().unwrap_or(0);
-            if let Some(quote) = self.open_quote(word) {
-                hold = hold.min(quote);
-            }
-            hold = self.before_groups(hold);
+        let token = self.token_start();
+        let is_near = |hit: &&Hit| hit.end + reach(&rules[hit.rule as usize]).min(limits::LIVE_NEAR) >= token;
+        if let Some(word) = self.hits.iter().filter(is_near).map(|hit| hit.end).max() {
+            let quote = self.open_quote(word).unwrap_or(token);
+            hold = self.before_groups(token.min(quote).max(self.shown));
         } else if self.ends_in_token() {
-            hold = self.token_start();
+            hold = token;
         }
         for suspect in &self.suspects {
             let pattern = self.scrubber.known.pattern(suspect.pattern);
@@ -272,8 +284,7 @@ impl Live {
                 hold = hold.min(suspect.end.saturating_sub(limits::KNOWN_ANCHOR));
             }
         }
-        let keys = self.keys.iter().copied().min().unwrap_or(end);
-        hold = hold.min(keys);
+        hold = hold.min(self.open_key().unwrap_or(end));
         // A secret is shown as a whole or not at all.
         for span in spans.iter().rev() {
             if (span.start as usize) < hold && span.end as usize > hold {
@@ -356,6 +367,7 @@ impl Live {
         }
         let original = changed.then(|| String::from_utf8_lossy(&self.view[from..to]).into_owned());
         self.shown = to;
+        self.keys.retain(|key| key.end.is_none_or(|end| end > to));
         self.forget();
         Piece { text: String::from_utf8_lossy(&out).into_owned(), original }
     }
@@ -373,6 +385,9 @@ impl Live {
         if let Some(first) = self.suspects.first() {
             drop = drop.min(first.end.saturating_sub(limits::LIVE_CONTEXT));
         }
+        if let Some(first) = self.keys.first() {
+            drop = drop.min(first.start);
+        }
         if drop < limits::LIVE_CONTEXT {
             return;
         }
@@ -380,7 +395,10 @@ impl Live {
         self.shown -= drop;
         self.hits.iter_mut().for_each(|hit| hit.end -= drop);
         self.suspects.iter_mut().for_each(|suspect| suspect.end -= drop);
-        self.keys.iter_mut().for_each(|key| *key -= drop);
+        for key in &mut self.keys {
+            key.start -= drop;
+            key.end = key.end.map(|end| end - drop);
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum SessionCommand {
     Watch(WatchArgs),
     /// Print everything that happened in a session
     Log(LogArgs),
+    /// Show one event with the secrets that were taken out of it, for ten minutes after it happened
+    Reveal(RevealArgs),
     /// List what waits for an answer
     Requests(RequestsArgs),
     /// Allow what an agent asks for
@@ -184,6 +186,16 @@ pub(crate) struct LogArgs {
     /// Go on with new events until the session ends
     #[arg(long, short)]
     pub(crate) follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RevealArgs {
+    /// Id, start of an id, or name
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Number of the event, as `obey session log` prints it
+    #[arg(value_name = "SEQ")]
+    pub(crate) seq: u64,
 }
 
 #[derive(Debug, Args)]

@@ -41,6 +41,7 @@ pub(super) async fn run(console: &mut Console, command: SessionCommand) -> Resul
         SessionCommand::Attach(args) => attach::run(console, &args).await,
         SessionCommand::Watch(args) => watch::run(console, &args).await,
         SessionCommand::Log(args) => log::run(console, &args).await,
+        SessionCommand::Reveal(args) => log::reveal(console, &args).await,
         SessionCommand::Requests(args) => requests::run(console, &args).await,
         SessionCommand::Approve(args) => requests::approve(console, args).await,
         SessionCommand::Deny(args) => requests::deny(console, args).await,

@@ -26,6 +26,10 @@ fn ended(status: i32) -> bool {
 impl EventService for Fake {
     type ReadEventsStream = Pin<Box<dyn Stream<Item = Result<pb::Event, Status>> + Send>>;
 
+    async fn reveal(&self, _: Request<pb::RevealRequest>) -> Answer<pb::RevealResponse> {
+        Err(Status::unimplemented("reveal"))
+    }
+
     async fn read_events(&self, request: Request<pb::ReadEventsRequest>) -> Answer<Self::ReadEventsStream> {
         let request = request.into_inner();
         self.session(&request.session_id)?;

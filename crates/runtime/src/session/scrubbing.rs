@@ -48,6 +48,21 @@ pub(super) struct Clean {
     pub(super) original: Option<String>,
 }
 
+impl SavedText {
+    /// What was held back, as an event.
+    fn rest(self) -> Option<Clean> {
+        let text = self.line + self.view.get(self.shown..).unwrap_or_default();
+        let event = match self.source {
+            _ if text.is_empty() => return None,
+            Source::Text(parent) => AgentEvent::Text { text, parent },
+            Source::Thinking(parent) => AgentEvent::Thinking { text, parent },
+            Source::Progress(call) => AgentEvent::ToolProgress { call, output: text },
+            Source::Log => AgentEvent::Logged(text.trim_end().to_owned()),
+        };
+        Some(Clean::as_is(event))
+    }
+}
+
 impl Clean {
     fn as_is(event: AgentEvent) -> Self {
         Self { event, original: None }
@@ -59,6 +74,8 @@ pub(super) struct Scrubbing {
     scrubber: Option<Scrubber>,
     redactor: Box<dyn Redact + Send + Sync>,
     texts: Vec<Text>,
+    /// What a former daemon held back and this one need not.
+    left: Vec<Clean>,
 }
 
 impl Scrubbing {
@@ -68,12 +85,15 @@ impl Scrubbing {
             Some(scrubber) => Box::new(Redactor(scrubber.clone())),
             None => Box::new(domain::redact::KeepAll),
         };
-        Self { scrubber, redactor, texts: Vec::new() }
+        Self { scrubber, redactor, texts: Vec::new(), left: Vec::new() }
     }
 
     /// Goes on with the texts of a former daemon.
     pub(super) fn restore(&mut self, saved: Vec<SavedText>) {
-        let Some(scrubber) = &self.scrubber else { return };
+        let Some(scrubber) = &self.scrubber else {
+            self.left = saved.into_iter().filter_map(SavedText::rest).collect();
+            return;
+        };
         self.texts = saved
             .into_iter()
             .map(|SavedText { source, view, shown, redacted, line }| {
@@ -111,10 +131,11 @@ impl Scrubbing {
 
     /// Takes what an agent reports and returns what can be recorded by now, in order.
     pub(super) fn take(&mut self, event: AgentEvent) -> Vec<Clean> {
+        let mut out = std::mem::take(&mut self.left);
         if self.scrubber.is_none() {
-            return vec![Clean::as_is(event)];
+            out.push(Clean::as_is(event));
+            return out;
         }
-        let mut out = Vec::new();
         match event {
             AgentEvent::Text { text, parent } => {
                 self.finish_one(&Source::Thinking(parent.clone()), &mut out);
@@ -158,6 +179,7 @@ impl Scrubbing {
 
     /// Ends every text: nothing more comes of them.
     pub(super) fn finish_all(&mut self, out: &mut Vec<Clean>) {
+        out.append(&mut self.left);
         for mut text in std::mem::take(&mut self.texts) {
             text.finish(out);
         }
@@ -350,6 +372,15 @@ mod tests {
             matches!(&said[0].event, AgentEvent::Text { text, .. } if text.contains("[REDACTED:")),
             "{said:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn what_was_held_is_said_where_nothing_is_scrubbed_any_more() {
+        let mut former = scrubbing();
+        assert_eq!(former.take(text("ghp_a1B2")), []);
+        let mut next = Scrubbing::new(None);
+        next.restore(former.save());
+        assert_eq!(next.take(text("x")), [Clean::as_is(text("ghp_a1B2")), Clean::as_is(text("x"))]);
     }
 
     #[tokio::test]

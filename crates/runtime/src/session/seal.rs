@@ -175,6 +175,19 @@ impl Seal {
     }
 }
 
+/// Removes the keys of sessions that no former daemon left running.
+pub(crate) fn remove_orphans(dir: &Path, needed: impl Fn(&str) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let key = name.to_str().and_then(|name| name.strip_suffix(".key")?.rsplit_once('.'));
+        if key.is_some_and(|(session, _)| !needed(session)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Ring says no more than that.
 fn unsealable(_: ring::error::Unspecified) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "cannot be sealed or opened")

@@ -10,7 +10,7 @@ use super::Supervisor;
 use crate::execute;
 use crate::failpoint;
 use crate::process::{Claim, Link, Position, scan};
-use crate::session::{Beginning, run_dir};
+use crate::session::{Beginning, remove_orphan_keys, run_dir};
 use crate::store::sessions;
 
 impl Supervisor {
@@ -22,6 +22,13 @@ impl Supervisor {
         let needed =
             rows.iter().map(|row| run_dir(&self.inner.services.agents_dir, &row.spec.id, row.run)).collect();
         self.end_orphans(&needed);
+        let agents_dir = &self.inner.services.agents_dir;
+        let is_live = |session: &str| rows.iter().any(|row| row.spec.id.as_str() == session);
+        if let Err(error) = remove_orphan_keys(agents_dir, is_live)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "cannot remove keys of a former daemon");
+        }
         for row in rows {
             let (id, status, launch) = (row.spec.id.clone(), row.state.status, row.spec.launch);
             let handle = self.enliven(row, Beginning::Recover);

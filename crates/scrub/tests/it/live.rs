@@ -13,10 +13,10 @@ fn said(pieces: &[&str]) -> String {
     out
 }
 
-/// Whether a text shows more of a secret than the beginning that says what it is.
+/// Whether a text shows more of a secret than its beginning, which says what it is.
 fn leaks(out: &str, secret: &str) -> bool {
-    let most = (secret.len() / 2).clamp(6, 16);
-    secret.as_bytes().windows(most).any(|part| {
+    let rest = &secret.as_bytes()[secret.len() / 2..];
+    rest.windows((rest.len() / 2).clamp(4, 12)).any(|part| {
         let Ok(part) = std::str::from_utf8(part) else { return false };
         !part.trim().is_empty() && out.contains(part)
     })

@@ -1,6 +1,7 @@
 //! `EventService`: the journal as it is.
 
-use domain::Error;
+use domain::event::Level;
+use domain::{Command, Error, ErrorCode, EventKind};
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::event_service_server::EventService;
@@ -20,9 +21,43 @@ impl EventService for Obey {
     ) -> Result<Response<Self::ReadEventsStream>, Status> {
         answer(self.read(request.into_inner()).await)
     }
+
+    async fn reveal(
+        &self,
+        request: Request<pb::RevealRequest>,
+    ) -> Result<Response<pb::RevealResponse>, Status> {
+        answer(self.reveal_event(request.into_inner()).await)
+    }
 }
 
 impl Obey {
+    async fn reveal_event(&self, request: pb::RevealRequest) -> Result<pb::RevealResponse, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let newest = self.supervisor.events_after(&id, 0).await?.newest();
+        if request.seq == 0 || request.seq > newest {
+            return Err(Error::invalid(
+                "seq",
+                format_args!("there is no event {}; the newest is {newest}", request.seq),
+            ));
+        }
+        let Some(original) = self.supervisor.original(&id, request.seq) else {
+            return Err(Error::invalid(
+                "seq",
+                format_args!(
+                    "nothing was taken out of event {}, or it was journalled more than ten minutes or a restart of the daemon ago",
+                    request.seq
+                ),
+            ));
+        };
+        // On record before it is shown.
+        let message = format!("event {} was shown with its secrets (reveal)", request.seq);
+        let notice = EventKind::Notice { level: Level::Warning, code: None, message };
+        self.supervisor.command(&id, Command::Report(notice)).await?;
+        let json = serde_json::to_string(&original)
+            .map_err(|error| Error::new(ErrorCode::SessionError, error.to_string()))?;
+        Ok(pb::RevealResponse { seq: request.seq, r#type: original.name().to_owned(), json })
+    }
+
     async fn read(&self, request: pb::ReadEventsRequest) -> Result<Messages<pb::Event>, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let newest = self.supervisor.events_after(&id, 0).await?.newest();

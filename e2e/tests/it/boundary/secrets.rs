@@ -91,6 +91,40 @@ async fn secrets_reach_neither_the_journal_nor_a_file(agent: Agent) -> Result<()
     stage.close().await
 }
 
+/// The user may look at one event as it was for a while; it is on record, and no agent can.
+#[tokio::test]
+async fn the_user_may_look_at_one_original_and_that_is_recorded() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let id = stage.create().await?;
+    let steps = json!([{"text": words()}]);
+    stage.turn(&id, &stage.script(&id, "reveal", &steps)).await?;
+    let [token, ..] = secrets();
+    let journal = stage.journal(&id).await?;
+    let ended = journal.iter().find(|event| event.r#type == "turn_started");
+    let seq = ended.map(|event| event.seq.to_string()).unwrap_or_default();
+    let shown = stage.cli().ok(&["session", "reveal", &id, &seq]).await?.stdout;
+    ensure!(shown.contains(&token), "{shown}");
+    stage
+        .wait_for(&id, "notice", |event| {
+            event["message"].as_str().is_some_and(|text| text.contains("reveal"))
+        })
+        .await?;
+    let refused = stage.cli().run(&["session", "reveal", &id, "1"]).await?;
+    ensure!(refused.code != Some(0) && refused.stderr.contains("seq"), "{}", refused.stderr);
+    nothing_holds_a_secret(&stage, &id).await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn an_agent_may_not_look_at_originals() -> Result<()> {
+    let stage = super::hostile_stage().await?;
+    let id = super::hostile_session(&stage, "autonomous").await?;
+    let obey = super::obey(&stage)?;
+    let said = super::run_as_agent(&stage, &id, &format!("{obey} session reveal {id} 1 2>&1")).await?;
+    ensure!(said.contains("OBEY-1002"), "{said}");
+    stage.close().await
+}
+
 /// The end of a text that waits is neither lost nor said twice when the daemon dies, and still clean.
 #[tokio::test]
 async fn a_secret_cut_by_the_death_of_the_daemon_is_still_found() -> Result<()> {

@@ -2,8 +2,9 @@
 
 use domain::EventKind;
 use serde_json::value::RawValue;
+use wire::obey::v1 as pb;
 
-use crate::args::session::LogArgs;
+use crate::args::session::{LogArgs, RevealArgs};
 use crate::client::Client;
 use crate::console::Console;
 use crate::events::{self, LogEvent};
@@ -46,6 +47,16 @@ pub(super) async fn run(console: &mut Console, args: &LogArgs) -> Result<Exit> {
         }
         rows.flush(console)?;
     }
+    Ok(Exit::OK)
+}
+
+/// `obey session reveal`: one event as it was, as a JSON line.
+pub(super) async fn reveal(console: &mut Console, args: &RevealArgs) -> Result<Exit> {
+    let client = console.connect().await?;
+    let id = resolve::session(&client, &args.session).await?;
+    let request = pb::RevealRequest { session_id: id, seq: args.seq };
+    let revealed = client.events().reveal(request).await?.into_inner();
+    console.out.line(&revealed.json)?;
     Ok(Exit::OK)
 }
 

@@ -13,7 +13,7 @@ impl Actor {
         self.complete_sealed(plan).map_err(|error| cannot_seal(&error))?;
         let write = std::mem::take(&mut plan.write);
         self.services.store.write(durability, move |connection| sessions::write(connection, &write)).await?;
-        self.seal.remove_outdated();
+        self.forget_keys();
         Ok(())
     }
 
@@ -22,7 +22,7 @@ impl Actor {
         self.complete(plan);
         while let Err(error) = self.complete_sealed(plan) {
             let error = cannot_seal(&error);
-            tracing::error!(session = %self.machine.spec().id, %error, "cannot seal; trying again");
+            tracing::error!(session = %self.machine.spec().id, %error, detail = "sealing", "cannot write; trying again");
             self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
         }
         let write = Arc::new(std::mem::take(&mut plan.write));
@@ -34,7 +34,7 @@ impl Actor {
             let result =
                 if is_small { store.write_here(run).await } else { store.write(Durability::Soon, run).await };
             match result {
-                Ok(()) => return self.seal.remove_outdated(),
+                Ok(()) => return self.forget_keys(),
                 Err(error) => {
                     tracing::error!(session = %self.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
                     self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;

@@ -65,6 +65,14 @@ impl Actor {
         }
     }
 
+    /// A write is done: keys that nothing needs any more are removed.
+    pub(super) fn forget_keys(&mut self) {
+        self.seal.remove_outdated();
+        if self.machine.state().status.is_terminal() && matches!(self.agent, Agent::None) {
+            self.forget_sealed();
+        }
+    }
+
     /// The agent is gone, and with it what had to be kept for it.
     pub(in crate::session) fn forget_sealed(&mut self) {
         if self.machine.originals().is_empty() && self.scrubbing.save().is_empty() {
