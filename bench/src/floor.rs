@@ -136,6 +136,13 @@ impl Stream for Lines {
 impl EventService for Relay {
     type ReadEventsStream = Lines;
 
+    async fn reveal(
+        &self,
+        _: tonic::Request<wire::obey::v1::RevealRequest>,
+    ) -> Result<tonic::Response<wire::obey::v1::RevealResponse>, tonic::Status> {
+        Err(tonic::Status::unimplemented("reveal"))
+    }
+
     async fn read_events(&self, request: Request<pb::ReadEventsRequest>) -> Result<Response<Lines>, Status> {
         let request = request.into_inner();
         Ok(Response::new(Lines {

@@ -2,6 +2,8 @@
 //! (default < file < environment < flag). Every key is described in `docs/config.md`.
 //! Knows how to read and check values; acting on them is the daemon's work.
 
+pub(crate) mod scrub;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +32,7 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: Sandbox,
-    pub(crate) scrub: Scrub,
+    pub(crate) scrub: scrub::Scrub,
     pub(crate) workbench: Workbench,
     pub(crate) memory: Memory,
     pub(crate) acp: Acp,
@@ -140,20 +142,6 @@ pub(crate) struct Sandbox {
     pub(crate) writable: Vec<PathBuf>,
 }
 
-/// Secrets in what agents say, run and read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Scrub {
-    /// Take them out of events before they are journalled.
-    pub(crate) events: bool,
-}
-
-impl Default for Scrub {
-    fn default() -> Self {
-        Self { events: true }
-    }
-}
-
 /// Tools for agents and scripts (`contextd.v1`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -200,7 +188,7 @@ impl Default for Config {
             retention: Retention::default(),
             sessions: Sessions::default(),
             sandbox: Sandbox::default(),
-            scrub: Scrub::default(),
+            scrub: scrub::Scrub::default(),
             workbench: Workbench::default(),
             memory: Memory::default(),
             acp: Acp::default(),

@@ -42,7 +42,7 @@ impl Plan {
     /// Makes what takes secrets out of events, unless the configuration does not want it.
     pub(crate) async fn event_scrubber(
         &self,
-        wanted: crate::config::Scrub,
+        wanted: crate::config::scrub::Scrub,
     ) -> Result<Option<scrub::Scrubber>, Error> {
         if !wanted.events {
             return Ok(None);

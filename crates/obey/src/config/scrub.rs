@@ -1,0 +1,17 @@
+//! What the configuration says about secrets.
+
+use serde::{Deserialize, Serialize};
+
+/// Secrets in what agents say, run and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Scrub {
+    /// Take them out of events before they are journalled.
+    pub(crate) events: bool,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self { events: true }
+    }
+}

@@ -1,0 +1,159 @@
+//! What has happened or was asked is put to the rules, and what they want is noted in a plan: nothing is written, shown or done here.
+//! What agents say comes through the scrubber first.
+
+use super::*;
+
+impl Actor {
+    /// Takes in something that happened. Of a text that comes in pieces the end may have to wait.
+    pub(super) fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut Plan) {
+        match input {
+            Input::Agent(event) => {
+                for Clean { event, original } in self.scrubbing.take(event) {
+                    self.decide_clean(at, Input::Agent(event), original, plan);
+                }
+            }
+            Input::AgentExited(_) | Input::LaunchFailed(_) | Input::Revived => {
+                self.finish_texts(at, plan);
+                self.decide_clean(at, input, None, plan);
+            }
+            other => self.decide_clean(at, other, None, plan),
+        }
+    }
+
+    /// Lets out what waits of every text: nothing more comes of them.
+    pub(super) fn finish_texts(&mut self, at: Timestamp, plan: &mut Plan) {
+        let mut rest = Vec::new();
+        self.scrubbing.finish_all(&mut rest);
+        for Clean { event, original } in rest {
+            self.decide_clean(at, Input::Agent(event), original, plan);
+        }
+    }
+
+    /// Lets out what has waited long enough for more to follow.
+    pub(super) async fn release_held(&mut self) {
+        let (at, mut plan) = (clock::now(), Plan::default());
+        for Clean { event, original } in self.scrubbing.release(tokio::time::Instant::now()) {
+            self.decide_clean(at, Input::Agent(event), original, &mut plan);
+        }
+        if let Agent::Process(process) = &mut self.agent {
+            let here = process.link.position();
+            plan.write.spool.get_or_insert_with(|| process.mark(here));
+        }
+        self.commit_at_last(&mut plan).await;
+        self.show(&mut plan);
+        self.carry_out(plan.after).await;
+    }
+
+    /// Asks the rules about something clean that cannot be refused. `original` is its text with its secrets.
+    pub(super) fn decide_clean(
+        &mut self,
+        at: Timestamp,
+        input: Input,
+        original: Option<String>,
+        plan: &mut Plan,
+    ) {
+        let id = self.machine.spec().id.clone();
+        let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
+        let decided = match self.machine.apply_redacting(at, input, self.scrubbing.redact()) {
+            Ok(decided) => decided,
+            Err(error) => {
+                tracing::error!(session = %id, %error, "the rules refused what had happened");
+                return;
+            }
+        };
+        self.note_originals(&decided, original, plan);
+        let mut unbegun = None;
+        for effect in decided.effects {
+            let begins = matches!(&effect, Effect::Tell(AgentInput::Prompt { .. } | AgentInput::Compact));
+            match self.heed(at, effect, plan) {
+                Err(error) if begins => unbegun = Some(error),
+                Err(error) => tracing::warn!(session = %id, %error, "the agent cannot be told"),
+                Ok(()) => {}
+            }
+        }
+        if let Some(error) = unbegun {
+            // Whoever prompted was told long ago that it is accepted; the turn says why it was not.
+            let (reason, text, error) = (EndReason::Failed, String::new(), error.to_string());
+            let ended = AgentEvent::TurnEnded { reason, text, error };
+            self.decide_unrefusable(at, Input::Agent(ended), plan);
+        }
+    }
+
+    /// Notes what the events about to be recorded were like before something was taken out of them.
+    pub(super) fn note_originals(&self, decided: &Decided, text: Option<String>, plan: &mut Plan) {
+        let is_record = |effect: &&Effect| matches!(effect, Effect::Record(_));
+        for (index, original) in &decided.originals {
+            let before = decided.effects[..*index].iter().filter(is_record).count() as u64;
+            plan.originals.push((self.seq + before + 1, original.clone()));
+        }
+        if let (Some(text), Some(Effect::Record(kind))) = (text, decided.effects.first()) {
+            plan.originals.push((self.seq + 1, originals::with_text(kind, text)));
+        }
+    }
+
+    /// Asks the rules and notes what they want.
+    pub(super) fn decide(&mut self, at: Timestamp, input: Input, plan: &mut Plan) -> Result<(), Error> {
+        let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
+        let decided = self.machine.apply_redacting(at, input, self.scrubbing.redact())?;
+        self.note_originals(&decided, None, plan);
+        decided.effects.into_iter().try_for_each(|effect| self.heed(at, effect, plan))
+    }
+
+    pub(super) fn heed(&mut self, at: Timestamp, effect: Effect, plan: &mut Plan) -> Result<(), Error> {
+        match effect {
+            Effect::Record(kind) => self.record(at, kind, plan),
+            Effect::Tell(input) => self.tell(at, input, plan)?,
+            Effect::Terminate(step) => {
+                if step == StopStep::Ask {
+                    // An agent that has no word for leaving still sees its input end.
+                    let _ = self.tell(at, AgentInput::Leave, plan);
+                }
+                plan.after.push(After::Terminate(step));
+            }
+            Effect::Launch { resume } => self.begin_run(resume, plan),
+            Effect::Arm(timer, wait) => plan.after.push(After::Arm(timer, wait)),
+            Effect::Disarm(timer) => plan.after.push(After::Disarm(timer)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn record(&mut self, at: Timestamp, kind: EventKind, plan: &mut Plan) {
+        self.seq += 1;
+        plan.record(&self.machine.spec().id, self.seq, at, kind);
+    }
+
+    /// Notes what the agent must be told. What it cannot be told is the caller's error where there is a caller.
+    pub(super) fn tell(&mut self, at: Timestamp, input: AgentInput, plan: &mut Plan) -> Result<(), Error> {
+        match &mut self.agent {
+            Agent::Process(process) => {
+                let mut bytes = Vec::new();
+                if let Err(error) = process.codec.encode(&input, &mut bytes) {
+                    // A turn that cannot begin says so itself.
+                    if !matches!(input, AgentInput::Prompt { .. } | AgentInput::Compact) {
+                        let (code, message) = (Some(error.code), error.message.clone());
+                        self.record(at, EventKind::Notice { level: Level::Error, code, message }, plan);
+                    }
+                    return Err(error);
+                }
+                if !bytes.is_empty() {
+                    self.send(bytes, plan);
+                }
+            }
+            Agent::InProcess { agent, .. } => {
+                agent.check(&input)?;
+                plan.after.push(After::Tell(Box::new(input)));
+            }
+            // Its end is on the way and will settle what this was about.
+            Agent::None => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, bytes: Vec<u8>, plan: &mut Plan) {
+        let write_id = self.next_write_id();
+        plan.write.outbox.push((write_id, bytes.clone()));
+        self.unapplied.push((write_id, bytes.clone()));
+        plan.state_changed = true;
+        plan.after.push(After::Send { write_id, bytes });
+    }
+}
