@@ -8,6 +8,7 @@ mod arena;
 mod identity;
 mod kernel;
 mod network;
+mod plan;
 mod planted;
 mod resources;
 mod secrets;
@@ -30,6 +31,8 @@ async fn attempts(tier: Tier) -> Result<()> {
     arena.run("identity", false, identity::ATTEMPTS).await?;
     arena.run("secrets", false, secrets::ATTEMPTS).await?;
     arena.run("kernel", false, kernel::ATTEMPTS).await?;
+    arena.plan_only().await?;
+    arena.run("plan", false, plan::ATTEMPTS).await?;
     arena.run("planted", false, planted::ATTEMPTS).await?;
     arena.work_as_user(planted::WORK).await?;
     arena.run("network", false, network::ATTEMPTS).await?;

@@ -40,6 +40,9 @@ pub(super) const ATTEMPTS: &[Try] = &[
         "renamed-program",
         "cp $P $PROJECT/obey-daemon && exec $PROJECT/obey-daemon call $UNIX obey.v1.EventService/ReadEvents session_id=$OTHER",
     ),
+    // Other users: root's agent can become anybody, and the token is readable to it.
+    depends("another-user-with-the-token", "needs the right to become another user", "cp $TOKEN $TOKEN_COPY && chmod 644 $TOKEN_COPY && setpriv --reuid 12345 --regid 12345 --clear-groups $P call $TCP obey.v1.EventService/ReadEvents session_id=$OTHER token=$TOKEN_COPY")
+        .as_root(Expect::Refused),
     // The shims.
     impossible("own-shim", "$P shim $DATA/obey/agents/$OWN.1/sock"),
     impossible("shim-of-another", "$P shim $DATA/obey/agents/$OTHER.1/sock"),
@@ -66,6 +69,11 @@ pub(super) const ATTEMPTS: &[Try] = &[
         "mkdir -p $PROJECT/.git/hooks && echo true > $PROJECT/.git/hooks/post-checkout && echo POSSIBLE",
     ),
     inherent("git-runs-a-program", "git -C $PROJECT config core.fsmonitor true && echo POSSIBLE"),
+    inherent(
+        "replace-the-repository",
+        "mv $PROJECT/.git $PROJECT/was-git && cp -r $PROJECT/was-git $PROJECT/.git && git -C $PROJECT config alias.x y \
+         && echo POSSIBLE; if test -d $PROJECT/was-git; then rm -rf $PROJECT/.git; mv $PROJECT/was-git $PROJECT/.git; fi",
+    ),
     inherent(
         "settings-of-an-editor",
         "mkdir -p $PROJECT/.vscode && echo '{}' > $PROJECT/.vscode/tasks.json && echo POSSIBLE",

@@ -1,7 +1,7 @@
 //! Speaking for the user: every acting command, over every way to the daemon, about the agent's own session and another's.
 //! `$D` is the command line at the daemon's socket, `$UNIX` and `$TCP` are addresses for probes.
 
-use super::table::{Try, impossible, inherent, refused};
+use super::table::{Expect, Try, impossible, inherent, refused};
 
 pub(super) const ATTEMPTS: &[Try] = &[
     // The command line.
@@ -100,8 +100,10 @@ pub(super) const ATTEMPTS: &[Try] = &[
     refused(
         "tcp-answer-own-with-token",
         "$P call $TCP obey.v1.RequestService/AnswerPermission session_id=$OWN request_id=$OWN_REQUEST decision=1 token=$TOKEN",
-    ),
-    refused("tcp-list-with-token", "$P call $TCP obey.local.v1.LocalDaemonService/ListSessions token=$TOKEN"),
+    )
+    .in_sandbox(Expect::Impossible),
+    refused("tcp-list-with-token", "$P call $TCP obey.local.v1.LocalDaemonService/ListSessions token=$TOKEN")
+        .in_sandbox(Expect::Impossible),
     refused(
         "rest-start-session",
         "$P http $TCP POST /api/v1/session/start '{\"project_path\":\"'$OTHER_PROJECT'\"}'",
