@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::event::{Attachment, ClientTool};
 use crate::id::{CallId, RequestId};
-use crate::permission::{Decision, Grant, Mode};
+use crate::permission::{Choice, Decision, Grant, Mode};
 use crate::request::PermissionAsk;
 
 /// What to do with a prompt while a turn is open.
@@ -42,6 +42,8 @@ pub enum Command {
         decision: Decision,
         message: String,
         updated_input: Option<Value>,
+        /// What is to be remembered; none: what the decision alone says.
+        grant: Option<Choice>,
         by: String,
     },
     Answer {
@@ -84,10 +86,10 @@ pub enum Command {
     Compact,
     /// Remembers an answer for the rest of the session, in place of the one for the same.
     SetGrant {
-        grant: Grant,
+        grant: Box<Grant>,
         by: String,
     },
-    /// Forgets the answers for a tool or a pattern; empty: all.
+    /// Forgets the answers for a tool or a pattern, or the one of this id; empty: all.
     ClearGrants {
         tool: String,
         by: String,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::ErrorCode;
 use crate::id::{CallId, RequestId, SessionId, TurnId};
-use crate::permission::{Grant, Mode};
+use crate::permission::{Grant, Mode, Proposal};
 use crate::request::{Ask, Outcome};
 use crate::session::{ProviderKind, Status};
 use crate::time::Timestamp;
@@ -235,6 +235,9 @@ pub enum EventKind {
         automatic: bool,
         #[serde(flatten)]
         ask: Ask,
+        /// What may be remembered with an allowance, the default first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        proposals: Vec<Proposal>,
     },
     RequestSettled {
         request: RequestId,
@@ -244,8 +247,12 @@ pub enum EventKind {
         /// Told to the agent.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         message: String,
+        /// What is remembered from now on; one that reaches beyond the session is kept elsewhere.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        grant: Option<Grant>,
+        grant: Option<Box<Grant>>,
+        /// The session's grant that answered it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        used_grant: String,
     },
 
     /// Somebody changed what the session allows or denies without asking; all that holds from now on.

@@ -30,6 +30,10 @@ pub const SETTLED_INPUT_MAX_BYTES: usize = 1024;
 /// Session grants; each is checked on every request.
 pub const GRANTS_MAX: usize = 1_000;
 
+/// Letters of a command or a path in the sentence that says what a grant covers. People stop reading before that; the
+/// grant itself holds all of it.
+pub const GRANT_TEXT_MAX_CHARS: usize = 120;
+
 /// Longest pattern of a grant or a rule. Patterns are written by people.
 pub const PATTERN_MAX_BYTES: usize = 4 * 1024;
 

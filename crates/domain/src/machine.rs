@@ -2,6 +2,7 @@
 //! protocol, no agent. An input that is refused changes nothing.
 
 mod fit;
+mod grants;
 mod life;
 mod requests;
 mod tools;
@@ -22,6 +23,7 @@ use crate::request::{PermissionAsk, is_bridged};
 use crate::session::{SessionSpec, Status};
 use crate::state::State;
 use crate::time::Timestamp;
+use requests::Answer;
 
 /// A cause of work.
 #[derive(Clone, Debug, PartialEq)]
@@ -290,8 +292,8 @@ impl Step<'_> {
                 self.cancel_turn();
                 Ok(())
             }
-            Command::Decide { request, decision, message, updated_input, by } => {
-                self.decide(request, decision, message, updated_input, by)
+            Command::Decide { request, decision, message, updated_input, grant, by } => {
+                self.decide(request, Answer { decision, message, updated_input, by }, grant.as_ref())
             }
             Command::Answer { request, answers, by } => self.answer(request, answers, by),
             Command::AskPermission { native, ask } => self.ask_bridged(native, ask, None),
@@ -305,7 +307,7 @@ impl Step<'_> {
                 Ok(())
             }
             Command::Compact => self.compact(),
-            Command::SetGrant { grant, by } => self.set_grant(grant, by),
+            Command::SetGrant { grant, by } => self.set_grant(*grant, by),
             Command::ClearGrants { tool, by } => {
                 self.clear_grants(&tool, by);
                 Ok(())

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::event::{EventKind, Todo};
 use crate::id::RequestId;
-use crate::permission::Grant;
+use crate::permission::{Coverage, Grant};
 use crate::request::{Ask, Outcome, PermissionAsk};
 use crate::state::State;
 use crate::turn::UntoldPrompt;
@@ -131,7 +131,10 @@ pub fn redact_event(kind: &mut EventKind, redact: &dyn Redact) -> bool {
         EventKind::ToolStarted { input, title, .. } => redact_value(input, redact) | text(title),
         EventKind::ToolFinished { output, .. } => text(output),
         EventKind::TurnEnded { text: said, error, .. } => text(said) | text(error),
-        EventKind::RequestOpened { ask, .. } => redact_ask(ask, redact),
+        EventKind::RequestOpened { ask, proposals, .. } => {
+            let offered = proposals.iter_mut().fold(false, |any, proposal| text(&mut proposal.text) | any);
+            redact_ask(ask, redact) | offered
+        }
         EventKind::RequestSettled { outcome, message, grant, .. } => {
             let granted = grant.as_mut().is_some_and(|grant| redact_grant(grant, redact));
             redact_outcome(outcome, redact) | text(message) | granted
@@ -215,8 +218,16 @@ fn redact_outcome(outcome: &mut Outcome, redact: &dyn Redact) -> bool {
 }
 
 fn redact_grant(grant: &mut Grant, redact: &dyn Redact) -> bool {
-    let command = grant.command.as_mut().is_some_and(|command| redact_text(command, redact));
-    redact_text(&mut grant.tool, redact) | command
+    // What a mark stands in covers nothing but the mark: such a call is asked about again.
+    let covers = match &mut grant.covers {
+        Coverage::Command(text) | Coverage::Prefix(text) => redact_text(text, redact),
+        Coverage::File(path) | Coverage::Folder(path) => {
+            let clean = path.to_str().and_then(|text| redact.redact(text));
+            clean.map(|clean| *path = clean.into()).is_some()
+        }
+        Coverage::Tool | Coverage::Pattern => false,
+    };
+    redact_text(&mut grant.tool, redact) | covers
 }
 
 /// Puts the true bytes back into an input that somebody changed after having been shown it without its secrets: a text left

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::id::{CallId, RequestId};
 use crate::limits;
-use crate::permission::Decision;
+use crate::permission::{Decision, Proposal};
 use crate::time::Timestamp;
 
 /// What a permission request is about.
@@ -85,6 +85,9 @@ pub struct Pending {
     pub native: String,
     pub asked_at: Timestamp,
     pub ask: Ask,
+    /// What may be remembered with an allowance, the default first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<Proposal>,
 }
 
 /// How a request ended.
@@ -153,4 +156,70 @@ pub struct Settled {
     pub outcome: Outcome,
     pub by: String,
     pub at: Timestamp,
+    /// What the agent was told with it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// Who settles requests without being a person: the names that stand in the record.
+pub mod settlers {
+    pub const TIMEOUT: &str = "timeout";
+    pub const PLAN: &str = "mode plan";
+    pub const GRANT: &str = "grant";
+    pub const LIMIT: &str = "limit";
+    pub const AGENT: &str = "agent";
+    pub const OBEY: &str = "obey";
+}
+
+/// Returns whether a person settled a request, by the name in the record.
+pub fn is_person(by: &str) -> bool {
+    use settlers::{AGENT, GRANT, LIMIT, OBEY, PLAN, TIMEOUT};
+    let named = [AGENT, GRANT, LIMIT, OBEY, PLAN, TIMEOUT].contains(&by);
+    !named && !["rule ", "mode ", "unreadable "].iter().any(|word| by.starts_with(word))
+}
+
+/// Says to an agent that its call was denied: by whom, and why.
+pub fn denial(tool: &str, by: &str, message: &str) -> String {
+    let who = match by {
+        settlers::TIMEOUT => "Permission request timed out for".to_owned(),
+        settlers::PLAN => "Permission denied by plan mode for".to_owned(),
+        settlers::GRANT => "Permission denied by a rule of the session for".to_owned(),
+        settlers::LIMIT | settlers::OBEY => "Permission denied for".to_owned(),
+        settlers::AGENT => "Permission no longer wanted for".to_owned(),
+        by if by.starts_with("rule ") || by.starts_with("unreadable ") => {
+            "Permission denied by a rule for".to_owned()
+        }
+        _ => "Permission denied by user for".to_owned(),
+    };
+    if message.starts_with("Permission ") {
+        // Some clients say it themselves.
+        return message.to_owned();
+    }
+    if message.is_empty() { format!("{who}: {tool}") } else { format!("{who}: {tool}: {message}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denial_says_who_denied() {
+        assert_eq!(denial("move", "anna", ""), "Permission denied by user for: move");
+        assert_eq!(denial("move", "anna", "not now"), "Permission denied by user for: move: not now");
+        for by in [
+            settlers::TIMEOUT,
+            settlers::PLAN,
+            settlers::GRANT,
+            settlers::LIMIT,
+            "rule Bash (x)",
+            "unreadable rules",
+        ] {
+            let told = denial("move", by, "because");
+            assert!(!told.contains("by user") && told.ends_with("for: move: because"), "{told}");
+            assert!(!is_person(by), "{by}");
+        }
+        assert!(is_person("anna"));
+        let said = "Permission denied by user for: move";
+        assert_eq!(denial("move", "roz", said), said);
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CampaignId, SessionId};
-use crate::permission::Mode;
+use crate::permission::{Mode, Place};
 use crate::time::Timestamp;
 
 /// A kind of agent.
@@ -163,4 +163,13 @@ pub struct SessionSpec {
     #[serde(default)]
     pub upkeep: Upkeep,
     pub created_at: Timestamp,
+}
+
+impl SessionSpec {
+    /// Returns where the session's calls are made.
+    pub fn place(&self) -> Place<'_> {
+        // Sessions of an older version do not say their root.
+        let root = if self.root.as_os_str().is_empty() { &self.working_dir } else { &self.root };
+        Place { working_dir: &self.working_dir, root }
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::ErrorCode;
 use crate::event::{ClientTool, EventKind, Todo, ToolServer};
 use crate::id::RequestId;
 use crate::limits;
-use crate::permission::{Grant, Mode};
+use crate::permission::{Grant, Mode, Scope};
 use crate::request::{Ask, Pending, Settled};
 use crate::session::{SessionSpec, Status};
 use crate::time::Timestamp;
@@ -43,6 +43,8 @@ pub struct State {
     pub requests_opened: u64,
     pub settled: VecDeque<Settled>,
     pub grants: Vec<Grant>,
+    /// Grants given so far; their ids count them.
+    pub grants_given: u64,
     pub tools: BTreeMap<String, Vec<ClientTool>>,
     /// Grows with every change of the tools.
     pub tools_revision: u64,
@@ -98,9 +100,9 @@ impl State {
             | EventKind::InterruptRequested { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. } => self.evolve_turn(at, kind),
-            EventKind::RequestOpened { .. } | EventKind::RequestSettled { .. } => {
-                self.evolve_requests(at, kind)
-            }
+            EventKind::RequestOpened { .. }
+            | EventKind::RequestSettled { .. }
+            | EventKind::GrantsChanged { .. } => self.evolve_requests(at, kind),
             EventKind::Renamed { name } => self.name.clone_from(name),
             EventKind::ModeChanged { mode } => {
                 self.mode = *mode;
@@ -120,7 +122,6 @@ impl State {
                 // The summary.
                 self.context_messages = 1;
             }
-            EventKind::GrantsChanged { grants, .. } => self.grants.clone_from(grants),
             EventKind::ActivityReported { tokens_input, tokens_output, .. } => {
                 let reported =
                     Usage { input_tokens: *tokens_input, output_tokens: *tokens_output, ..Usage::default() };
@@ -254,33 +255,57 @@ impl State {
 
     fn evolve_requests(&mut self, at: Timestamp, kind: &EventKind) {
         match kind {
-            EventKind::RequestOpened { request, native, ask, .. } => {
+            EventKind::RequestOpened { request, native, ask, proposals, .. } => {
                 self.requests_opened = request.0;
                 if let Ask::ClientTool { tool, .. } = ask
                     && let Some(tool) = tools::find(&self.tools, tool)
                 {
                     self.tool_calls.open(at, *request, tool);
                 }
-                let pending =
-                    Pending { id: *request, native: native.clone(), asked_at: at, ask: ask.clone() };
+                let pending = Pending {
+                    id: *request,
+                    native: native.clone(),
+                    asked_at: at,
+                    ask: ask.clone(),
+                    proposals: proposals.clone(),
+                };
                 self.requests.insert(*request, pending);
             }
-            EventKind::RequestSettled { request, outcome, by, grant, .. } => {
+            EventKind::RequestSettled { request, outcome, by, message, grant, used_grant } => {
                 if let Some(grant) = grant {
-                    self.grants.push(grant.clone());
+                    self.grants_given += 1;
+                    if grant.scope == Scope::Session {
+                        self.grants.push(Grant::clone(grant));
+                    }
                 }
+                self.use_grant(used_grant);
                 self.tool_calls.settle(at, *request);
                 let Some(mut pending) = self.requests.remove(request) else { return };
                 pending.ask.forget_large_input();
+                pending.proposals.clear();
                 let mut outcome = outcome.clone();
                 outcome.forget_output();
                 while self.settled.len() >= limits::REQUESTS_SETTLED_KEPT {
                     self.settled.pop_front();
                 }
-                self.settled.push_back(Settled { request: pending, outcome, by: by.clone(), at });
+                let (by, message) = (by.clone(), message.chars().take(limits::PREVIEW_MAX_CHARS).collect());
+                self.settled.push_back(Settled { request: pending, outcome, by, at, message });
+            }
+            EventKind::GrantsChanged { grants, .. } => {
+                self.grants_given += 1;
+                self.grants.clone_from(grants);
             }
             _ => {}
         }
+    }
+
+    /// One use less; what is used up is forgotten.
+    fn use_grant(&mut self, id: &str) {
+        let used = self.grants.iter_mut().find(|grant| !id.is_empty() && grant.id == id);
+        if let Some(left) = used.and_then(|grant| grant.uses_left.as_mut()) {
+            *left = left.saturating_sub(1);
+        }
+        self.grants.retain(|grant| grant.uses_left != Some(0));
     }
 
     fn count_message(&mut self, text: &str) {

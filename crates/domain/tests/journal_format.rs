@@ -59,7 +59,8 @@ fn a_field_that_may_be_left_out_may_be_missing() {
         ("turn_started", &["prompt", "attachments", "by"]),
         ("turn_ended", &["text", "error"]),
         ("tool_started", &["title", "parent"]),
-        ("request_settled", &["message", "grant"]),
+        ("request_opened", &["automatic", "proposals"]),
+        ("request_settled", &["message", "grant", "used_grant"]),
         ("usage_reported", &["cache_read_tokens", "cost_micro_usd", "context_tokens", "context_window"]),
     ]);
     for line in golden().lines() {

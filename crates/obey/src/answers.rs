@@ -25,11 +25,22 @@ pub(crate) struct Verdict {
     pub(crate) message: String,
     /// Replaces the tool's input; empty: unchanged.
     pub(crate) input: String,
+    pub(crate) grant: Granted,
+}
+
+/// What is remembered with an allowance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Granted {
+    /// Id of a proposal; empty: what the decision says.
+    pub(crate) proposal: String,
+    pub(crate) expires: Option<std::time::Duration>,
+    pub(crate) uses: Option<u32>,
+    pub(crate) sub_agents: bool,
 }
 
 impl Verdict {
     pub(crate) fn of(decision: Decision) -> Self {
-        Self { decision, message: String::new(), input: String::new() }
+        Self { decision, message: String::new(), input: String::new(), grant: Granted::default() }
     }
 }
 
@@ -48,6 +59,10 @@ pub(crate) async fn decide(client: &Client, to: To<'_>, verdict: Verdict) -> Res
         message: verdict.message,
         updated_input_json: verdict.input,
         answered_by: to.by.to_owned(),
+        grant: verdict.grant.proposal,
+        grant_expires_secs: verdict.grant.expires.map_or(0, |wait| wait.as_secs().max(1)),
+        grant_uses: verdict.grant.uses.unwrap_or_default(),
+        grant_sub_agents: verdict.grant.sub_agents,
     };
     Ok(client.requests().answer_permission(answer).await?.into_inner())
 }

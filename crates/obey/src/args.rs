@@ -2,6 +2,7 @@
 
 pub(crate) mod acp;
 pub(crate) mod bench;
+pub(crate) mod grants;
 pub(crate) mod mcp;
 pub(crate) mod session;
 pub(crate) mod values;
@@ -84,6 +85,9 @@ pub(crate) enum Command {
     /// Which agents can be run here, and whether they work
     #[command(subcommand)]
     Agents(AgentsCommand),
+    /// What agents may do without asking, and what never: list, add, revoke, suggest
+    #[command(subcommand)]
+    Grants(grants::GrantsCommand),
     /// Run an allowed command in a campaign's folder, or any command in the sandbox
     Exec(ExecArgs),
     /// What was learnt: find, keep, judge

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::Decision;
+use domain::permission::Proposal;
 use domain::request::{Ask, Question, QuestionOption};
 use serde_json::Value;
 use wire::obey::v1 as pb;
@@ -24,18 +25,19 @@ pub(crate) struct Open {
 /// What it is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {
-    Permission { tool: String, input: Value, title: String },
+    Permission { tool: String, input: Value, title: String, proposals: Vec<Proposal> },
     Questions(Vec<Question>),
 }
 
 impl Open {
     /// Takes a request from an event; nothing for those a person cannot answer.
-    pub(crate) fn of_event(id: String, ask: &Ask) -> Option<Self> {
+    pub(crate) fn of_event(id: String, ask: &Ask, proposals: &[Proposal]) -> Option<Self> {
         let what = match ask {
             Ask::Permission(ask) => What::Permission {
                 tool: ask.tool.clone(),
                 input: ask.input.clone(),
                 title: ask.title.clone(),
+                proposals: proposals.to_vec(),
             },
             Ask::Question { questions, .. } => What::Questions(questions.clone()),
             Ask::ClientTool { .. } => return None,
@@ -52,6 +54,7 @@ impl Open {
                 tool: request.tool_name.clone(),
                 input: serde_json::from_str(&request.input_json).unwrap_or(Value::Null),
                 title: request.title.clone(),
+                proposals: request.proposals.iter().map(proposal).collect(),
             }
         };
         Self { id: request.id.clone(), what }
@@ -60,7 +63,7 @@ impl Open {
     /// Returns one line that says what is asked.
     pub(crate) fn summary(&self) -> String {
         match &self.what {
-            What::Permission { tool, input, title } => {
+            What::Permission { tool, input, title, .. } => {
                 format!("{} asks for permission: {}", self.id, render::call_text(tool, input, title))
             }
             What::Questions(questions) => {
@@ -90,6 +93,10 @@ impl Open {
     }
 }
 
+fn proposal(proposal: &pb::GrantProposal) -> Proposal {
+    Proposal { id: proposal.id.clone(), text: proposal.text.clone() }
+}
+
 fn question(question: &pb::Question) -> Question {
     let option = |option: &pb::QuestionOption| QuestionOption {
         label: option.label.clone(),
@@ -111,6 +118,8 @@ pub(crate) enum Reply {
         request: String,
         decision: Decision,
         message: String,
+        /// The proposal that is granted; empty: what the decision says.
+        grant: String,
     },
     Answer {
         request: String,
@@ -164,9 +173,19 @@ impl Asking {
     pub(crate) fn prompt(&self) -> Option<(Vec<String>, String)> {
         let open = self.queue.front()?;
         match &open.what {
-            What::Permission { .. } => {
-                let prompt = "  [y] once  [a] whole session  [n] deny  [s] deny and stop  [?] show input > ";
-                Some((vec![format!("? {}", brief(&open.summary()))], prompt.to_owned()))
+            What::Permission { proposals, .. } => {
+                let mut lines = vec![format!("? {}", brief(&open.summary()))];
+                lines.extend(proposals.iter().enumerate().map(|(at, proposal)| {
+                    format!("  [{}] allow {}", letter(at), format::one_line(&proposal.text))
+                }));
+                let remembered = match proposals.len() {
+                    0 => String::new(),
+                    1 => "  [a] as above".to_owned(),
+                    several => format!("  [a], [2]…[{several}] as above"),
+                };
+                let prompt =
+                    format!("  [y] once{remembered}  [n] deny  [s] deny and stop  [?] show input > ");
+                Some((lines, prompt))
             }
             What::Questions(questions) => {
                 let question = questions.get(self.answers.len())?;
@@ -193,7 +212,7 @@ impl Asking {
     pub(crate) fn take(&mut self, line: &str) -> Option<Reply> {
         let open = self.queue.front()?;
         match &open.what {
-            What::Permission { input, .. } => Some(permission_reply(open, input, line)),
+            What::Permission { input, proposals, .. } => Some(permission_reply(open, input, proposals, line)),
             What::Questions(questions) => {
                 let question = questions.get(self.answers.len())?;
                 if line.trim().is_empty() {
@@ -209,10 +228,22 @@ impl Asking {
     }
 }
 
-fn permission_reply(open: &Open, input: &Value, line: &str) -> Reply {
+/// Returns what is typed for a proposal.
+fn letter(at: usize) -> String {
+    if at == 0 { "a".to_owned() } else { (at + 1).to_string() }
+}
+
+fn permission_reply(open: &Open, input: &Value, proposals: &[Proposal], line: &str) -> Reply {
     let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-    let decision = match word.to_lowercase().as_str() {
+    let word = word.to_lowercase();
+    let chosen = (1..proposals.len()).find(|at| letter(*at) == word);
+    let grant = chosen.map(|at| proposals[at].id.clone()).unwrap_or_default();
+    let decision = match word.as_str() {
         "y" | "yes" => Decision::AllowOnce,
+        _ if chosen.is_some() => Decision::AllowOnce,
+        "a" | "always" if proposals.is_empty() => {
+            return Reply::Show(vec!["  this can only be allowed once: type y, n, s or ?".to_owned()]);
+        }
         "a" | "always" => Decision::AllowSession,
         "n" | "no" => Decision::Deny,
         "s" | "stop" => Decision::DenyAndStop,
@@ -222,7 +253,8 @@ fn permission_reply(open: &Open, input: &Value, line: &str) -> Reply {
         }
         _ => {
             return Reply::Show(vec![
-                "  type y, a, n, s or ?; n and s may be followed by a reason".to_owned(),
+                "  type y, a, n, s, ? or a number shown above; n and s may be followed by a reason"
+                    .to_owned(),
             ]);
         }
     };
@@ -230,7 +262,7 @@ fn permission_reply(open: &Open, input: &Value, line: &str) -> Reply {
     if decision.allows() && !rest.is_empty() {
         return Reply::Show(vec!["  to allow it, type y or a alone".to_owned()]);
     }
-    Reply::Decide { request: open.id.clone(), decision, message: rest.trim().to_owned() }
+    Reply::Decide { request: open.id.clone(), decision, message: rest.trim().to_owned(), grant }
 }
 
 /// Puts text on one line, so that no part of a command can look like a prompt of ours, and says where it was cut.

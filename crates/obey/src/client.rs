@@ -27,6 +27,7 @@ use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::daemon_service_client::DaemonServiceClient;
 use wire::obey::v1::environment_service_client::EnvironmentServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
+use wire::obey::v1::grant_service_client::GrantServiceClient;
 use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
 
@@ -76,6 +77,7 @@ impl Client {
         acp: AcpServiceClient;
         worktrees: WorktreeServiceClient;
         environments: EnvironmentServiceClient;
+        grants: GrantServiceClient;
         /// The tools that others run for an agent.
         bridge: BridgeServiceClient;
         audit: AuditServiceClient;

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod environment;
 mod exec;
+mod grants;
 mod mcp;
 mod service;
 mod session;
@@ -46,6 +47,7 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Worktree(command) => worktree::run(console, command).await,
         Command::Agents(AgentsCommand::List) => agents::list(console),
         Command::Agents(AgentsCommand::Test(args)) => agents::test(console, &args).await,
+        Command::Grants(command) => grants::run(console, command).await,
         Command::Exec(args) if args.sandbox => bench::exec(console, args).await,
         Command::Exec(args) => exec::run(console, args).await,
         Command::Memory(command) => bench::memories(console, command).await,

@@ -4,7 +4,7 @@
 use domain::{Decision, EventKind};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::answers::{self, To, Verdict};
+use crate::answers::{self, Granted, To, Verdict};
 use crate::asking::{Asking, Open, Reply};
 use crate::client::Client;
 use crate::console::Console;
@@ -153,8 +153,8 @@ impl<'a> Conversation<'a> {
                     self.view.show(&mut self.console.out, &event)?;
                 }
                 match &event.kind {
-                    Some(EventKind::RequestOpened { request, ask, automatic: false, .. }) => {
-                        if let Some(open) = Open::of_event(request.to_string(), ask) {
+                    Some(EventKind::RequestOpened { request, ask, automatic: false, proposals, .. }) => {
+                        if let Some(open) = Open::of_event(request.to_string(), ask, proposals) {
                             self.request_opened(open).await?;
                         }
                     }
@@ -183,8 +183,9 @@ impl<'a> Conversation<'a> {
                     self.console.out.say(Style::Dim, &line)?;
                 }
             }
-            Reply::Decide { request, decision, message } => {
-                let verdict = Verdict { message, ..Verdict::of(decision) };
+            Reply::Decide { request, decision, message, grant: proposal } => {
+                let grant = Granted { proposal, ..Granted::default() };
+                let verdict = Verdict { message, grant, ..Verdict::of(decision) };
                 let to = To { session: &self.session, request: &request, by: &self.console.person() };
                 let sent = answers::decide(&self.client, to, verdict).await;
                 self.answered(&request, sent)?;

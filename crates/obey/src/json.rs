@@ -86,6 +86,47 @@ pub(crate) fn request(request: &pb::Request) -> Value {
         "settled_by": request.settled_by,
         "outcome": request.outcome,
         "settled_at": rfc3339(request.settled_at.as_ref()),
+        "settled_message": request.settled_message,
+        "proposals": request
+            .proposals
+            .iter()
+            .map(|proposal| json!({"id": proposal.id, "text": proposal.text}))
+            .collect::<Vec<Value>>(),
+    })
+}
+
+/// One grant. `what` and `where` say it in words, `covers` and `scope` in parts.
+pub(crate) fn grant(grant: &pb::Grant) -> Value {
+    use wire::obey::v1::grant::{Covers, Where};
+    let (kind, value) = match &grant.covers {
+        None => ("tool", Value::Null),
+        Some(Covers::Command(command)) => ("command", json!(command)),
+        Some(Covers::Prefix(words)) => ("prefix", json!(words)),
+        Some(Covers::File(path)) => ("file", json!(path)),
+        Some(Covers::Folder(path)) => ("folder", json!(path)),
+    };
+    let (place, path) = match &grant.r#where {
+        None => ("always", Value::Null),
+        Some(Where::SessionId(id)) => ("session", json!(id)),
+        Some(Where::Worktree(path)) => ("worktree", json!(path)),
+        Some(Where::Project(path)) => ("project", json!(path)),
+    };
+    json!({
+        "id": grant.id,
+        "action": names::grant_action(grant.action()),
+        "tool": grant.tool,
+        "what": grant.what,
+        "covers": {"kind": kind, "value": value},
+        "where": grant.where_text,
+        "scope": {"kind": place, "value": path},
+        "expires": rfc3339(grant.expires_at.as_ref()),
+        "uses_left": grant.uses_left,
+        "sub_agents": grant.sub_agents,
+        "given_by": grant.given_by,
+        "given_at": rfc3339(grant.given_at.as_ref()),
+        "reason": grant.reason,
+        "source": grant.source,
+        "ignored": grant.ignored,
     })
 }
 

@@ -22,6 +22,16 @@ pub(crate) fn provider(number: i32) -> String {
     known.map_or_else(|| number.to_string(), |kind| kind.name().to_owned())
 }
 
+/// Returns the name of what a grant says.
+pub(crate) fn grant_action(action: pb::GrantAction) -> &'static str {
+    match action {
+        pb::GrantAction::Allow => "allow",
+        pb::GrantAction::Ask => "ask",
+        pb::GrantAction::Deny => "deny",
+        pb::GrantAction::Unspecified => "unknown",
+    }
+}
+
 /// Returns the protocol's number of a status.
 pub(crate) fn status_number(status: Status) -> local::SessionStatus {
     match status {

@@ -2,7 +2,7 @@
 //! Matches every kind, so that a new one cannot be forgotten.
 
 use domain::event::{Level, TodoStatus};
-use domain::permission::{Decision, Grant};
+use domain::permission::{Decision, Grant, GrantAction};
 use domain::request::{Ask, Outcome};
 use domain::turn::EndReason;
 use domain::usage::Usage;
@@ -57,10 +57,17 @@ fn of_kind(kind: &EventKind) -> Row {
         EventKind::RequestOpened { request, ask, .. } => {
             Row::new("request", Style::Warn, format!("{request} {}", ask_text(ask)))
         }
-        EventKind::RequestSettled { request, outcome, by, message, .. } => {
+        EventKind::RequestSettled { request, outcome, by, message, grant, .. } => {
+            let granted = grant.as_ref().map_or_else(String::new, |grant| {
+                format!(", granting {} {}", grant.what("/".as_ref()), grant.place())
+            });
             let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
             let because = if message.is_empty() { String::new() } else { format!(": {message}") };
-            Row::new("settled", outcome_style(outcome), format!("{request} {}{by}{because}", outcome.word()))
+            Row::new(
+                "settled",
+                outcome_style(outcome),
+                format!("{request} {}{by}{because}{granted}", outcome.word()),
+            )
         }
         EventKind::GrantsChanged { .. }
         | EventKind::TodosChanged { .. }
@@ -154,9 +161,10 @@ fn of_turn(kind: &EventKind) -> Row {
 fn of_rest(kind: &EventKind) -> Row {
     match kind {
         EventKind::GrantsChanged { grants, by } => {
-            let word = |grant: &Grant| {
-                let denied = if grant.denied { "not " } else { "" };
-                format!("{denied}{}", grant.label())
+            let word = |grant: &Grant| match grant.action {
+                GrantAction::Deny => format!("not {}", grant.label()),
+                GrantAction::Ask => format!("ask for {}", grant.label()),
+                GrantAction::Allow => grant.label(),
             };
             let all: Vec<String> = grants.iter().map(word).collect();
             let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };

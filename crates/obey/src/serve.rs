@@ -63,7 +63,7 @@ pub(crate) fn options(
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         config_dir: file.parent().map_or_else(PathBuf::new, Path::to_owned),
         listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
-        settings: settings(args, vars, paths)?,
+        settings: settings(args, vars, paths, &file)?,
         ready: Announcer { background: args.background },
         flags: self::flags(args)?,
         inherited: Inherited::default(),
@@ -88,11 +88,15 @@ pub(crate) fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
     Ok(flags)
 }
 
+/// The user's own rules, beside the configuration.
+const RULES_FILE: &str = "rules.toml";
+
 /// Works out where the settings of conversations come from.
-fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths) -> Result<Sources> {
+fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths, config: &Path) -> Result<Sources> {
     let coded = |error: domain::Error| Failure::coded(error.code, error.message);
     Ok(Sources {
         global_file: Some(paths.settings_file(vars)),
+        rules_file: Some(config.with_file_name(RULES_FILE)),
         environment: Sources::read_environment(vars.all()).map_err(coded)?,
         flags: Sources::read_flags(args.betcode.iter().map(String::as_str)).map_err(coded)?,
     })

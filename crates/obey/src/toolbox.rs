@@ -147,7 +147,8 @@ impl Desk {
                 Ok(Outcome::said(output, summary))
             }
             Task::Search { pattern, path, files } => {
-                let hidden = Hidden::where_true(permissions::unreadable(&self.settings, &self.folder));
+                let hidden =
+                    Hidden::where_true(permissions::unreadable(&self.settings, &self.folder, &self.root));
                 let search = Search { pattern, path: self.absolute(&path)?, files, hidden };
                 let output = bench.search(project, search).await?;
                 let summary = format!("Searched: {} lines", output.lines().count());

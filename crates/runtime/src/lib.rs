@@ -9,6 +9,7 @@ pub mod environments;
 pub mod execute;
 pub mod failpoint;
 mod git;
+pub mod grants;
 pub mod held;
 mod ids;
 pub mod journal;

@@ -112,6 +112,15 @@ pub const GIT_INDEX_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 /// Largest settings file. People write them; a repository might bring anything.
 pub const SETTINGS_FILE_MAX_BYTES: u64 = 256 * 1024;
 
+/// What is read to suggest rules: the newest sessions, the last requests of each, and none with a huge input. Habits show
+/// in the recent past, and nobody waits longer for a suggestion.
+pub const SUGGEST_SESSIONS_MAX: usize = 500;
+pub const SUGGEST_EVENTS_MAX: i64 = 2_000;
+pub const SUGGEST_EVENT_MAX_BYTES: i64 = 16 * 1024;
+
+/// Rules that are suggested at once; people read a screenful.
+pub const SUGGESTIONS_MAX: usize = 50;
+
 /// Permission rules from one place; each is asked on every permission.
 pub const RULES_MAX: usize = 1_000;
 

@@ -3,11 +3,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use domain::permission::grant::Asked;
 use domain::permission::pattern::{self, Call};
 use domain::permission::{Findings, Verdict};
 use domain::request::{Ask, PermissionAsk};
 use domain::{AgentEvent, Command, Input, SessionSpec};
 
+use crate::clock;
 use crate::settings::Settings;
 
 /// Adds to a cause of work what its session must know before it decides.
@@ -15,7 +17,7 @@ pub(crate) fn looked_at(settings: &Settings, spec: &SessionSpec, input: Input) -
     match input {
         Input::Agent(AgentEvent::Asked { native, ask: Ask::Permission(ask) })
         | Input::Command(Command::AskPermission { native, ask }) => {
-            let findings = look(settings, spec, &ask);
+            let findings = look_and_count(settings, spec, &ask);
             Input::Asked { native, ask, findings }
         }
         Input::Agent(AgentEvent::Checks { native, ask }) => {
@@ -39,34 +41,65 @@ pub(crate) fn looked_at(settings: &Settings, spec: &SessionSpec, input: Input) -
 
 /// Looks at what an agent asks for. Rules that cannot be read deny: nobody knows what they forbid.
 pub(crate) fn look(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk) -> Findings {
+    look_with(settings, spec, ask, false)
+}
+
+/// The same for a call that is about to be answered: a rule that allows it a number of times allows it once less.
+fn look_and_count(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk) -> Findings {
+    look_with(settings, spec, ask, true)
+}
+
+fn look_with(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk, counts: bool) -> Findings {
     let named = pattern::paths_of(&ask.tool, &ask.input, &spec.working_dir);
     let real_paths: Vec<PathBuf> = named.iter().map(|path| real(path)).collect();
-    let call = Call {
-        tool: &ask.tool,
-        input: &ask.input,
-        working_dir: &spec.working_dir,
-        real_paths: Some(&real_paths),
+    let (tool, input, working_dir) = (ask.tool.as_str(), &ask.input, spec.working_dir.as_path());
+    let asked = Asked {
+        call: Call { tool, input, working_dir, real_paths: Some(&real_paths) },
+        parent: ask.parent.as_ref(),
+        root: spec.place().root,
+        now: clock::now(),
     };
-    let verdict = match settings.rules(Some(&spec.working_dir)) {
-        Ok(rules) => rules.judge(&call),
+    let verdict = match settings.rules_in(&spec.working_dir, asked.root) {
+        Ok(rules) => match rules.limited(&asked).filter(|_| counts) {
+            Some(rule) => counted(settings, &rule.grant.id, &asked, rules.judge(&asked)),
+            None => rules.judge(&asked),
+        },
         Err(error) => Verdict::Deny {
-            by: "unreadable settings".to_owned(),
+            by: "unreadable rules".to_owned(),
             message: format!("the permission rules cannot be read, so nothing is allowed: {}", error.message),
         },
     };
     Findings { verdict, real_paths }
 }
 
+/// A use that cannot be counted is none: a person is asked instead.
+fn counted(settings: &Settings, id: &str, asked: &Asked<'_>, verdict: Verdict) -> Verdict {
+    match settings.take_use(id, asked.now) {
+        Ok(true) => verdict,
+        Ok(false) => Verdict::Ask,
+        Err(error) => {
+            tracing::warn!(rule = id, %error, "a use cannot be counted; somebody is asked");
+            Verdict::Ask
+        }
+    }
+}
+
 /// Returns what tells the files that a rule forbids to read, for tools that look into many. Where the rules cannot be
 /// read, all are forbidden.
-pub fn unreadable(settings: &Settings, working_dir: &Path) -> impl Fn(&Path) -> bool + Send + Sync + use<> {
-    let (rules, working_dir) = (settings.rules(Some(working_dir)), working_dir.to_owned());
+pub fn unreadable(
+    settings: &Settings,
+    working_dir: &Path,
+    root: &Path,
+) -> impl Fn(&Path) -> bool + Send + Sync + use<> {
+    let rules = settings.rules_in(working_dir, root);
+    let (working_dir, root, now) = (working_dir.to_owned(), root.to_owned(), clock::now());
     move |path| {
         let Ok(rules) = &rules else { return true };
         let input = serde_json::json!({"file_path": path.to_string_lossy()});
         let real = [path.to_owned()];
         let call = Call { tool: "Read", input: &input, working_dir: &working_dir, real_paths: Some(&real) };
-        matches!(rules.judge(&call), Verdict::Deny { .. })
+        let asked = Asked { call, parent: None, root: &root, now };
+        matches!(rules.judge(&asked), Verdict::Deny { .. })
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod file;
 mod keys;
+pub mod rules;
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +15,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::Error;
-use domain::permission::{Action, Rule, Rules, rules};
+use domain::permission::rules::{FileRule, allow_below};
+use domain::permission::{Action, Grant, Rule, Rules};
+use domain::{Error, Timestamp};
 use file::Place;
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +95,8 @@ impl Scope {
 pub struct Sources {
     /// The user's own file; none: there is no such place.
     pub global_file: Option<PathBuf>,
+    /// The user's own file of rules; none: there is no such place.
+    pub rules_file: Option<PathBuf>,
     pub environment: Layer,
     pub flags: Layer,
 }
@@ -155,7 +159,49 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns the permission rules of a project in the order in which they are asked.
+    /// Returns the permission rules that hold in a folder of a project: those of settings and those of files.
+    pub fn rules_in(&self, working_dir: &Path, root: &Path) -> Result<Rules, Error> {
+        let mut of_files = self.user_rules()?;
+        for folder in rules::folders(working_dir, root) {
+            of_files.extend(rules::of_project(folder)?.heard);
+        }
+        Ok(self.rules(Some(working_dir))?.with_files(of_files))
+    }
+
+    /// Returns the rules of the user's own file.
+    pub fn user_rules(&self) -> Result<Vec<FileRule>, Error> {
+        self.sources.rules_file.as_deref().map_or_else(|| Ok(Vec::new()), rules::of_user)
+    }
+
+    /// Returns the rules of a project's file.
+    pub fn project_rules(&self, folder: &Path) -> Result<rules::ProjectRules, Error> {
+        rules::of_project(folder)
+    }
+
+    /// Adds a rule to the user's own file.
+    pub fn add_rule(&self, grant: &Grant, reason: &str, now: Timestamp) -> Result<FileRule, Error> {
+        let _one = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
+        rules::add(self.rules_file()?, grant, reason, now)
+    }
+
+    /// Takes a rule out of the user's own file; nothing where there is none of this id.
+    pub fn remove_rule(&self, id: &str, now: Timestamp) -> Result<Option<FileRule>, Error> {
+        let _one = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
+        rules::remove(self.rules_file()?, id, now)
+    }
+
+    /// Counts one use of a rule in the user's own file. Returns whether there was one left.
+    pub(crate) fn take_use(&self, id: &str, now: Timestamp) -> Result<bool, Error> {
+        let _one = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
+        rules::take_use(self.rules_file()?, id, now)
+    }
+
+    fn rules_file(&self) -> Result<&Path, Error> {
+        let file = self.sources.rules_file.as_deref();
+        file.ok_or_else(|| Error::invalid("scope", "this daemon has no place for rules of its user"))
+    }
+
+    /// Returns the rules of settings in a project, in the order in which they are asked.
     pub fn rules(&self, project: Option<&Path>) -> Result<Rules, Error> {
         let mut all = Rule::built_in();
         for scope in scopes(project) {
@@ -174,7 +220,7 @@ impl Settings {
         if let (Some(true), Some(project)) = (permissions.enable_auto_approve, project) {
             let folders = permissions.auto_approve_directories.unwrap_or_default();
             let holding = folders.iter().map(Path::new).find(|folder| project.starts_with(folder));
-            all.extend(holding.map(|folder| rules::allow_below(folder, "auto_approve_directories")));
+            all.extend(holding.map(|folder| allow_below(folder, "auto_approve_directories")));
         }
         for (number, rule) in all.iter_mut().enumerate().filter(|(_, rule)| rule.id.is_empty()) {
             rule.id = format!("rule-{}", number + 1);

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use domain::permission::{Grant, GrantAction, grant};
 use domain::request::Ask;
 use domain::{
     Command, Error, ErrorCode, Event, EventKind, Mode, ProviderKind, RequestId, SessionId, StopHow,
@@ -25,6 +26,7 @@ use crate::bridge::Bridges;
 use crate::campaign::Campaigns;
 use crate::environments::Environments;
 use crate::execute::{Execution, Running};
+use crate::grants::Grants;
 use crate::journal::{Cursor, Journal};
 use crate::process::{Claim, scan};
 use crate::provider::Providers;
@@ -123,6 +125,11 @@ impl Supervisor {
         &self.inner.bridges
     }
 
+    /// Returns the grants of sessions and of the user's file of rules.
+    pub fn grants(&self) -> Grants {
+        Grants::new(self.clone())
+    }
+
     pub fn settings(&self) -> &Settings {
         &self.inner.services.settings
     }
@@ -178,6 +185,9 @@ impl Supervisor {
             if result.is_err() && handle.is_gone() {
                 continue;
             }
+            if let (Command::Decide { .. }, Ok(applied)) = (&command, &result) {
+                self.grants().keep(id, applied).await;
+            }
             return result;
         }
     }
@@ -194,7 +204,7 @@ impl Supervisor {
         crate::permissions::look(self.settings(), spec, &ask).verdict
     }
 
-    /// Returns whether the session's grants, or else the rules in force, deny a call of its agent.
+    /// Returns whether the session's grants or the rules in force deny a call of its agent.
     pub fn denies(&self, session: &Snapshot, tool: &str, input: &serde_json::Value) -> bool {
         let (spec, state) = (&session.spec, &session.state);
         let ask = domain::request::PermissionAsk {
@@ -211,10 +221,10 @@ impl Supervisor {
             working_dir: &spec.working_dir,
             real_paths: Some(&findings.real_paths),
         };
-        match state.grants.iter().rev().find(|grant| grant.covers(&call)) {
-            Some(grant) => grant.denied,
-            None => matches!(findings.verdict, domain::permission::Verdict::Deny { .. }),
-        }
+        let asked = grant::Asked { call, parent: None, root: spec.place().root, now: clock::now() };
+        let denied = |grant: &Grant| grant.action == GrantAction::Deny;
+        matches!(findings.verdict, domain::permission::Verdict::Deny { .. })
+            || grant::strictest(&state.grants, &asked).is_some_and(denied)
     }
 
     /// Returns a reader of a session's journal, strictly after a sequence number.

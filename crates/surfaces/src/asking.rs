@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::request::{Outcome, PermissionAsk, bridged};
+use domain::request::{Outcome, PermissionAsk, bridged, denial};
 use domain::{CallId, Command, Error, ErrorCode, EventKind, Mode, RequestId, SessionId};
 use runtime::{Snapshot, Supervisor};
 use serde_json::Value;
@@ -39,6 +39,7 @@ pub enum Asking {
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     pub(crate) message: String,
+    pub(crate) by: String,
 }
 
 /// Decides whether an agent's call may run: by the session's mode, its rules and grants, and its user's answer. An error
@@ -77,10 +78,7 @@ async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Resu
     match answer.map_err(|error| error.to_string())? {
         Answer { outcome: Outcome::Decided { decision }, .. } if decision.allows() => Ok(()),
         Answer { outcome: Outcome::Withdrawn { reason }, .. } => Err(reason),
-        Answer { message, .. } if message.is_empty() => {
-            Err(format!("Permission denied by user for: {}", call.tool))
-        }
-        Answer { message, .. } => Err(format!("Permission denied by user for: {}: {message}", call.tool)),
+        Answer { message, by, .. } => Err(denial(&call.tool, &by, &message)),
     }
 }
 
@@ -132,16 +130,17 @@ async fn settled(
             events => events?,
         };
         for event in events {
-            if let EventKind::RequestSettled { request: settled, outcome, message, .. } = &event.kind
+            if let EventKind::RequestSettled { request: settled, outcome, message, by, .. } = &event.kind
                 && *settled == request
             {
                 // The agent gets its answer as it was given; the journal may have it without its secrets.
+                let by = by.clone();
                 if let Some(EventKind::RequestSettled { outcome, message, .. }) =
                     supervisor.original(session, event.seq)
                 {
-                    return Ok(Answer { outcome, message });
+                    return Ok(Answer { outcome, message, by });
                 }
-                return Ok(Answer { outcome: outcome.clone(), message: message.clone() });
+                return Ok(Answer { outcome: outcome.clone(), message: message.clone(), by });
             }
         }
     }
@@ -168,6 +167,7 @@ impl Drop for Waiting<'_> {
                     decision: domain::Decision::Deny,
                     message: "the agent no longer waits for it".to_owned(),
                     updated_input: None,
+                    grant: None,
                     by: "agent".to_owned(),
                 };
                 if let Err(error) = supervisor.command(&session, command).await {

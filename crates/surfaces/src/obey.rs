@@ -5,6 +5,7 @@ mod environments;
 mod events;
 mod execute;
 mod from_wire;
+mod grants;
 mod local;
 mod reports;
 mod requests;
@@ -28,6 +29,7 @@ use wire::obey::v1::campaign_service_server::CampaignServiceServer;
 use wire::obey::v1::daemon_service_server::DaemonServiceServer;
 use wire::obey::v1::environment_service_server::EnvironmentServiceServer;
 use wire::obey::v1::event_service_server::EventServiceServer;
+use wire::obey::v1::grant_service_server::GrantServiceServer;
 use wire::obey::v1::request_service_server::RequestServiceServer;
 use wire::obey::v1::turn_service_server::TurnServiceServer;
 
@@ -68,5 +70,6 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
         .add_service(RequestServiceServer::new(obey.clone()).max_decoding_message_size(most))
         .add_service(CampaignServiceServer::new(obey.clone()))
         .add_service(EnvironmentServiceServer::new(obey.clone()))
+        .add_service(GrantServiceServer::new(obey.clone()))
         .add_service(DaemonServiceServer::new(obey))
 }

@@ -5,6 +5,7 @@ mod access;
 mod callers;
 mod escape;
 mod floods;
+mod grants;
 mod secrets;
 
 use std::os::unix::fs::PermissionsExt as _;

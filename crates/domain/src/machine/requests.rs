@@ -10,12 +10,22 @@ use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::id::RequestId;
 use crate::limits;
-use crate::permission::pattern::Call;
-use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
+use crate::permission::{
+    Choice, Decision, Findings, Grant, GrantAction, Mode, Scope, Verdict, pattern, proposal,
+};
 use crate::redact;
-use crate::request::{Ask, Outcome, Pending, PermissionAsk, is_bridged};
+use crate::request::{Ask, Outcome, Pending, PermissionAsk, is_bridged, settlers};
 use crate::time::Timestamp;
 use crate::tools;
+
+/// An answer to a permission, and who gives it.
+pub(super) struct Answer {
+    pub(super) decision: Decision,
+    /// Told to the agent.
+    pub(super) message: String,
+    pub(super) updated_input: Option<Value>,
+    pub(super) by: String,
+}
 
 impl Step<'_> {
     pub(super) fn asked(&mut self, native: String, ask: Ask) {
@@ -23,7 +33,10 @@ impl Step<'_> {
             // Taken away while the agent called it: nobody would ever return it.
             Ask::ClientTool { tool, .. } if tools::find(&self.state().tools, tool).is_none() => {
                 let output = format!("no client offers {tool:?} any more");
-                self.fail_unoffered(native, ask, output);
+                self.fail_unoffered(native, ask, output, settlers::OBEY);
+            }
+            Ask::ClientTool { tool, .. } if self.plan_forbids(tool) => {
+                self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), settlers::PLAN);
             }
             _ => self.open_request(native, ask, None),
         }
@@ -57,20 +70,28 @@ impl Step<'_> {
         let too_many = self.state().requests.len() >= limits::REQUESTS_PENDING_MAX;
         let settled = match &ask {
             _ if too_many => {
-                Some(Beforehand::deny("limit", "too many requests are waiting already".to_owned()))
+                Some(Beforehand::deny(settlers::LIMIT, "too many requests are waiting already".to_owned()))
             }
             Ask::Permission(permission) => self.settled_beforehand(permission, findings),
             Ask::Question { .. } | Ask::ClientTool { .. } => None,
+        };
+        let proposals = match &ask {
+            Ask::Permission(permission) if settled.is_none() => {
+                proposal::proposals(permission, self.machine.spec.place())
+            }
+            _ => Vec::new(),
         };
         self.record(EventKind::RequestOpened {
             request,
             native: native.clone(),
             automatic: settled.is_some(),
             ask: ask.clone(),
+            proposals,
         });
         match settled {
-            Some(Beforehand { decision, by, message }) => {
-                self.settle_permission(request, native, ask, decision, message, None, by);
+            Some(Beforehand { decision, by, message, used_grant }) => {
+                let answer = Answer { decision, message, updated_input: None, by };
+                self.settle_permission(request, native, ask, answer, None, used_grant);
             }
             None => {
                 self.watch_requests();
@@ -79,59 +100,41 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the answer that grants, rules and mode give without asking anybody, in this order. A rule that denies
-    /// binds an autonomous session too; one that wants to ask does not.
+    /// Returns whether plan mode forbids a client's tool: those that need a permission act on the world.
+    pub(super) fn plan_forbids(&self, tool: &str) -> bool {
+        self.state().mode == Mode::Plan
+            && tools::find(&self.state().tools, tool).is_some_and(|tool| tool.asks)
+    }
+
+    /// Returns the answer that rules, grants and mode give without asking anybody. What is denied anywhere is denied; a
+    /// rule that denies binds an autonomous session too, one that wants to ask does not.
     fn settled_beforehand(&self, ask: &PermissionAsk, findings: Option<&Findings>) -> Option<Beforehand> {
-        let call = Call {
-            tool: &ask.tool,
-            input: &ask.input,
-            working_dir: &self.machine.spec.working_dir,
-            real_paths: findings.map(|findings| findings.real_paths.as_slice()),
-        };
-        // The newest that covers the call: whoever spoke last meant it.
-        if let Some(grant) = self.state().grants.iter().rev().find(|grant| grant.covers(&call)) {
-            return Some(if grant.denied {
-                Beforehand::deny("grant", format!("{} is denied in this session", grant.label()))
-            } else {
-                Beforehand::allow("grant")
+        let verdict = findings.map_or(&Verdict::Unsaid, |findings| &findings.verdict);
+        if let Verdict::Deny { by, message } = verdict {
+            return Some(Beforehand::deny(by, message.clone()));
+        }
+        let grant = self.grant_for(ask, findings);
+        if let Some(grant) = grant.filter(|grant| grant.action == GrantAction::Deny) {
+            let message = format!("{} is denied in this session", grant.label());
+            return Some(Beforehand {
+                used_grant: grant.id.clone(),
+                ..Beforehand::deny(settlers::GRANT, message)
             });
         }
         let mode = self.state().mode;
-        if mode == Mode::Plan && tools::find(&self.state().tools, &ask.tool).is_some_and(|tool| tool.asks) {
-            return Some(Beforehand::deny("mode plan", "plan mode: observation only".to_owned()));
+        if self.plan_forbids(&ask.tool) {
+            return Some(Beforehand::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()));
         }
-        let autonomous = mode == Mode::Autonomous;
-        match findings.map(|findings| &findings.verdict) {
-            Some(Verdict::Deny { by, message }) => Some(Beforehand::deny(by, message.clone())),
-            _ if autonomous => Some(Beforehand::allow("mode autonomous")),
-            Some(Verdict::Allow { by }) => Some(Beforehand::allow(by)),
-            Some(Verdict::Ask | Verdict::Unsaid) | None => None,
-        }
-    }
-
-    pub(super) fn set_grant(&mut self, grant: Grant, by: String) -> Result<(), Error> {
-        let mut grants = self.state().grants.clone();
-        grants.retain(|other| other.label() != grant.label());
-        if grants.len() >= limits::GRANTS_MAX {
-            return Err(Error::new(
-                ErrorCode::LimitReached,
-                format!("the session has {} grants, which is the limit; clear some", limits::GRANTS_MAX),
-            ));
-        }
-        grants.push(grant);
-        self.change_grants(grants, by);
-        Ok(())
-    }
-
-    pub(super) fn clear_grants(&mut self, tool: &str, by: String) {
-        let mut grants = self.state().grants.clone();
-        grants.retain(|grant| !tool.is_empty() && grant.label() != tool && grant.tool != tool);
-        self.change_grants(grants, by);
-    }
-
-    fn change_grants(&mut self, grants: Vec<Grant>, by: String) {
-        if grants != self.state().grants {
-            self.record(EventKind::GrantsChanged { grants, by });
+        // Whoever only plans may have been allowed to act before; now a person decides.
+        let may_act = mode != Mode::Plan || pattern::is_reading(&ask.tool);
+        match (grant.map(|grant| grant.action), verdict) {
+            (Some(GrantAction::Allow), _) if may_act => {
+                let used_grant = grant.map(|grant| grant.id.clone()).unwrap_or_default();
+                Some(Beforehand { used_grant, ..Beforehand::allow(settlers::GRANT) })
+            }
+            _ if mode == Mode::Autonomous => Some(Beforehand::allow("mode autonomous")),
+            (None, Verdict::Allow { by }) if may_act => Some(Beforehand::allow(by)),
+            _ => None,
         }
     }
 
@@ -180,10 +183,12 @@ impl Step<'_> {
             .cloned()
             .collect();
         for pending in late {
-            let Pending { id, native, ask, asked_at } = self.as_asked(pending);
+            let Pending { id, native, ask, asked_at, .. } = self.as_asked(pending);
             let seconds = self.now.since(asked_at).as_secs();
             let message = format!("nobody answered within {seconds} s");
-            self.settle_permission(id, native, ask, Decision::Deny, message, None, "timeout".to_owned());
+            let by = settlers::TIMEOUT.to_owned();
+            let answer = Answer { decision: Decision::Deny, message, updated_input: None, by };
+            self.settle_permission(id, native, ask, answer, None, String::new());
         }
         self.watch_requests();
     }
@@ -213,23 +218,24 @@ impl Step<'_> {
     pub(super) fn decide(
         &mut self,
         request: RequestId,
-        decision: Decision,
-        message: String,
-        updated_input: Option<Value>,
-        by: String,
+        mut answer: Answer,
+        choice: Option<&Choice>,
     ) -> Result<(), Error> {
         let Some(pending) = self.waiting(request)? else { return Ok(()) };
-        let updated_input = updated_input.map(|input| self.as_shown_to_agent(&pending, input)).transpose()?;
+        let updated = answer.updated_input.take();
+        answer.updated_input = updated.map(|input| self.as_shown_to_agent(&pending, input)).transpose()?;
         let refusal = match &pending.ask {
             Ask::Question { .. } => Some("a question is answered, not allowed; deny it to skip it"),
             Ask::ClientTool { .. } => Some("a tool call is returned, not allowed; deny it to refuse it"),
             Ask::Permission(_) => None,
         };
-        if let Some(refusal) = refusal.filter(|_| decision.allows()) {
+        if let Some(refusal) = refusal.filter(|_| answer.decision.allows()) {
             return Err(Error::invalid("decision", refusal));
         }
-        self.settle_permission(request, pending.native, pending.ask, decision, message, updated_input, by);
-        if decision == Decision::DenyAndStop {
+        let grant = self.remembered(&pending.ask, &answer, choice)?;
+        let stops = answer.decision == Decision::DenyAndStop;
+        self.settle_permission(request, pending.native, pending.ask, answer, grant, String::new());
+        if stops {
             // Agents differ in what a denial does to their turn; an interrupt ends it in all of them.
             self.cancel_turn();
         }
@@ -245,33 +251,55 @@ impl Step<'_> {
         Ok(updated)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one answer; a struct would be built once")]
+    /// Returns what is remembered with an answer.
+    fn remembered(
+        &self,
+        ask: &Ask,
+        answer: &Answer,
+        choice: Option<&Choice>,
+    ) -> Result<Option<Grant>, Error> {
+        if choice.is_some() && !answer.decision.allows() {
+            return Err(Error::invalid(
+                "grant",
+                "only an allowance can be remembered; see `obey grants add --deny`",
+            ));
+        }
+        let whole_session = Choice::default();
+        let choice = match (choice, answer.decision) {
+            (Some(choice), _) => choice,
+            (None, Decision::AllowSession) => &whole_session,
+            (None, _) => return Ok(None),
+        };
+        let Ask::Permission(permission) = ask else { return Ok(None) };
+        // What was allowed is the call as it was changed, not as it was asked for.
+        let mut permission = permission.clone();
+        permission.input = answer.updated_input.clone().unwrap_or(permission.input);
+        let chosen = proposal::chosen(&permission, self.machine.spec.place(), choice)?;
+        let Some(grant) = chosen else { return Ok(None) };
+        if grant.scope == Scope::Session && self.state().grants.len() >= limits::GRANTS_MAX {
+            return Ok(None);
+        }
+        let expires_at = choice.expires_after.map(|wait| self.now.after(wait));
+        Ok(Some(Grant { expires_at, ..self.signed(grant, &answer.by) }))
+    }
+
     fn settle_permission(
         &mut self,
         request: RequestId,
         native: String,
         ask: Ask,
-        decision: Decision,
-        message: String,
-        updated_input: Option<Value>,
-        by: String,
+        answer: Answer,
+        grant: Option<Grant>,
+        used_grant: String,
     ) {
-        let grant = match &ask {
-            Ask::Permission(permission)
-                if decision == Decision::AllowSession && self.state().grants.len() < limits::GRANTS_MAX =>
-            {
-                // What was allowed is the call as it was changed, not as it was asked for.
-                let input = updated_input.as_ref().unwrap_or(&permission.input);
-                Some(Grant::of(&permission.tool, input))
-            }
-            _ => None,
-        };
+        let Answer { decision, message, updated_input, by } = answer;
         self.record(EventKind::RequestSettled {
             request,
             outcome: Outcome::Decided { decision },
             by,
             message: message.clone(),
-            grant,
+            grant: grant.map(Box::new),
+            used_grant,
         });
         if !is_bridged(&native) {
             self.tell(AgentInput::Decide { native, decision, message, updated_input, ask });
@@ -301,6 +329,7 @@ impl Step<'_> {
             by,
             message: String::new(),
             grant: None,
+            used_grant: String::new(),
         });
         self.tell(AgentInput::Answer { native: pending.native, answers, ask: pending.ask });
         Ok(())
@@ -339,28 +368,35 @@ impl Step<'_> {
         self.record(EventKind::RequestSettled {
             request,
             outcome: Outcome::Withdrawn { reason: reason.to_owned() },
-            by: "agent".to_owned(),
+            by: settlers::AGENT.to_owned(),
             message: String::new(),
             grant: None,
+            used_grant: String::new(),
         });
         self.watch_requests();
         self.watch_tools();
     }
 }
 
+/// Told to agents whose call plan mode forbids.
+pub(super) const PLAN_REFUSAL: &str = "plan mode: observation only";
+
 /// An answer nobody had to be asked for.
 struct Beforehand {
     decision: Decision,
     by: String,
     message: String,
+    /// The session's grant that gives it.
+    used_grant: String,
 }
 
 impl Beforehand {
     fn allow(by: &str) -> Self {
-        Self { decision: Decision::AllowOnce, by: by.to_owned(), message: String::new() }
+        let (by, message) = (by.to_owned(), String::new());
+        Self { decision: Decision::AllowOnce, by, message, used_grant: String::new() }
     }
 
     fn deny(by: &str, message: String) -> Self {
-        Self { decision: Decision::Deny, by: by.to_owned(), message }
+        Self { decision: Decision::Deny, by: by.to_owned(), message, used_grant: String::new() }
     }
 }

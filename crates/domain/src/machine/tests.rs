@@ -2,6 +2,7 @@
 //! line of effects for each. `script` holds the language, the other files the rules it speaks of.
 
 mod budgets;
+mod grants;
 mod properties;
 mod recovery;
 mod redacting;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::requests::PLAN_REFUSAL;
 use super::{Step, Timer};
 use crate::agent::AgentInput;
 use crate::error::{Error, ErrorCode};
@@ -9,7 +10,7 @@ use crate::event::{ClientTool, EventKind};
 use crate::id::{CallId, RequestId};
 use crate::limits;
 use crate::permission::Findings;
-use crate::request::{Ask, Outcome, Pending, PermissionAsk};
+use crate::request::{Ask, Outcome, Pending, PermissionAsk, settlers};
 use crate::session::Status;
 use crate::tools::{self, TURN_SOURCE};
 
@@ -71,6 +72,11 @@ impl Step<'_> {
         if tools::find(&self.state().tools, &tool).is_none() {
             return Err(Error::invalid("tool", format_args!("no client offers {tool:?}")));
         }
+        if self.plan_forbids(&tool) {
+            let ask = Ask::ClientTool { call, tool, input };
+            self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), settlers::PLAN);
+            return Ok(());
+        }
         self.open_request(native, Ask::ClientTool { call, tool, input }, None);
         Ok(())
     }
@@ -89,8 +95,8 @@ impl Step<'_> {
             || state.settled.iter().any(|settled| settled.request.native == native)
     }
 
-    /// Fails a call that no client can be asked to run.
-    pub(super) fn fail_unoffered(&mut self, native: String, ask: Ask, output: String) {
+    /// Fails a call that no client can or may be asked to run.
+    pub(super) fn fail_unoffered(&mut self, native: String, ask: Ask, output: String, by: &str) {
         let id = RequestId(self.state().requests_opened + 1);
         let (opened, asked_at) = (native.clone(), self.now);
         self.record(EventKind::RequestOpened {
@@ -98,8 +104,10 @@ impl Step<'_> {
             native: opened,
             automatic: true,
             ask: ask.clone(),
+            proposals: Vec::new(),
         });
-        self.settle_tool(Pending { id, native, asked_at, ask }, false, output, "obey".to_owned());
+        let pending = Pending { id, native, asked_at, ask, proposals: Vec::new() };
+        self.settle_tool(pending, false, output, by.to_owned());
     }
 
     pub(super) fn settle_tool(&mut self, pending: Pending, ok: bool, output: String, by: String) {
@@ -110,6 +118,7 @@ impl Step<'_> {
             by,
             message: String::new(),
             grant: None,
+            used_grant: String::new(),
         });
         if !crate::request::is_bridged(&pending.native) {
             self.tell(AgentInput::ToolResult { native: pending.native, ok, output: told });
@@ -137,7 +146,7 @@ impl Step<'_> {
         for (request, timeout_ms) in self.state().tool_calls.late(self.now) {
             let Some(pending) = self.state().requests.get(&request).cloned() else { continue };
             let output = format!("tool timeout after {timeout_ms} ms");
-            self.settle_tool(pending, false, output, "timeout".to_owned());
+            self.settle_tool(pending, false, output, settlers::TIMEOUT.to_owned());
         }
         self.watch_tools();
     }
@@ -148,7 +157,7 @@ impl Step<'_> {
         let calls: Vec<Pending> =
             waiting.filter(|pending| matches!(pending.ask, Ask::ClientTool { .. })).cloned().collect();
         for pending in calls {
-            self.settle_tool(pending, false, reason.to_owned(), "obey".to_owned());
+            self.settle_tool(pending, false, reason.to_owned(), settlers::OBEY.to_owned());
         }
     }
 }

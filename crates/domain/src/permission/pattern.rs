@@ -119,9 +119,7 @@ impl Pattern {
         match command {
             Some(_) => {
                 let within = without_colon(within);
-                let lines = command_lines(call.input);
-                let mut suspects = lines.iter().flat_map(|line| shell::suspects(line));
-                suspects.any(|suspect| glob::matches(&within, &suspect))
+                suspects_of(call.input).iter().any(|suspect| glob::matches(&within, suspect))
             }
             None => may_cover_paths(within, call),
         }
@@ -132,19 +130,41 @@ impl Pattern {
 /// sure. A path nobody followed is never sure: a link may lead anywhere.
 pub(super) fn covers_paths(pattern: &str, call: &Call<'_>) -> bool {
     let wanted = glob::plain(call.working_dir, Path::new(pattern));
+    all_paths(call, |path| glob::path_matches(&wanted, path))
+}
+
+/// Returns whether something is true of every path of a call for sure, as written and where it leads.
+pub(super) fn all_paths(call: &Call<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
     let named = paths_of(call.tool, call.input, call.working_dir);
     let Some(real) = call.real_paths else { return false };
     call.input.get(CHANGES_KEY).is_none()
         && !named.is_empty()
         && named.len() == real.len()
-        && named.iter().chain(real).all(|path| glob::path_matches(&wanted, path))
+        && named.iter().chain(real).all(|path| is_so(path))
+}
+
+/// Returns whether something is true of any path of a call, as written or where it leads.
+pub(super) fn any_path(call: &Call<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
+    let named = paths_of(call.tool, call.input, call.working_dir);
+    named.iter().chain(call.real_paths.unwrap_or_default()).any(|path| is_so(path))
+}
+
+/// Returns whether a call of a tool that reads or changes files is about one file, which its input names.
+pub(super) fn is_about_one_file(tool: &str, input: &Value) -> bool {
+    let known = FAMILIES[1..].iter().any(|family| family.contains(&tool));
+    let named = PATH_KEYS.iter().filter(|key| input.get(**key).is_some_and(Value::is_string));
+    known && !LOOKING.contains(&tool) && input.get(CHANGES_KEY).is_none() && named.count() == 1
+}
+
+/// Returns whether a tool only reads.
+pub fn is_reading(tool: &str) -> bool {
+    FAMILIES[2].contains(&tool)
 }
 
 /// Returns whether a path pattern may be about a call.
 pub(super) fn may_cover_paths(pattern: &str, call: &Call<'_>) -> bool {
     let wanted = glob::plain(call.working_dir, Path::new(pattern));
-    let named = paths_of(call.tool, call.input, call.working_dir);
-    named.iter().chain(call.real_paths.unwrap_or_default()).any(|path| glob::path_matches(&wanted, path))
+    any_path(call, |path| glob::path_matches(&wanted, path))
 }
 
 /// A pattern without stars allows exactly what it says. With stars it allows one plain command and nothing that a
@@ -172,6 +192,11 @@ fn without_colon(within: &str) -> String {
 pub(super) fn command_of(input: &Value) -> Option<Cow<'_, str>> {
     let command = input.get("command").or_else(|| input.get("cmd"))?;
     Some(command.as_str().map_or_else(|| Cow::Owned(command.to_string()), Cow::Borrowed))
+}
+
+/// Returns every command that a call might run.
+pub(super) fn suspects_of(input: &Value) -> Vec<String> {
+    command_lines(input).iter().flat_map(|line| shell::suspects(line)).collect()
 }
 
 /// Returns every text of a call that may be a command line: of a list of arguments the whole and each.

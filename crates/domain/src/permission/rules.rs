@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::grant::{self, Asked, Grant, GrantAction};
 use super::pattern::{self, Call, Pattern};
 use crate::error::Error;
 
@@ -100,6 +101,11 @@ impl Rule {
         vec![look("Read"), look("Glob"), look("Grep"), act("Bash"), act("Write"), act("Edit")]
     }
 
+    /// Returns whether nobody wrote it.
+    pub fn is_built_in(&self) -> bool {
+        self.source == BUILT_IN
+    }
+
     fn name(&self) -> String {
         let path =
             if self.path_pattern.is_empty() { String::new() } else { format!(" in {}", self.path_pattern) };
@@ -107,10 +113,36 @@ impl Rule {
     }
 }
 
+/// A grant that somebody wrote into a file of rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileRule {
+    pub grant: Grant,
+    /// Why it is there, for people; may be empty.
+    pub reason: String,
+    /// The file it stands in.
+    pub source: String,
+}
+
+impl FileRule {
+    fn name(&self) -> String {
+        format!("rule {} ({})", self.grant.label(), self.source)
+    }
+
+    fn verdict(&self) -> Verdict {
+        let by = self.name();
+        match self.grant.action {
+            GrantAction::Allow => Verdict::Allow { by },
+            GrantAction::Ask => Verdict::Ask,
+            GrantAction::Deny => Verdict::deny(by, &self.reason),
+        }
+    }
+}
+
 /// Rules in the order in which they are asked.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     ordered: Vec<(Rule, Pattern)>,
+    of_files: Vec<FileRule>,
 }
 
 impl Rules {
@@ -124,30 +156,58 @@ impl Rules {
             })
             .collect::<Result<Vec<_>, Error>>()?;
         ordered.sort_by_key(|(rule, _)| (rule.priority, rule.action));
-        Ok(Self { ordered })
+        Ok(Self { ordered, of_files: Vec::new() })
+    }
+
+    /// Adds what stands in files of rules.
+    pub fn with_files(mut self, rules: Vec<FileRule>) -> Self {
+        self.of_files.extend(rules);
+        self
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.ordered.iter().map(|(rule, _)| rule)
     }
 
-    /// Returns what the first rule that is about a call says; without one, a person is asked.
-    pub fn judge(&self, call: &Call<'_>) -> Verdict {
+    /// Returns what the rules say to a call; without any, a person is asked. What a file of rules denies is denied,
+    /// whatever else allows it; within settings, the first rule that is about a call speaks.
+    pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
+        let of_file = self.of_file(asked).map(FileRule::verdict);
+        match (of_file, self.judge_by_settings(&asked.call)) {
+            (Some(denied @ Verdict::Deny { .. }), _) | (_, denied @ Verdict::Deny { .. }) => denied,
+            (Some(Verdict::Ask), _) | (Some(_), Verdict::Ask) => Verdict::Ask,
+            (Some(of_file), _) => of_file,
+            (None, of_settings) => of_settings,
+        }
+    }
+
+    /// Returns the rule of a file that allows a call a limited number of times, if that is what allows it.
+    pub fn limited(&self, asked: &Asked<'_>) -> Option<&FileRule> {
+        let rule = self.of_file(asked).filter(|rule| rule.grant.uses_left.is_some())?;
+        (self.judge(asked) == rule.verdict()).then_some(rule)
+    }
+
+    fn of_file(&self, asked: &Asked<'_>) -> Option<&FileRule> {
+        let found = grant::strictest(self.of_files.iter().map(|rule| &rule.grant), asked)?;
+        self.of_files.iter().find(|rule| std::ptr::eq(&rule.grant, found))
+    }
+
+    fn judge_by_settings(&self, call: &Call<'_>) -> Verdict {
         let found = self.ordered.iter().find(|(rule, pattern)| is_about(rule, pattern, call));
         let Some((rule, _)) = found else { return Verdict::Unsaid };
         match rule.action {
             Action::Allow => Verdict::Allow { by: rule.name() },
-            Action::Deny => {
-                let because = if rule.description.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", rule.description)
-                };
-                Verdict::Deny { by: rule.name(), message: format!("{} denies this{because}", rule.name()) }
-            }
+            Action::Deny => Verdict::deny(rule.name(), &rule.description),
             Action::Ask | Action::AskSession if rule.source == BUILT_IN => Verdict::Unsaid,
             Action::Ask | Action::AskSession => Verdict::Ask,
         }
+    }
+}
+
+impl Verdict {
+    fn deny(by: String, reason: &str) -> Self {
+        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        Self::Deny { message: format!("{by} denies this{because}"), by }
     }
 }
 
@@ -190,7 +250,8 @@ mod tests {
         let working_dir = Path::new("/repo");
         let real: Vec<PathBuf> = pattern::paths_of(tool, input, working_dir);
         let call = Call { tool, input, working_dir, real_paths: Some(&real) };
-        Rules::new(all).unwrap().judge(&call)
+        let asked = Asked { call, parent: None, root: working_dir, now: crate::Timestamp(0) };
+        Rules::new(all).unwrap().judge(&asked)
     }
 
     fn word(verdict: &Verdict) -> &'static str {
@@ -233,7 +294,8 @@ mod tests {
         let rules = Rules::new(vec![second, first]).unwrap();
         let input = json!({"command": "git push origin"});
         let call = Call { tool: "Bash", input: &input, working_dir: Path::new("/"), real_paths: None };
-        assert_eq!(rules.judge(&call), Verdict::Allow { by: "rule Bash(git push *) (flag)".to_owned() });
+        let asked = Asked { call, parent: None, root: Path::new("/"), now: crate::Timestamp(0) };
+        assert_eq!(rules.judge(&asked), Verdict::Allow { by: "rule Bash(git push *) (flag)".to_owned() });
     }
 
     #[test]
@@ -242,5 +304,34 @@ mod tests {
         let Verdict::Deny { by, message } = verdict else { panic!("{verdict:?}") };
         assert_eq!(by, "rule Bash(curl *) (global)");
         assert!(message.contains("curl"), "{message}");
+    }
+
+    #[test]
+    fn what_a_file_denies_nothing_allows() {
+        use crate::permission::{Coverage, Scope};
+        let input = json!({"command": "npm test"});
+        let call = Call { tool: "Bash", input: &input, working_dir: Path::new("/repo"), real_paths: None };
+        let asked = Asked { call, parent: None, root: Path::new("/repo"), now: crate::Timestamp(0) };
+        let rule = |action, covers| {
+            let grant = Grant { action, scope: Scope::Always, ..Grant::new("Bash", covers) };
+            FileRule { grant, reason: String::new(), source: "rules.toml".to_owned() }
+        };
+        let prefix = || Coverage::Prefix("npm test".to_owned());
+        let settings =
+            |action| Rules::new(vec![Rule::listed("Bash(npm test)", action, "global").unwrap()]).unwrap();
+        let allowed = rule(GrantAction::Allow, prefix());
+        for (rules, expected) in [
+            (settings(Action::Allow).with_files(vec![rule(GrantAction::Deny, Coverage::Tool)]), "deny"),
+            (settings(Action::Deny).with_files(vec![allowed.clone()]), "deny"),
+            (settings(Action::Ask).with_files(vec![allowed.clone()]), "ask"),
+            (
+                Rules::default().with_files(vec![rule(GrantAction::Deny, Coverage::Tool), allowed.clone()]),
+                "deny",
+            ),
+            (Rules::default().with_files(vec![allowed.clone(), rule(GrantAction::Ask, prefix())]), "ask"),
+            (Rules::default().with_files(vec![allowed.clone()]), "allow"),
+        ] {
+            assert_eq!(word(&rules.judge(&asked)), expected, "{rules:?}");
+        }
     }
 }

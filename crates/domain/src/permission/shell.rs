@@ -20,6 +20,161 @@ pub(super) fn is_plain(command: &str) -> bool {
     !command.contains(TELLING) && !command.trim().is_empty()
 }
 
+/// Programs whose first word after the name says what they do.
+const WITH_SUBCOMMANDS: &[&str] = &[
+    "git",
+    "npm",
+    "pnpm",
+    "yarn",
+    "cargo",
+    "go",
+    "docker",
+    "podman",
+    "kubectl",
+    "make",
+    "just",
+    "pip",
+    "uv",
+    "poetry",
+    "gh",
+    "glab",
+    "mvn",
+    "gradle",
+    "dotnet",
+    "bundle",
+    "rake",
+    "terraform",
+    "systemctl",
+    "apt",
+    "brew",
+];
+
+/// Programs of which no beginning says what they do: they run other programs, delete, or send things away.
+const NEVER_BY_PREFIX: &[&str] = &[
+    "rm",
+    "rmdir",
+    "mv",
+    "cp",
+    "dd",
+    "ln",
+    "chmod",
+    "chown",
+    "kill",
+    "pkill",
+    "killall",
+    "curl",
+    "wget",
+    "ssh",
+    "scp",
+    "sftp",
+    "rsync",
+    "nc",
+    "ncat",
+    "socat",
+    "find",
+    "tee",
+    "sed",
+    "awk",
+    "gawk",
+    "perl",
+    "ruby",
+    "node",
+    "deno",
+    "bun",
+    "npx",
+    "bunx",
+    "uvx",
+    "php",
+    "lua",
+    "fish",
+    "dash",
+    "ksh",
+    "su",
+    "setsid",
+    "watch",
+    "strace",
+    "gdb",
+    "tar",
+    "zip",
+    "parallel",
+    "source",
+    ".",
+    "export",
+    "alias",
+    "trap",
+    "crontab",
+    "at",
+    "systemd-run",
+    "mount",
+    "chroot",
+    "unshare",
+    "nsenter",
+    "install",
+    "truncate",
+    "shred",
+    "osascript",
+    "open",
+    "vim",
+    "vi",
+    "nano",
+    "emacs",
+    "ed",
+    "ex",
+];
+
+/// Second words that run whatever comes after them.
+const RUNNING_WORDS: &[&str] = &["run", "exec", "x", "dlx", "shell", "config", "alias", "compose"];
+
+/// Returns whether words can stand for the beginning of a command: plain, unquoted, and no setting of a variable first.
+pub(super) fn is_prefix_text(text: &str) -> bool {
+    let plain = |word: &str| !word.contains(['"', '\'', '*', '?', '[', '~']);
+    let mut words = words(text);
+    let first = words.next();
+    first.is_some_and(|word| !word.contains('=') && plain(word)) && words.all(plain) && is_plain(text)
+}
+
+/// Returns whether a command line begins with these words, each as a whole.
+pub(super) fn begins_with(line: &str, prefix: &str) -> bool {
+    let mut line = words(line);
+    let mut prefix = words(prefix).peekable();
+    prefix.peek().is_some() && prefix.all(|word| line.next() == Some(word))
+}
+
+/// The words of a line as a shell separates them: other white space belongs to a word.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', '\t']).filter(|word| !word.is_empty())
+}
+
+/// Returns the beginning of a plain command that people would call the command: `npm test`, `git log`, `touch`. None
+/// where the beginning alone does not say what is done.
+pub(super) fn usual_prefix(line: &str) -> Option<String> {
+    if !is_plain(line) {
+        return None;
+    }
+    let found: Vec<&str> = words(line).collect();
+    let program = *found.first()?;
+    let name = self::program(program);
+    let interpreter = ["python", "pypy", "bash", "zsh"].iter().any(|known| name.starts_with(known));
+    if NEVER_BY_PREFIX.contains(&name) || is_prefix(program) || interpreter || !is_prefix_text(program) {
+        return None;
+    }
+    if !WITH_SUBCOMMANDS.contains(&name) {
+        return Some(program.to_owned());
+    }
+    let is_word = |word: &&&str| {
+        word.starts_with(|first: char| first.is_ascii_lowercase())
+            && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_:".contains(letter))
+    };
+    let second = found.get(1).filter(is_word)?;
+    if !RUNNING_WORDS.contains(second) {
+        return Some(format!("{program} {second}"));
+    }
+    // Scripts of a project have names; anything else may be run by these.
+    let third = found.get(2).filter(is_word)?;
+    let by_name = *second == "run" && ["npm", "pnpm", "yarn"].contains(&name);
+    by_name.then(|| format!("{program} {second} {third}"))
+}
+
 /// Returns every command that a command line might run, each as it would be written by itself.
 pub(super) fn suspects(command: &str) -> Vec<String> {
     let mut suspects = vec![command.trim().to_owned()];
@@ -89,6 +244,46 @@ mod tests {
         ] {
             assert!(!is_plain(telling), "{telling:?}");
         }
+    }
+
+    #[test]
+    fn a_beginning_is_offered_only_where_it_says_what_is_done() {
+        for (line, prefix) in [
+            ("npm test -- --foo 1", Some("npm test")),
+            ("npm run build -- -x", Some("npm run build")),
+            ("git log --oneline", Some("git log")),
+            ("touch a1", Some("touch")),
+            ("./check.sh all", Some("./check.sh")),
+            ("git -c core.pager=x log", None),
+            ("git", None),
+            ("docker run x", None),
+            ("cargo run evil", None),
+            ("rm -rf x", None),
+            ("/bin/rm -rf x", None),
+            ("python3 -c x", None),
+            ("bash x.sh", None),
+            ("sudo ls", None),
+            ("FOO=1 ls", None),
+            ("ls; rm x", None),
+            ("ls > x", None),
+            ("echo $(rm x)", None),
+            ("'ls' x", None),
+        ] {
+            assert_eq!(usual_prefix(line).as_deref(), prefix, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_begins_with_whole_words() {
+        assert!(begins_with("npm  test\t-- x", "npm test"));
+        assert!(!begins_with("npm tests", "npm test"));
+        assert!(!begins_with("npm test\u{a0}x", "npm test"));
+        assert!(!begins_with("npm", "npm test"));
+        assert!(!begins_with("npm", ""));
+        for wrong in ["", " ", "A=1 x", "ls;", "ls > x", "'ls'", "ls $(x)", "l*"] {
+            assert!(!is_prefix_text(wrong), "{wrong}");
+        }
+        assert!(is_prefix_text("npm test"));
     }
 
     #[test]

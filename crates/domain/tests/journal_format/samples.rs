@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use domain::event::{
     AgentCommand, Attachment, ClientTool, Level, ServerStatus, Todo, TodoStatus, ToolServer,
 };
-use domain::permission::Grant;
+use domain::permission::{Coverage, Grant, GrantAction, Principal, Proposal, Scope};
 use domain::request::{Ask, Outcome, PermissionAsk, Question, QuestionOption};
 use domain::turn::{EndReason, Interrupt, Origin};
-use domain::{CallId, Decision, ErrorCode, EventKind, Mode, ProviderKind, RequestId, Status, TurnId, Usage};
+use domain::{
+    CallId, Decision, ErrorCode, EventKind, Mode, ProviderKind, RequestId, Status, Timestamp, TurnId, Usage,
+};
 use serde_json::json;
 
 fn text(text: &str) -> String {
@@ -22,6 +24,7 @@ pub(crate) fn samples() -> Vec<EventKind> {
     all.extend(settings());
     all.extend(reports());
     all.extend(client_tools());
+    all.extend(grants());
     all
 }
 
@@ -116,6 +119,7 @@ fn requests() -> Vec<EventKind> {
         native: text("n1"),
         automatic: false,
         ask,
+        proposals: Vec::new(),
     };
     let settled = |number, outcome, grant| EventKind::RequestSettled {
         request: RequestId(number),
@@ -123,13 +127,15 @@ fn requests() -> Vec<EventKind> {
         by: text("anna"),
         message: text("go on"),
         grant,
+        used_grant: String::new(),
     };
-    let grant = Grant::of("Bash", &json!({"command": "ls"}));
+    let grant = Box::new(Grant::new("Bash", Coverage::Command(text("ls"))));
     let automatic = EventKind::RequestOpened {
         request: RequestId(4),
         native: text("n4"),
         automatic: true,
         ask: Ask::ClientTool { call: CallId::new("toolu_4"), tool: text("open"), input: json!({}) },
+        proposals: Vec::new(),
     };
     vec![
         opened(
@@ -168,10 +174,7 @@ fn requests() -> Vec<EventKind> {
         settled(3, Outcome::Withdrawn { reason: text("the turn ended") }, None),
         automatic,
         EventKind::GrantsChanged {
-            grants: vec![
-                Grant::of("Edit", &json!({"file_path": "a"})),
-                Grant { tool: text("Bash(rm *)"), command: None, is_pattern: true, denied: true },
-            ],
+            grants: vec![Grant::new("Edit", Coverage::Tool), denial()],
             by: text("anna"),
         },
     ]
@@ -291,6 +294,70 @@ fn client_tools() -> Vec<EventKind> {
             by: text("timeout"),
             message: String::new(),
             grant: None,
+            used_grant: String::new(),
         },
+    ]
+}
+
+fn denial() -> Grant {
+    let grant = Grant::new("Bash(rm *)", Coverage::Pattern);
+    Grant { action: GrantAction::Deny, principal: Principal::Everyone, ..grant }
+}
+
+fn grants() -> Vec<EventKind> {
+    let prefix = Grant {
+        id: text("g2"),
+        scope: Scope::Project("/repo".into()),
+        principal: Principal::Everyone,
+        expires_at: Some(Timestamp(1_700_000_000_000_000)),
+        uses_left: Some(3),
+        given_by: text("anna"),
+        given_at: Some(Timestamp(1_600_000_000_000_000)),
+        ..Grant::new("Bash", Coverage::Prefix(text("npm test")))
+    };
+    let file = Grant {
+        id: text("g3"),
+        principal: Principal::SubAgent(CallId::new("toolu_1")),
+        ..Grant::new("Write", Coverage::File("/repo/a.txt".into()))
+    };
+    let folder = Grant {
+        id: text("g4"),
+        action: GrantAction::Ask,
+        ..Grant::new("Edit", Coverage::Folder("/repo/src".into()))
+    };
+    vec![
+        EventKind::RequestOpened {
+            request: RequestId(5),
+            native: text("n5"),
+            automatic: false,
+            ask: Ask::Permission(PermissionAsk {
+                call: None,
+                tool: text("Bash"),
+                input: json!({"command": "npm test"}),
+                title: String::new(),
+                parent: None,
+            }),
+            proposals: vec![Proposal {
+                id: text("prefix"),
+                text: text("commands that begin with `npm test`"),
+            }],
+        },
+        EventKind::RequestSettled {
+            request: RequestId(5),
+            outcome: Outcome::Decided { decision: Decision::AllowOnce },
+            by: text("anna"),
+            message: String::new(),
+            grant: Some(Box::new(prefix)),
+            used_grant: String::new(),
+        },
+        EventKind::RequestSettled {
+            request: RequestId(6),
+            outcome: Outcome::Decided { decision: Decision::AllowOnce },
+            by: text("grant"),
+            message: String::new(),
+            grant: None,
+            used_grant: text("g3"),
+        },
+        EventKind::GrantsChanged { grants: vec![file, folder], by: text("anna") },
     ]
 }

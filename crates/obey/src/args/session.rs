@@ -215,9 +215,21 @@ pub(crate) struct ApproveArgs {
     pub(crate) session: String,
     /// The request [default: the only one that waits]
     pub(crate) request: Option<String>,
-    /// Allow the same for the rest of the session
-    #[arg(long = "session")]
+    /// Remember it for the rest of the session as its first proposal says (see `session requests`)
+    #[arg(long = "session", conflicts_with = "grant")]
     pub(crate) whole_session: bool,
+    /// Remember this proposal of the request, such as prefix or file.project (see `session requests`)
+    #[arg(long, value_name = "PROPOSAL")]
+    pub(crate) grant: Option<String>,
+    /// What is remembered ends after this long
+    #[arg(long, value_parser = values::duration, value_name = "DURATION")]
+    pub(crate) expires: Option<Duration>,
+    /// What is remembered may be used so often
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    pub(crate) uses: Option<u32>,
+    /// What is remembered holds for the agent's sub-agents too
+    #[arg(long)]
+    pub(crate) sub_agents: bool,
     /// Run the tool with this input instead
     #[arg(long, value_parser = values::json_object, value_name = "JSON")]
     pub(crate) input: Option<String>,

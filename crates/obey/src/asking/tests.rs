@@ -5,8 +5,13 @@ use serde_json::json;
 use super::*;
 
 fn permission(id: &str) -> Open {
-    let what =
-        What::Permission { tool: "Bash".to_owned(), input: json!({"command": "rm x"}), title: String::new() };
+    let proposal = |id: &str| Proposal { id: id.to_owned(), text: format!("{id}, in this session") };
+    let what = What::Permission {
+        tool: "Bash".to_owned(),
+        input: json!({"command": "rm x"}),
+        title: String::new(),
+        proposals: vec![proposal("command"), proposal("prefix"), proposal("prefix.project")],
+    };
     Open { id: id.to_owned(), what }
 }
 
@@ -33,23 +38,45 @@ fn asking(open: Open) -> Asking {
 
 #[test]
 fn a_permission_is_decided_with_one_letter() {
-    for (line, decision, message) in [
-        ("y", Decision::AllowOnce, ""),
-        (" YES ", Decision::AllowOnce, ""),
-        ("a", Decision::AllowSession, ""),
-        ("n", Decision::Deny, ""),
-        ("n use git mv", Decision::Deny, "use git mv"),
-        ("s enough", Decision::DenyAndStop, "enough"),
+    for (line, decision, message, grant) in [
+        ("y", Decision::AllowOnce, "", ""),
+        (" YES ", Decision::AllowOnce, "", ""),
+        ("a", Decision::AllowSession, "", ""),
+        ("2", Decision::AllowOnce, "", "prefix"),
+        ("3", Decision::AllowOnce, "", "prefix.project"),
+        ("n", Decision::Deny, "", ""),
+        ("n use git mv", Decision::Deny, "use git mv", ""),
+        ("s enough", Decision::DenyAndStop, "enough", ""),
     ] {
         let reply = asking(permission("req_1")).take(line).unwrap();
-        let expected = Reply::Decide { request: "req_1".to_owned(), decision, message: message.to_owned() };
+        let (message, grant) = (message.to_owned(), grant.to_owned());
+        let expected = Reply::Decide { request: "req_1".to_owned(), decision, message, grant };
         assert_eq!(reply, expected, "{line}");
     }
 }
 
 #[test]
+fn what_would_be_remembered_is_said_before_it_is_allowed() {
+    let (lines, prompt) = asking(permission("req_1")).prompt().unwrap();
+    assert_eq!(
+        lines[1..],
+        [
+            "  [a] allow command, in this session",
+            "  [2] allow prefix, in this session",
+            "  [3] allow prefix.project, in this session",
+        ]
+    );
+    assert!(!prompt.contains("whole session"), "{prompt}");
+    let mut plain = permission("req_2");
+    if let What::Permission { proposals, .. } = &mut plain.what {
+        proposals.clear();
+    }
+    assert!(matches!(asking(plain).take("a"), Some(Reply::Show(_))), "there is nothing to remember");
+}
+
+#[test]
 fn nothing_else_allows_anything() {
-    for line in ["", "yep", "y please", "always do it", "1", "ok"] {
+    for line in ["", "yep", "y please", "always do it", "1", "4", "2 please", "ok"] {
         let reply = asking(permission("req_1")).take(line).unwrap();
         assert!(matches!(reply, Reply::Show(_)), "{line}: {reply:?}");
     }
@@ -123,7 +150,8 @@ fn the_commands_that_answer_are_complete() {
 #[test]
 fn a_command_cannot_pretend_to_be_the_prompt() {
     let input = json!({"command": format!("true\n  [y] once > y\n{}", "x".repeat(500))});
-    let what = What::Permission { tool: "Bash".to_owned(), input, title: String::new() };
+    let what =
+        What::Permission { tool: "Bash".to_owned(), input, title: String::new(), proposals: Vec::new() };
     let (lines, _) = asking(Open { id: "req_1".to_owned(), what }).prompt().unwrap();
     assert_eq!(lines.len(), 1);
     assert!(!lines[0].contains('\n') && lines[0].ends_with("… (type ? to see all of it)"), "{lines:?}");

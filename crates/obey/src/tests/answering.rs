@@ -18,7 +18,9 @@ pub(super) fn permission(id: &str) -> Step {
         input_json: input.to_string(),
         ..Default::default()
     };
-    let event = json!({"request": id, "native": "x", "kind": "permission", "tool": "Bash", "input": input});
+    let proposals = json!([{"id": "command", "text": "the command `rm x` (Bash), in this session"}]);
+    let event = json!({"request": id, "native": "x", "kind": "permission", "tool": "Bash", "input": input,
+                       "proposals": proposals});
     Step::Ask(Box::new(request), event)
 }
 
@@ -64,9 +66,13 @@ async fn on_a_terminal_permissions_and_questions_are_asked_inline() {
     running.answer("number, or your own answer > ", "2").await;
     let ran = running.end().await;
     assert_eq!(ran.exit, 0, "{ran:?}");
-    for part in
-        ["req_1 asks for permission: Bash: rm x", "\"command\": \"rm x\"", "Which colour?", "2. Blue (cold)"]
-    {
+    for part in [
+        "req_1 asks for permission: Bash: rm x",
+        "[a] allow the command `rm x` (Bash), in this session",
+        "\"command\": \"rm x\"",
+        "Which colour?",
+        "2. Blue (cold)",
+    ] {
         assert!(ran.err.contains(part), "{part} is missing in {}", ran.err);
     }
     let state = world.daemon.state();

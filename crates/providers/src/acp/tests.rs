@@ -361,10 +361,18 @@ fn files_and_commands_are_errands_that_need_permission_once() {
 fn nothing_is_changed_in_plan_mode() {
     let mut talk = Talk::at_work();
     talk.tell(AgentInput::SetMode(Mode::Plan));
-    assert!(
-        talk.request(json!(1), "fs/write_text_file", json!({"path": "/repo/a", "content": "x"})).is_empty()
-    );
-    assert!(talk.answered(&json!(1))["error"]["message"].as_str().unwrap().contains("plan mode"));
+    let calls = [
+        ("fs/write_text_file", json!({"path": "/repo/a", "content": "x"})),
+        ("terminal/create", json!({"command": "touch a"})),
+    ];
+    for (id, (method, params)) in (10..).zip(calls) {
+        let events = talk.request(json!(id), method, params);
+        let told =
+            matches!(&events[..], [AgentEvent::Notice { message, .. }] if message.contains("plan mode"));
+        assert!(told, "a refusal is on record: {events:?}");
+        assert!(talk.answered(&json!(id))["error"]["message"].as_str().unwrap().contains("plan mode"));
+        assert!(talk.codec.take_errands().is_empty());
+    }
     talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
     let events = talk.request(json!(2), "fs/write_text_file", json!({"path": "/repo/a", "content": "x"}));
     talk.decide(&events[0], Decision::AllowOnce, "");

@@ -146,6 +146,7 @@ impl Replay {
                     decision,
                     message: String::new(),
                     updated_input: None,
+                    grant: None,
                     by: "test".to_owned(),
                 };
                 self.apply(Input::Command(command));

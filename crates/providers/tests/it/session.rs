@@ -81,9 +81,14 @@ impl Session {
                 Command::Prompt { text, attachments: Vec::new(), when_busy: WhenBusy::Steer, by }
             }
             AgentInput::Interrupt => Command::CancelTurn,
-            AgentInput::Decide { native, decision, message, updated_input, .. } => {
-                Command::Decide { request: request(&native), decision, message, updated_input, by }
-            }
+            AgentInput::Decide { native, decision, message, updated_input, .. } => Command::Decide {
+                request: request(&native),
+                decision,
+                message,
+                updated_input,
+                grant: None,
+                by,
+            },
             AgentInput::Answer { native, answers, .. } => {
                 Command::Answer { request: request(&native), answers, by }
             }

@@ -87,11 +87,15 @@ fn weight(event: &Event) -> usize {
         EventKind::ActivityReported { content, extra, .. } => {
             content.len() + extra.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
         }
-        EventKind::RequestOpened { ask, .. } => ask_weight(ask),
+        EventKind::RequestOpened { ask, proposals, .. } => {
+            ask_weight(ask) + proposals.iter().map(|proposal| proposal.text.len()).sum::<usize>()
+        }
         EventKind::RequestSettled { message, outcome: Outcome::ToolReturned { output, .. }, .. } => {
             message.len() + output.len()
         }
-        EventKind::RequestSettled { message, .. } => message.len(),
+        EventKind::RequestSettled { message, grant, .. } => {
+            message.len() + grant.as_ref().map_or(0, |grant| grant.label().len())
+        }
         EventKind::ToolsRegistered { tools, .. } => tools
             .iter()
             .map(|tool| tool.name.len() + tool.description.len() + json_weight(&tool.input_schema))

@@ -170,7 +170,7 @@ impl Actor {
                 // Commands first: a cancel must not wait behind a flood of output.
                 biased;
                 message = self.mailbox.recv() => match message {
-                    Some(Message::Command { command, reply }) => self.obey(command, reply).await,
+                    Some(Message::Command { command, reply }) => self.obey(*command, reply).await,
                     Some(Message::Detach { done }) => self.leaving = Some(done),
                     None => return,
                 },
@@ -184,7 +184,7 @@ impl Actor {
                     // What was sent before the door closed is still answered.
                     while let Some(message) = self.mailbox.recv().await {
                         if let Message::Command { command, reply } = message {
-                            self.obey(command, reply).await;
+                            self.obey(*command, reply).await;
                         }
                     }
                     if matches!(self.agent, Agent::None) {

@@ -30,7 +30,7 @@ pub struct Applied {
 
 pub(crate) enum Message {
     Command {
-        command: Command,
+        command: Box<Command>,
         reply: oneshot::Sender<Result<Applied, Error>>,
     },
     /// The daemon leaves; agents that are processes stay.
@@ -91,7 +91,7 @@ impl SessionHandle {
     /// Asks something of the session. When this returns, what follows from it is durable.
     pub async fn command(&self, command: Command) -> Result<Applied, Error> {
         let (reply, answer) = oneshot::channel();
-        if self.mailbox.send(Message::Command { command, reply }).await.is_err() {
+        if self.mailbox.send(Message::Command { command: Box::new(command), reply }).await.is_err() {
             return Err(self.gone());
         }
         answer.await.unwrap_or_else(|_| Err(self.gone()))

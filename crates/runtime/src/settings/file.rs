@@ -48,7 +48,8 @@ fn read_map(place: &Place) -> Result<Map<String, Value>, Error> {
     }
 }
 
-fn read_text(place: &Place) -> Result<Option<String>, Error> {
+/// Reads the text of a file; one that is not there says nothing.
+pub(super) fn read_text(place: &Place) -> Result<Option<String>, Error> {
     let most = limits::SETTINGS_FILE_MAX_BYTES;
     let text = match place {
         Place::Own(path) => project_file::read_own_text(path, most),
@@ -103,7 +104,7 @@ fn merge(map: &mut Map<String, Value>, change: Map<String, Value>) {
 }
 
 /// Writes beside the file and puts it in its place.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let target: PathBuf = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -125,6 +126,6 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     written
 }
 
-fn unusable(path: &Path, what: &str) -> Error {
+pub(super) fn unusable(path: &Path, what: &str) -> Error {
     Error::new(ErrorCode::ConfigInvalid, format!("{}: {what}", path.display()))
 }

@@ -36,6 +36,7 @@ impl Place {
     fn settings(&self, environment: &[(&str, &str)], flags: &[&str]) -> Settings {
         let variables = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         Settings::new(Sources {
+            rules_file: None,
             global_file: Some(self.global()),
             environment: Sources::read_environment(variables).unwrap(),
             flags: Sources::read_flags(flags.iter().copied()).unwrap(),

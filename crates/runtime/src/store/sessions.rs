@@ -348,6 +348,27 @@ pub fn events_after(
     Ok(events)
 }
 
+/// Returns what was asked of people in a session and how it ended, in order; of large ones the last.
+pub fn request_events(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<EventKind>> {
+    let mut select = connection.prepare_cached(
+        "SELECT body FROM (
+             SELECT id, body FROM agent_activities, (SELECT key FROM agent_sessions WHERE id = ?1) AS session
+             WHERE id BETWEEN session.key << 32 AND (session.key + 1) << 32
+               AND substr(body, 1, 17) = '{\"type\":\"request_' AND length(body) <= ?2
+             ORDER BY id DESC LIMIT ?3
+         ) ORDER BY id",
+    )?;
+    let limits = (limits::SUGGEST_EVENT_MAX_BYTES, limits::SUGGEST_EVENTS_MAX);
+    let rows =
+        select.query_map(params![session.as_str(), limits.0, limits.1], |row| row.get::<_, String>(0))?;
+    let mut events = Vec::new();
+    for body in rows {
+        // A kind of a newer version says nothing here.
+        events.extend(serde_json::from_str::<EventKind>(&body?).ok());
+    }
+    Ok(events)
+}
+
 const SEQ_MAX: u64 = (1 << limits::SEQ_BITS) - 1;
 
 /// Packs a session's key and a sequence number into a row's number, which has 63 bits. What does not fit is refused: it

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::permission::{Choice, Proposal};
 use domain::request::{Ask, PermissionAsk, Question};
 use domain::{Command, Decision, RequestId};
 use serde_json::{Map, Value, json};
@@ -31,7 +32,7 @@ fn locked(table: &Table) -> MutexGuard<'_, HashMap<RequestId, Asked>> {
 impl Feed {
     /// Asks the client, in a task of its own: a person takes their time. What another daemon asked already is not asked
     /// again; its answer is waited for.
-    pub(super) fn ask(&mut self, request: RequestId, ask: &Ask) {
+    pub(super) fn ask(&mut self, request: RequestId, ask: &Ask, proposals: &[Proposal]) {
         let mut asking = Asking {
             core: Arc::clone(&self.core),
             shared: Arc::clone(&self.shared),
@@ -53,7 +54,7 @@ impl Feed {
                 let call =
                     self.story.asked_call(&call, &permission.tool, &permission.input, &permission.title);
                 locked(&self.asked).insert(request, asked());
-                tokio::spawn(asking.permission(permission.clone(), call));
+                tokio::spawn(asking.permission(permission.clone(), call, options(proposals)));
             }
             Ask::Question { questions, .. } => {
                 locked(&self.asked).insert(request, asked());
@@ -124,22 +125,18 @@ impl Asker for Asking {
 }
 
 impl Asking {
-    async fn permission(mut self, ask: PermissionAsk, mut call: Value) {
+    async fn permission(mut self, ask: PermissionAsk, mut call: Value, options: Vec<Value>) {
         if ask.tool == "Write" && self.open.is_none() {
             self.compare(&mut call).await;
         }
         let params = json!({
             "sessionId": self.shared.id.as_str(),
             "toolCall": call,
-            "options": [
-                {"optionId": "allow-once", "name": "Allow", "kind": "allow_once"},
-                {"optionId": "allow-always", "name": "Allow for this session", "kind": "allow_always"},
-                {"optionId": "reject-once", "name": "Reject", "kind": "reject_once"},
-            ],
+            "options": options,
         });
         let Some(reply) = self.ask("session/request_permission", &params).await else { return };
         let (decision, message) = decision(&reply);
-        self.decide(decision, message).await;
+        self.decide(decision, message, chosen_grant(&reply)).await;
     }
 
     /// A file that is written anew is shown beside what the editor has in it, saved or not.
@@ -177,7 +174,7 @@ impl Asking {
                 let by = self.core.by();
                 self.command(Command::Answer { request: self.request, answers, by }).await;
             }
-            Answers::Refused => self.decide(Decision::Deny, "not answered".to_owned()).await,
+            Answers::Refused => self.decide(Decision::Deny, "not answered".to_owned(), None).await,
             Answers::None => self.forget(),
         }
     }
@@ -232,10 +229,10 @@ impl Asking {
         Some(errand)
     }
 
-    async fn decide(&mut self, decision: Decision, message: String) {
+    async fn decide(&mut self, decision: Decision, message: String, grant: Option<Choice>) {
         let by = self.core.by();
         let request = self.request;
-        self.command(Command::Decide { request, decision, message, updated_input: None, by }).await;
+        self.command(Command::Decide { request, decision, message, updated_input: None, grant, by }).await;
     }
 
     async fn command(&mut self, command: Command) {
@@ -265,6 +262,27 @@ enum Answers {
     None,
 }
 
+/// What begins the id of an option that grants more than the usual.
+const ALLOW_MORE: &str = "allow-always:";
+
+/// Returns what a client may choose from. What is remembered is said in the option's name.
+fn options(proposals: &[Proposal]) -> Vec<Value> {
+    let mut options = vec![json!({"optionId": "allow-once", "name": "Allow", "kind": "allow_once"})];
+    options.extend(proposals.iter().enumerate().map(|(at, proposal)| {
+        let id = if at == 0 { "allow-always".to_owned() } else { format!("{ALLOW_MORE}{}", proposal.id) };
+        json!({"optionId": id, "name": format!("Allow {}", proposal.text), "kind": "allow_always"})
+    }));
+    options.push(json!({"optionId": "reject-once", "name": "Reject", "kind": "reject_once"}));
+    options
+}
+
+/// Returns the grant a client chose by its option.
+fn chosen_grant(reply: &Reply) -> Option<Choice> {
+    let option = reply.as_ref().ok()?["outcome"]["optionId"].as_str()?;
+    let proposal = option.strip_prefix(ALLOW_MORE)?.to_owned();
+    Some(Choice { proposal, ..Choice::default() })
+}
+
 /// What the client's choice means. One that no longer wants to choose wants the turn to end.
 fn decision(reply: &Reply) -> (Decision, String) {
     let chosen = reply.as_ref().ok().map(|reply| &reply["outcome"]);
@@ -272,6 +290,9 @@ fn decision(reply: &Reply) -> (Decision, String) {
     match (chosen.and_then(|chosen| chosen["outcome"].as_str()), option) {
         (Some("selected"), Some("allow-once")) => (Decision::AllowOnce, String::new()),
         (Some("selected"), Some("allow-always")) => (Decision::AllowSession, String::new()),
+        (Some("selected"), Some(option)) if option.starts_with(ALLOW_MORE) => {
+            (Decision::AllowOnce, String::new())
+        }
         (Some("selected"), _) => (Decision::Deny, "rejected in the editor".to_owned()),
         (Some("cancelled"), _) => (Decision::DenyAndStop, "cancelled in the editor".to_owned()),
         _ => (Decision::Deny, "the editor could not ask".to_owned()),
@@ -360,11 +381,34 @@ mod tests {
         let selected = |id: &str| Ok(json!({"outcome": {"outcome": "selected", "optionId": id}}));
         assert_eq!(of(selected("allow-once")), Decision::AllowOnce);
         assert_eq!(of(selected("allow-always")), Decision::AllowSession);
+        assert_eq!(of(selected("allow-always:prefix")), Decision::AllowOnce);
         assert_eq!(of(selected("reject-once")), Decision::Deny);
         assert_eq!(of(selected("what is this")), Decision::Deny);
         assert_eq!(of(Ok(json!({"outcome": {"outcome": "cancelled"}}))), Decision::DenyAndStop);
         assert_eq!(of(Ok(json!({}))), Decision::Deny);
         assert_eq!(of(Err(json!({"code": -32601}))), Decision::Deny);
+    }
+
+    #[test]
+    fn an_option_says_what_it_grants() {
+        let proposal = |id: &str| Proposal { id: id.to_owned(), text: format!("{id}, in this session") };
+        let shown: Vec<String> = options(&[proposal("command"), proposal("prefix")])
+            .iter()
+            .map(|option| {
+                format!("{}: {}", option["optionId"].as_str().unwrap(), option["name"].as_str().unwrap())
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "allow-once: Allow",
+                "allow-always: Allow command, in this session",
+                "allow-always:prefix: Allow prefix, in this session",
+                "reject-once: Reject",
+            ]
+        );
+        let reply: Reply = Ok(json!({"outcome": {"outcome": "selected", "optionId": "allow-always:prefix"}}));
+        assert_eq!(chosen_grant(&reply).unwrap().proposal, "prefix");
     }
 
     #[test]

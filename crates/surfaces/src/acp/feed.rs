@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+use domain::permission::Proposal;
 use domain::request::Ask;
 use domain::turn::EndReason;
 use domain::{Error, ErrorCode, Event, EventKind, RequestId, TurnId};
@@ -66,7 +67,7 @@ pub(super) struct Feed {
     /// What is to be noted with the next lines.
     notes: Notes,
     /// Requests of the history that nobody has settled yet.
-    waiting: BTreeMap<RequestId, Ask>,
+    waiting: BTreeMap<RequestId, (Ask, Vec<Proposal>)>,
     /// What the client was asked.
     pub(super) asked: Arc<Mutex<HashMap<RequestId, Asked>>>,
     lines: Vec<u8>,
@@ -173,8 +174,8 @@ impl Feed {
     /// Takes in what happened before, and tells it where it was asked for.
     async fn recall(&mut self, event: &Event) -> Result<(), Ended> {
         match &event.kind {
-            EventKind::RequestOpened { request, ask, automatic: false, .. } => {
-                self.waiting.insert(*request, ask.clone());
+            EventKind::RequestOpened { request, ask, automatic: false, proposals, .. } => {
+                self.waiting.insert(*request, (ask.clone(), proposals.clone()));
             }
             EventKind::RequestSettled { request, .. } => {
                 self.waiting.remove(request);
@@ -216,16 +217,16 @@ impl Feed {
             }
         }
         self.flush().await?;
-        for (request, ask) in std::mem::take(&mut self.waiting) {
-            self.ask_to_execute(request, &ask);
+        for (request, (ask, proposals)) in std::mem::take(&mut self.waiting) {
+            self.ask_to_execute(request, &ask, &proposals);
         }
         Ok(())
     }
 
     /// Asks the editor; what it must carry out it gets with its true input.
-    fn ask_to_execute(&mut self, request: RequestId, shown: &Ask) {
+    fn ask_to_execute(&mut self, request: RequestId, shown: &Ask, proposals: &[Proposal]) {
         let asked = self.core.supervisor.ask_to_execute(&self.shared.id, request, shown);
-        self.ask(request, &asked);
+        self.ask(request, &asked, proposals);
     }
 
     /// Tells what happens.
@@ -245,9 +246,9 @@ impl Feed {
             EventKind::TurnEnded { turn, reason, error, .. } => {
                 self.answer_prompt(*turn, *reason, error).await?;
             }
-            EventKind::RequestOpened { request, ask, automatic: false, .. } => {
+            EventKind::RequestOpened { request, ask, automatic: false, proposals, .. } => {
                 self.flush().await?;
-                self.ask_to_execute(*request, ask);
+                self.ask_to_execute(*request, ask, proposals);
             }
             EventKind::RequestSettled { request, .. } => self.call_off(*request).await,
             EventKind::AgentLogged { line } => {

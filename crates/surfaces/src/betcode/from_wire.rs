@@ -204,7 +204,7 @@ pub(super) fn decision(response: pb::PermissionResponse, by: &str) -> Result<(Re
     };
     let (message, by) = (response.message, by.to_owned());
     let updated_input = updated_input.filter(|_| decision.allows());
-    Ok((request, Command::Decide { request, decision, message, updated_input, by }))
+    Ok((request, Command::Decide { request, decision, message, updated_input, grant: None, by }))
 }
 
 /// Reads the answers to a request. They may name a question by its text or id; the text of all of them together, or

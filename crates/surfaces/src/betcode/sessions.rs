@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use domain::permission::Grant;
+use domain::permission::{Grant, GrantAction};
 use domain::turn::EndReason;
 use domain::{Command, Error, ErrorCode, EventKind, SessionId, TurnId};
 use runtime::store::sessions::Page;
@@ -133,8 +133,10 @@ impl Betcode {
     ) -> Result<pb::ListSessionGrantsResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let snapshot = self.supervisor.snapshot(&id).await?;
-        let entry =
-            |grant: &Grant| pb::SessionGrantEntry { tool_name: grant.label(), granted: !grant.denied };
+        let entry = |grant: &Grant| pb::SessionGrantEntry {
+            tool_name: grant.label(),
+            granted: grant.action == GrantAction::Allow,
+        };
         Ok(pb::ListSessionGrantsResponse { grants: snapshot.state.grants.iter().map(entry).collect() })
     }
 
@@ -156,7 +158,9 @@ impl Betcode {
     ) -> Result<pb::SetSessionGrantResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let grant = Grant::by_pattern("tool_name", &request.tool_name, !request.granted)?;
-        self.supervisor.command(&id, Command::SetGrant { grant, by: client.id.clone() }).await?;
+        self.supervisor
+            .command(&id, Command::SetGrant { grant: Box::new(grant), by: client.id.clone() })
+            .await?;
         Ok(pb::SetSessionGrantResponse {})
     }
 

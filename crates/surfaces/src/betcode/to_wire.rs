@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use domain::event::{Level, Todo, TodoStatus};
+use domain::permission::Proposal;
 use domain::request::{Ask, Outcome, Pending, Question};
 use domain::turn::{COMPACT, EndReason, Origin};
 use domain::{CallId, Error, Event, EventKind, Launch, Mode, Status, Timestamp, Usage};
@@ -127,13 +128,21 @@ pub(super) fn request(pending: &Pending) -> Option<(Option<&CallId>, Body)> {
             let body = Body::PermissionRequest(pb::PermissionRequest {
                 request_id: id,
                 tool_name: permission.tool.clone(),
-                description: permission.title.clone(),
+                description: described(&permission.title, &pending.proposals),
                 input: Some(structs::from_json(&permission.input)),
             });
             Some((permission.parent.as_ref(), body))
         }
         Ask::Question { questions, .. } => Some((None, Body::UserQuestion(user_question(id, questions)))),
         Ask::ClientTool { .. } => None,
+    }
+}
+
+/// Says what is asked, and what ALLOW_SESSION would remember: the message has no other room for it.
+fn described(title: &str, proposals: &[Proposal]) -> String {
+    match proposals.first() {
+        Some(proposal) => format!("{title}\nALLOW_SESSION allows: {}", proposal.text).trim_start().to_owned(),
+        None => title.to_owned(),
     }
 }
 
@@ -389,7 +398,7 @@ impl Conversation {
 
     fn request(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
-            EventKind::RequestOpened { request: id, native, automatic, ask } => {
+            EventKind::RequestOpened { request: id, native, automatic, ask, proposals } => {
                 if let Ask::Permission(permission) = ask
                     && permission.tool == EXIT_PLAN
                 {
@@ -399,7 +408,8 @@ impl Conversation {
                 if *automatic {
                     return None;
                 }
-                let pending = Pending { id: *id, native: native.clone(), asked_at: at, ask: ask.clone() };
+                let (native, ask, proposals) = (native.clone(), ask.clone(), proposals.clone());
+                let pending = Pending { id: *id, native, asked_at: at, ask, proposals };
                 request(&pending).map(|(_, body)| body)
             }
             EventKind::RequestSettled { request, outcome, by, .. } => {

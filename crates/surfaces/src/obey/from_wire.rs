@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use domain::permission::Choice;
 use domain::{Decision, Error, ErrorCode, Launch, ProviderKind, RequestId, SessionId, Status, Upkeep};
 use runtime::NewSession;
 use runtime::store::sessions::Filter;
@@ -131,6 +132,18 @@ pub(super) fn decision(number: i32) -> Result<Decision, Error> {
         Ok(pb_own::Decision::DenyAndStop) => Ok(Decision::DenyAndStop),
         Ok(pb_own::Decision::Unspecified) | Err(_) => Err(Error::invalid("decision", "is required")),
     }
+}
+
+/// Reads what is to be remembered with an answer; nothing where the answer says nothing of it.
+pub(super) fn choice(answer: &pb_own::AnswerPermissionRequest) -> Option<Choice> {
+    let limited = answer.grant_expires_secs > 0 || answer.grant_uses > 0 || answer.grant_sub_agents;
+    (limited || !answer.grant.is_empty()).then(|| Choice {
+        proposal: answer.grant.clone(),
+        expires_after: (answer.grant_expires_secs > 0)
+            .then(|| Duration::from_secs(answer.grant_expires_secs)),
+        uses: (answer.grant_uses > 0).then_some(answer.grant_uses),
+        sub_agents: answer.grant_sub_agents,
+    })
 }
 
 pub(super) fn json(field: &str, text: &str) -> Result<Option<serde_json::Value>, Error> {

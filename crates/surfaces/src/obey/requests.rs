@@ -50,11 +50,13 @@ impl Obey {
     async fn decide(&self, answer: pb::AnswerPermissionRequest) -> Result<pb::AnswerResponse, Error> {
         let id = from_wire::session_id(&answer.session_id)?;
         let request = from_wire::request_id(&answer.request_id)?;
+        let grant = from_wire::choice(&answer);
         let command = Command::Decide {
             request,
             decision: from_wire::decision(answer.decision)?,
             message: answer.message,
             updated_input: from_wire::json("updated_input_json", &answer.updated_input_json)?,
+            grant,
             by: signed(answer.answered_by),
         };
         self.settle(&id, request, command).await

@@ -343,6 +343,7 @@ pub(super) fn request(session: &SessionId, pending: &Pending) -> pb_own::Request
         kind: pb_own::RequestKind::Permission.into(),
         title: title(&pending.ask),
         asked_at: Some(timestamp(pending.asked_at)),
+        proposals: pending.proposals.iter().map(proposal).collect(),
         ..pb_own::Request::default()
     };
     match &pending.ask {
@@ -364,6 +365,10 @@ pub(super) fn request(session: &SessionId, pending: &Pending) -> pb_own::Request
         }
     }
     wire
+}
+
+fn proposal(proposal: &domain::permission::Proposal) -> pb_own::GrantProposal {
+    pb_own::GrantProposal { id: proposal.id.clone(), text: proposal.text.clone() }
 }
 
 fn question(question: &domain::request::Question) -> pb_own::Question {
@@ -388,5 +393,6 @@ pub(super) fn settled_request(session: &SessionId, settled: &Settled) -> pb_own:
     wire.settled_by.clone_from(&settled.by);
     settled.outcome.word().clone_into(&mut wire.outcome);
     wire.settled_at = Some(timestamp(settled.at));
+    wire.settled_message.clone_from(&settled.message);
     wire
 }

@@ -239,7 +239,10 @@ impl Roz {
         let updated_input = modifier.filter(|_| request.approved);
         let by = "roz".to_owned();
         self.supervisor
-            .command(&session, Command::Decide { request: id, decision, message, updated_input, by })
+            .command(
+                &session,
+                Command::Decide { request: id, decision, message, updated_input, grant: None, by },
+            )
             .await?;
         self.task(&request.task_id).await
     }

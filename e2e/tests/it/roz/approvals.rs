@@ -95,7 +95,8 @@ async fn silence_means_no(agent: Agent) -> Result<()> {
     assert_eq!(talk.turn().await?.0.stop_reason, "end_turn");
     let settled = stage.wait_for(talk.session(), "request_settled", |_| true).await?;
     assert_eq!((&settled["by"], &settled["decision"]), (&json!("timeout"), &json!("deny")));
-    assert!(!finished(&stage, talk.session(), "move_arm").await?.0);
+    let (ok, output) = finished(&stage, talk.session(), "move_arm").await?;
+    assert!(!ok && output.contains("nobody answered") && !output.contains("by user"), "{output}");
     stage.close().await
 }
 
@@ -124,7 +125,8 @@ async fn in_plan_mode_what_would_ask_is_blocked(agent: Agent) -> Result<()> {
     talk.result(&asked.tool_call_id, true, "0,0").await?;
     assert_eq!(talk.turn().await?.0.stop_reason, "end_turn");
     assert!(!was_asked(&talk.heard), "{:#?}", talk.heard);
-    assert!(!finished(&stage, talk.session(), "move_arm").await?.0);
+    let (ok, output) = finished(&stage, talk.session(), "move_arm").await?;
+    assert!(!ok && output.contains("plan mode") && !output.contains("by user"), "{output}");
     stage.close().await
 }
 

@@ -49,7 +49,7 @@ impl Session {
     fn decide(&mut self, updated_input: Option<serde_json::Value>) -> Result<Decided, crate::Error> {
         let (request, decision) = (RequestId(1), Decision::AllowOnce);
         let (message, by) = (String::new(), "me".to_owned());
-        let command = Command::Decide { request, decision, message, updated_input, by };
+        let command = Command::Decide { request, decision, message, updated_input, grant: None, by };
         self.machine.apply_redacting(Timestamp(1), Input::Command(command), &Words)
     }
 }

@@ -4,7 +4,7 @@ use domain::{Decision, ErrorCode, RequestId};
 use wire::obey::v1 as pb;
 
 use super::print_requests;
-use crate::answers::{self, To, Verdict};
+use crate::answers::{self, Granted, To, Verdict};
 use crate::args::session::{AnswerArgs, ApproveArgs, DenyArgs, RequestsArgs};
 use crate::asking::{Open, What, read_answers};
 use crate::client::Client;
@@ -37,7 +37,13 @@ pub(super) async fn run(console: &mut Console, args: &RequestsArgs) -> Result<Ex
 
 pub(super) async fn approve(console: &mut Console, args: ApproveArgs) -> Result<Exit> {
     let decision = if args.whole_session { Decision::AllowSession } else { Decision::AllowOnce };
-    let verdict = Verdict { input: args.input.unwrap_or_default(), ..Verdict::of(decision) };
+    let grant = Granted {
+        proposal: args.grant.unwrap_or_default(),
+        expires: args.expires,
+        uses: args.uses,
+        sub_agents: args.sub_agents,
+    };
+    let verdict = Verdict { input: args.input.unwrap_or_default(), grant, ..Verdict::of(decision) };
     decide(console, &args.session, args.request.as_deref(), verdict).await
 }
 

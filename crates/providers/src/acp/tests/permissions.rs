@@ -94,7 +94,7 @@ fn plan_mode_is_heeded_before_what_was_allowed() {
         json!({"toolCallId": "c1", "kind": "edit", "title": "Edit", "locations": [{"path": "/repo/a"}]}),
     );
     talk.tell(AgentInput::SetMode(Mode::Plan));
-    assert!(talk.writes(2, "/repo/a").is_empty());
+    assert!(matches!(talk.writes(2, "/repo/a")[..], [AgentEvent::Notice { .. }]));
     assert!(talk.doing().is_empty());
     assert!(talk.answered(&json!(2))["error"]["message"].as_str().unwrap().contains("plan mode"));
 }

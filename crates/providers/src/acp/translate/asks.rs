@@ -1,6 +1,7 @@
 //! What an ACP agent asks of its client: permissions, files, commands.
 
 use agent_client_protocol_schema::v1;
+use domain::event::Level;
 use domain::request::{Ask, PermissionAsk};
 use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
 use runtime::provider::Decoded;
@@ -161,6 +162,11 @@ fn with_permission(
     out: &mut Decoded,
 ) {
     if memory.mode == Mode::Plan {
+        let message = one_line(
+            &format!("{tool} refused, since nothing may be changed in plan mode: {about}"),
+            TITLE_MAX_CHARS,
+        );
+        out.events.push(AgentEvent::Notice { level: Level::Warning, message });
         rpc::refuse(
             id,
             v1::ErrorCode::InternalError,

@@ -42,8 +42,13 @@ impl<W: Write> Agent<W> {
                 title,
                 parent: None,
             };
-            if let Settled::Denied { stop, .. } = self.ask(Ask::Permission(ask))? {
-                let denied = format!("Permission denied by user for: {tool}");
+            if let Settled::Denied { stop, message } = self.ask(Ask::Permission(ask))? {
+                // Whoever denied it says so; without a word it was a person.
+                let denied = match message.as_str() {
+                    "" => format!("Permission denied by user for: {tool}"),
+                    said if said.starts_with("Permission ") => said.to_owned(),
+                    why => format!("Permission denied for: {tool}: {why}"),
+                };
                 return if stop { Err(Stop::Interrupted) } else { Ok((false, denied)) };
             }
         }

@@ -20,6 +20,7 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
         native: String::new(),
         automatic: false,
         ask,
+        proposals: Vec::new(),
     };
     let permission = PermissionAsk {
         call: None,
@@ -71,6 +72,7 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
             by: String::new(),
             message: String::new(),
             grant: None,
+            used_grant: String::new(),
         },
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::permission::{Decision, Grant, Mode};
+use domain::permission::{Coverage, Decision, Grant, Mode};
 use domain::request::{Ask, Outcome, Pending, PermissionAsk, Settled};
 use domain::turn::{Interrupt, Turn};
 use domain::{
@@ -44,13 +44,25 @@ fn rich_state() -> State {
         title: "List".to_owned(),
         parent: None,
     });
-    let pending =
-        Pending { id: RequestId(2), native: "n2".to_owned(), asked_at: Timestamp(5), ask: ask.clone() };
+    let pending = Pending {
+        id: RequestId(2),
+        native: "n2".to_owned(),
+        asked_at: Timestamp(5),
+        ask: ask.clone(),
+        proposals: Vec::new(),
+    };
     let settled = Settled {
-        request: Pending { id: RequestId(1), native: "n1".to_owned(), asked_at: Timestamp(4), ask },
+        request: Pending {
+            id: RequestId(1),
+            native: "n1".to_owned(),
+            asked_at: Timestamp(4),
+            ask,
+            proposals: Vec::new(),
+        },
         outcome: Outcome::Decided { decision: Decision::AllowSession },
         by: "me".to_owned(),
         at: Timestamp(6),
+        message: "go on".to_owned(),
     };
     State {
         status: Status::Working,
@@ -74,7 +86,7 @@ fn rich_state() -> State {
         requests: [(RequestId(2), pending)].into(),
         requests_opened: 2,
         settled: [settled].into(),
-        grants: vec![Grant::of("Bash", &serde_json::json!({"command": "ls"}))],
+        grants: vec![Grant::new("Bash", Coverage::Command("ls".to_owned()))],
         input_holder: Some("editor".to_owned()),
         stderr_tail: ["one".to_owned(), String::new()].into(),
         ..State::default()

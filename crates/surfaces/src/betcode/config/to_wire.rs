@@ -2,7 +2,7 @@
 
 use domain::event::{ServerStatus, ToolServer};
 use domain::permission::pattern::Pattern;
-use domain::permission::{Action, Grant, Rule, Rules};
+use domain::permission::{Action, Grant, GrantAction, Rule, Rules};
 use runtime::Snapshot;
 use runtime::settings::Layer;
 use wire::betcode::v1 as pb;
@@ -58,7 +58,11 @@ pub(super) fn rules(grants: &[Grant], rules: &Rules) -> pb::PermissionRules {
 }
 
 fn granted((number, grant): (usize, &Grant)) -> pb::PermissionRule {
-    let action = if grant.denied { pb::PermissionAction::Deny } else { pb::PermissionAction::Allow };
+    let action = match grant.action {
+        GrantAction::Deny => pb::PermissionAction::Deny,
+        GrantAction::Ask => pb::PermissionAction::Ask,
+        GrantAction::Allow => pb::PermissionAction::Allow,
+    };
     pb::PermissionRule {
         id: format!("session-{}", number + 1),
         tool_pattern: grant.label(),

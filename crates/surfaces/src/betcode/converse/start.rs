@@ -60,7 +60,9 @@ impl Betcode {
         let created = self.supervisor.create(new).await.map_err(in_our_words)?;
         let id = &created.spec.id;
         for grant in start.grants {
-            self.supervisor.command(id, Command::SetGrant { grant, by: client.id.clone() }).await?;
+            self.supervisor
+                .command(id, Command::SetGrant { grant: Box::new(grant), by: client.id.clone() })
+                .await?;
         }
         if !start.metadata.is_empty() {
             let report = metadata_report(start.metadata, client);

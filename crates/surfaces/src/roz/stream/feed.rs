@@ -119,6 +119,7 @@ impl Feed {
                 decision: Decision::Deny,
                 message: "this client cannot answer questions; decide for yourself".to_owned(),
                 updated_input: None,
+                grant: None,
                 by: "roz".to_owned(),
             };
             self.supervisor.command(&self.session, command).await?;

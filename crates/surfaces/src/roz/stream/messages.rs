@@ -238,7 +238,8 @@ impl Talk {
             (Decision::Deny, format!("Permission denied by user for: {tool}"))
         };
         let by = SOURCE.to_owned();
-        self.command(Command::Decide { request, decision, message, updated_input: None, by }).await
+        self.command(Command::Decide { request, decision, message, updated_input: None, grant: None, by })
+            .await
     }
 
     /// Takes the tools of a source in place of those it had.

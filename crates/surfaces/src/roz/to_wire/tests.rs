@@ -63,6 +63,7 @@ fn called(request: u64, tool: &str) -> EventKind {
             tool: tool.to_owned(),
             input: json!({"x": 1}),
         },
+        proposals: Vec::new(),
     }
 }
 
@@ -73,6 +74,7 @@ fn returned(request: u64) -> EventKind {
         by: "roz".to_owned(),
         message: String::new(),
         grant: None,
+        used_grant: String::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::event::{
 };
 use crate::id::{CallId, RequestId};
 use crate::machine::{Input, Timer};
-use crate::permission::{Decision, Findings, Grant, Mode, Verdict};
+use crate::permission::{Choice, Decision, Findings, Grant, Mode, Verdict, pattern};
 use crate::request::{Ask, PermissionAsk, Question};
 use crate::turn::EndReason;
 use crate::usage::Usage;
@@ -63,7 +63,8 @@ fn judged(text: &str) -> Input {
     };
     match asked("ask", native, rest) {
         AgentEvent::Asked { native, ask: Ask::Permission(ask) } => {
-            Input::Asked { native, ask, findings: Findings { verdict, real_paths: Vec::new() } }
+            let real_paths = pattern::paths_of(&ask.tool, &ask.input, std::path::Path::new("/repo"));
+            Input::Asked { native, ask, findings: Findings { verdict, real_paths } }
         }
         other => panic!("{other:?} is no permission"),
     }
@@ -152,7 +153,7 @@ fn command(line: &str) -> Command {
         "rename" => Command::Rename { name: rest.to_owned() },
         "compact" => Command::Compact,
         "grant" | "forbid" => Command::SetGrant {
-            grant: Grant::by_pattern("grant", rest, word == "forbid").expect("a pattern"),
+            grant: Box::new(Grant::by_pattern("grant", rest, word == "forbid").expect("a pattern")),
             by,
         },
         "clear" => Command::ClearGrants { tool: rest.trim_start_matches("all").to_owned(), by },
@@ -192,8 +193,23 @@ fn decide(request: &str, rest: &str, by: String) -> Command {
         request: RequestId(number(request)),
         decision,
         message: String::new(),
-        updated_input: (!input.is_empty()).then(|| json_of(input)),
+        updated_input: input.starts_with('{').then(|| json_of(input)),
+        grant: (!input.is_empty() && !input.starts_with('{')).then(|| choice(input)),
         by,
+    }
+}
+
+/// `prefix uses=2 seconds=60 all`: what is remembered with a decision.
+fn choice(text: &str) -> Choice {
+    let (proposal, limits) = split(text);
+    let said = |name: &str| {
+        limits.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=').map(number))
+    };
+    Choice {
+        proposal: proposal.to_owned(),
+        expires_after: said("seconds").map(std::time::Duration::from_secs),
+        uses: said("uses").map(|uses| u32::try_from(uses).expect("a number of uses")),
+        sub_agents: limits.contains("all"),
     }
 }
 
@@ -262,6 +278,13 @@ fn agent_event(line: &str) -> AgentEvent {
         "fails" => ended(EndReason::Failed, "", rest),
         "refuses" => ended(EndReason::Refused, "", rest),
         "ask" | "question" | "client_tool" => asked(word, first, more),
+        "sub_ask" => match asked("ask", first, more) {
+            AgentEvent::Asked { native, ask: Ask::Permission(ask) } => {
+                let ask = Ask::Permission(PermissionAsk { parent: Some(CallId::new("task")), ..ask });
+                AgentEvent::Asked { native, ask }
+            }
+            other => other,
+        },
         "withdraw" => AgentEvent::Withdrew { native: text },
         "todo" => AgentEvent::Todos(vec![Todo { id: "1".to_owned(), text, status: TodoStatus::Pending }]),
         "mode" => AgentEvent::Mode(Mode::parse(rest).expect("a mode")),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use super::read::{TIMERS, timer_name};
 use crate::agent::AgentInput;
 use crate::event::EventKind;
@@ -96,12 +98,12 @@ fn show_event(kind: &EventKind) -> String {
         }
         EventKind::TurnEnded { turn, reason, text, error } => show_end(turn.0, *reason, text, error),
         EventKind::RequestOpened { request, ask, .. } => format!("request {} {}", request.0, show_ask(ask)),
-        EventKind::RequestSettled { request, outcome, by, grant, .. } => {
-            let grant = grant.as_ref().map(|grant| {
-                let command = grant.command.as_deref().map(|command| format!(" {command}"));
-                format!(" granting {}{}", grant.tool, command.unwrap_or_default())
-            });
-            format!("request {} {} by {by}{}", request.0, outcome.word(), grant.unwrap_or_default())
+        EventKind::RequestSettled { request, outcome, by, grant, used_grant, .. } => {
+            let grant = grant
+                .as_ref()
+                .map(|grant| format!(" granting {} {}", grant.id, grant.what("/repo".as_ref())));
+            let used = if used_grant.is_empty() { String::new() } else { format!(" {used_grant}") };
+            format!("request {} {} by {by}{used}{}", request.0, outcome.word(), grant.unwrap_or_default())
         }
         EventKind::Notice { level, code, message } => {
             let level = format!("{level:?}").to_lowercase();
@@ -143,6 +145,10 @@ fn show_ask(ask: &Ask) -> String {
 fn show_plain(kind: &EventKind) -> String {
     let mut fields = serde_json::to_value(kind).unwrap();
     fields.as_object_mut().unwrap().remove("type");
+    for grant in fields.get_mut("grants").and_then(Value::as_array_mut).into_iter().flatten() {
+        // The event says who and when.
+        grant.as_object_mut().unwrap().retain(|key, _| !key.starts_with("given_"));
+    }
     fields.sort_all_objects();
     format!("{} {fields}", kind.name())
 }

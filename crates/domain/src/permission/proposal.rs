@@ -1,0 +1,133 @@
+//! What a person may choose from when a permission is asked: grants with a sentence each that says what they cover. The
+//! first is what "for the session" means where a client can say no more than that.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::grant::{Coverage, Grant, Place, Principal, Scope};
+use super::{glob, pattern, shell};
+use crate::error::Error;
+use crate::request::PermissionAsk;
+
+/// A grant that is offered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// What a client answers with, such as `prefix` or `file.project`.
+    pub id: String,
+    /// What would be allowed, and where.
+    pub text: String,
+}
+
+/// What a client chose from the proposals, and its own limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Empty: the first.
+    pub proposal: String,
+    pub expires_after: Option<Duration>,
+    pub uses: Option<u32>,
+    /// It holds for the agent and all its sub-agents.
+    pub sub_agents: bool,
+}
+
+/// Tools whose every call is another decision: a plan, a question, a wider sandbox.
+const NEVER_REMEMBERED: &[&str] = &[
+    "ExitPlanMode",
+    "exit_plan_mode",
+    "AskUserQuestion",
+    "request_permissions",
+    "write_stdin",
+    "mcp_elicitation",
+];
+
+/// Returns the grants that may follow from allowing a call, the default first, with their ids.
+pub fn grants(ask: &PermissionAsk, place: Place<'_>) -> Vec<(String, Grant)> {
+    if NEVER_REMEMBERED.contains(&ask.tool.as_str()) {
+        return Vec::new();
+    }
+    let kinds = kinds(ask, place);
+    let principal = Principal::of(ask.parent.as_ref());
+    let in_session = kinds.iter().map(|(id, covers)| ((*id).to_owned(), covers.clone(), Scope::Session));
+    // The widest thing a person may say in passing; more is said with `obey grants add`.
+    let project = kinds.iter().find(|(id, _)| matches!(*id, "prefix" | "folder")).or_else(|| kinds.first());
+    let in_project = project
+        .into_iter()
+        .map(|(id, covers)| (format!("{id}.project"), covers.clone(), Scope::Project(place.root.to_owned())));
+    let all = in_session.chain(in_project);
+    all.map(|(id, covers, scope)| {
+        let principal = if scope == Scope::Session { principal.clone() } else { Principal::Everyone };
+        (id, Grant { scope, principal, ..Grant::new(&ask.tool, covers) })
+    })
+    .collect()
+}
+
+fn kinds(ask: &PermissionAsk, place: Place<'_>) -> Vec<(&'static str, Coverage)> {
+    if let Some(command) = pattern::command_of(&ask.input) {
+        let prefix =
+            ask.input.get("command").or_else(|| ask.input.get("cmd")).and_then(|command| command.as_str());
+        let prefix = prefix.and_then(shell::usual_prefix).map(|words| ("prefix", Coverage::Prefix(words)));
+        return [("command", Coverage::Command(command.into_owned()))].into_iter().chain(prefix).collect();
+    }
+    let mut kinds = Vec::new();
+    let named = pattern::paths_of(&ask.tool, &ask.input, place.working_dir);
+    if let [file] = named.as_slice()
+        && pattern::is_about_one_file(&ask.tool, &ask.input)
+    {
+        kinds.push(("file", Coverage::File(file.clone())));
+        let folder = file.parent().filter(|folder| folder.starts_with(place.root));
+        kinds.extend(folder.map(|folder| ("folder", Coverage::Folder(folder.to_owned()))));
+    }
+    kinds.push(("tool", Coverage::Tool));
+    kinds
+}
+
+/// Returns what a person is offered for a call.
+pub fn proposals(ask: &PermissionAsk, place: Place<'_>) -> Vec<Proposal> {
+    grants(ask, place).into_iter().map(|(id, grant)| Proposal { id, text: sentence(&grant, place) }).collect()
+}
+
+/// Returns the grant that was chosen, or says what there is to choose from.
+pub fn chosen(ask: &PermissionAsk, place: Place<'_>, choice: &Choice) -> Result<Option<Grant>, Error> {
+    let offered = grants(ask, place);
+    if choice.proposal.is_empty() {
+        return Ok(offered.into_iter().next().map(|(_, grant)| limited(grant, choice)));
+    }
+    let ids: Vec<&str> = offered.iter().map(|(id, _)| id.as_str()).collect();
+    let Some(at) = ids.iter().position(|id| *id == choice.proposal) else {
+        let there = if ids.is_empty() { "nothing but once".to_owned() } else { ids.join(", ") };
+        return Err(Error::invalid(
+            "grant",
+            format_args!("{:?} is not offered for this request; there is {there}", choice.proposal),
+        ));
+    };
+    Ok(offered.into_iter().nth(at).map(|(_, grant)| limited(grant, choice)))
+}
+
+fn limited(grant: Grant, choice: &Choice) -> Grant {
+    let principal = if choice.sub_agents { Principal::Everyone } else { grant.principal.clone() };
+    Grant { principal, uses_left: choice.uses, ..grant }
+}
+
+/// Says what a grant that is offered covers and where.
+fn sentence(grant: &Grant, place: Place<'_>) -> String {
+    let whose = match grant.principal {
+        Principal::SubAgent(_) => " by this sub-agent",
+        Principal::Agent | Principal::Everyone => "",
+    };
+    let place_text = match &grant.scope {
+        Scope::Session => "in this session",
+        Scope::Worktree(_) => "in this worktree",
+        Scope::Project(_) => "in this project",
+        Scope::Always => "everywhere",
+    };
+    format!("{}{whose}, {place_text}", grant.what(place.working_dir))
+}
+
+/// Returns a path as grants keep it: absolute, without `.` and `..`.
+pub fn absolute(folder: &Path, path: &Path) -> std::path::PathBuf {
+    glob::plain(folder, path)
+}
+
+#[cfg(test)]
+mod tests;

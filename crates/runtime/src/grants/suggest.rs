@@ -1,0 +1,92 @@
+//! What was asked again and again and always allowed, with the rule that would have answered it. Reads journals.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::permission::{Coverage, Grant, Principal, Scope, proposal};
+use domain::request::{Ask, Outcome, PermissionAsk, is_person};
+use domain::{Error, EventKind, RequestId};
+
+use super::Grants;
+use crate::limits;
+use crate::session::Snapshot;
+use crate::store::sessions::{self, Filter};
+
+/// A rule that would have spared somebody an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suggestion {
+    pub grant: Grant,
+    /// How often a person was asked for what it covers, and allowed it.
+    pub times: u64,
+    pub folder: PathBuf,
+}
+
+/// How people answered what one rule would cover.
+#[derive(Debug)]
+struct Answers {
+    grant: Grant,
+    folder: PathBuf,
+    allowed: u64,
+    denied: u64,
+}
+
+impl Grants {
+    /// Returns the rules that would have answered what was asked at least twice and never denied, the most useful first.
+    pub async fn suggest(&self) -> Result<Vec<Suggestion>, Error> {
+        let filter = Filter { include_ended: true, ..Filter::default() };
+        let mut all = self.supervisor.list(filter).await?;
+        let surplus = all.len().saturating_sub(limits::SUGGEST_SESSIONS_MAX);
+        let mut answers = BTreeMap::new();
+        for session in all.split_off(surplus) {
+            let id = session.spec.id.clone();
+            let events =
+                self.supervisor.store().read(move |connection| sessions::request_events(connection, &id));
+            count(&mut answers, &session, &events.await?);
+        }
+        let settings = self.supervisor.settings().clone();
+        let known =
+            tokio::task::spawn_blocking(move || settings.user_rules()).await.map_err(super::broken)??;
+        let is_known = |grant: &Grant| {
+            known.iter().any(|rule| (&rule.grant.tool, &rule.grant.covers) == (&grant.tool, &grant.covers))
+        };
+        let mut suggestions: Vec<Suggestion> = answers
+            .into_values()
+            .filter(|answers| answers.allowed >= 2 && answers.denied == 0 && !is_known(&answers.grant))
+            .map(|Answers { grant, folder, allowed, .. }| Suggestion { grant, times: allowed, folder })
+            .collect();
+        suggestions.sort_by_key(|suggestion| std::cmp::Reverse(suggestion.times));
+        suggestions.truncate(limits::SUGGESTIONS_MAX);
+        Ok(suggestions)
+    }
+}
+
+fn count(answers: &mut BTreeMap<String, Answers>, session: &Snapshot, events: &[EventKind]) {
+    let mut open: BTreeMap<RequestId, &PermissionAsk> = BTreeMap::new();
+    for event in events {
+        match event {
+            EventKind::RequestOpened { request, ask: Ask::Permission(ask), automatic: false, .. } => {
+                open.insert(*request, ask);
+            }
+            EventKind::RequestSettled { request, outcome: Outcome::Decided { decision }, by, .. } => {
+                let Some(ask) = open.remove(request) else { continue };
+                let Some(grant) = rule_for(session, ask).filter(|_| is_person(by)) else { continue };
+                let key = format!("{} {}", grant.label(), grant.place());
+                let folder = session.spec.working_dir.clone();
+                let entry =
+                    answers.entry(key).or_insert_with(|| Answers { grant, folder, allowed: 0, denied: 0 });
+                if decision.allows() { entry.allowed += 1 } else { entry.denied += 1 }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The rule a person would write for a call: its beginning or its folder where there is one, in its project.
+fn rule_for(session: &Snapshot, ask: &PermissionAsk) -> Option<Grant> {
+    let place = session.spec.place();
+    let offered = proposal::grants(ask, place);
+    let wide = |grant: &&Grant| matches!(grant.covers, Coverage::Prefix(_) | Coverage::Folder(_));
+    let mut grants = offered.iter().map(|(_, grant)| grant);
+    let grant = grants.clone().find(wide).or_else(|| grants.next())?.clone();
+    Some(Grant { scope: Scope::Project(place.root.to_owned()), principal: Principal::Everyone, ..grant })
+}

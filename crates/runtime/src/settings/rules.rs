@@ -1,0 +1,150 @@
+//! Files of rules: the user's own (`rules.toml` beside the configuration) and a project's (`.obey/rules.toml`), which may
+//! only narrow. Reads, adds, takes away and counts uses; what a rule means is `domain`'s business. A file that cannot be
+//! understood is an error, never silence: leaving it out would drop what it forbids.
+
+mod written;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use domain::permission::rules::FileRule;
+use domain::permission::{Grant, GrantAction, Scope};
+use domain::{Error, ErrorCode, Timestamp};
+use toml_edit::{ArrayOfTables, DocumentMut, Item};
+
+use super::file::{self, Place};
+use crate::limits;
+
+/// The rules of a project, below its folder.
+const PROJECT_FILE: &str = ".obey/rules.toml";
+
+/// The list of rules in a file.
+const LIST: &str = "rule";
+
+/// What a project's file says, and what of it is not heard.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProjectRules {
+    pub heard: Vec<FileRule>,
+    /// A project cannot allow itself anything.
+    pub ignored: Vec<FileRule>,
+}
+
+/// Reads the user's own rules; a file that is not there says nothing.
+pub(super) fn of_user(path: &Path) -> Result<Vec<FileRule>, Error> {
+    let Some(text) = file::read_text(&Place::Own(path.to_owned()))? else { return Ok(Vec::new()) };
+    written::read(path, &text, None)
+}
+
+/// Reads the rules of a project. Its file must be a regular one in the project: no link leads out of it.
+pub(super) fn of_project(folder: &Path) -> Result<ProjectRules, Error> {
+    let place = Place::Project { folder: folder.to_owned(), below: PROJECT_FILE };
+    let Some(text) = file::read_text(&place)? else { return Ok(ProjectRules::default()) };
+    let rules = written::read(&place.path(), &text, Some(folder))?;
+    let (ignored, heard) = rules.into_iter().partition(|rule| rule.grant.action == GrantAction::Allow);
+    Ok(ProjectRules { heard, ignored })
+}
+
+/// Adds a rule to the user's file, in place of one that says the same of the same. Returns it as it is listed.
+pub(super) fn add(path: &Path, grant: &Grant, reason: &str, now: Timestamp) -> Result<FileRule, Error> {
+    if grant.scope == Scope::Session {
+        return Err(Error::invalid("scope", "a session's grant is kept with the session"));
+    }
+    grant.check()?;
+    let id = written::id(path, grant);
+    change(path, now, |list, rules| {
+        if rules.len() >= limits::RULES_MAX {
+            return Err(Error::new(
+                ErrorCode::LimitReached,
+                format!(
+                    "{} holds {} rules, which is the limit; revoke some",
+                    path.display(),
+                    limits::RULES_MAX
+                ),
+            ));
+        }
+        let same = rules.iter().position(|rule| rule.grant.id == id);
+        if let Some(at) = same {
+            list.remove(at);
+        }
+        list.push(written::table(grant, reason)?);
+        Ok(())
+    })?;
+    let rules = of_user(path)?;
+    rules
+        .into_iter()
+        .find(|rule| rule.grant.id == id)
+        .ok_or_else(|| file::unusable(path, "did not keep the rule"))
+}
+
+/// Takes a rule out of the user's file; nothing where there is none of this id.
+pub(super) fn remove(path: &Path, id: &str, now: Timestamp) -> Result<Option<FileRule>, Error> {
+    let Some(found) = of_user(path)?.into_iter().find(|rule| rule.grant.id == id) else { return Ok(None) };
+    change(path, now, |list, rules| {
+        for at in (0..rules.len()).rev().filter(|at| rules[*at].grant.id == id) {
+            list.remove(at);
+        }
+        Ok(())
+    })?;
+    Ok(Some(found))
+}
+
+/// Counts one use of a rule. Returns whether there was one left.
+pub(super) fn take_use(path: &Path, id: &str, now: Timestamp) -> Result<bool, Error> {
+    let mut taken = false;
+    change(path, now, |list, rules| {
+        let Some(at) = rules.iter().position(|rule| rule.grant.id == id) else { return Ok(()) };
+        match rules[at].grant.uses_left {
+            None => taken = true,
+            Some(0) => {}
+            Some(1) => {
+                taken = true;
+                list.remove(at);
+            }
+            Some(left) => {
+                taken = true;
+                if let Some(table) = list.get_mut(at) {
+                    table.insert(written::USES, toml_edit::value(i64::from(left - 1)));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(taken)
+}
+
+/// Changes the list in the user's file: everything or nothing. What people wrote around it stays; what has run out goes.
+fn change(
+    path: &Path,
+    now: Timestamp,
+    change: impl FnOnce(&mut ArrayOfTables, &[FileRule]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let text = file::read_text(&Place::Own(path.to_owned()))?.unwrap_or_default();
+    let mut rules = written::read(path, &text, None)?;
+    let mut document: DocumentMut = text.parse().map_err(|_| file::unusable(path, "is no TOML"))?;
+    let list = document.entry(LIST).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    let Item::ArrayOfTables(list) = list else {
+        return Err(file::unusable(
+            path,
+            "rules are written as [[rule]] tables where they are to be changed",
+        ));
+    };
+    let over = |rule: &FileRule| rule.grant.expires_at.is_some_and(|end| end <= now);
+    for at in (0..rules.len()).rev().filter(|at| over(&rules[*at])).collect::<Vec<_>>() {
+        list.remove(at);
+        rules.remove(at);
+    }
+    change(list, &rules)?;
+    let text = document.to_string();
+    // What comes out must be readable again, or nothing is written.
+    written::read(path, &text, None)?;
+    file::replace(path, &text).map_err(|error| {
+        Error::new(ErrorCode::StorageFailed, format!("{} cannot be written: {error}", path.display()))
+    })
+}
+
+/// Returns the folders whose files of rules speak in a place, each once.
+pub(super) fn folders<'a>(working_dir: &'a Path, root: &'a Path) -> Vec<&'a Path> {
+    if working_dir == root { vec![root] } else { vec![root, working_dir] }
+}
