@@ -55,7 +55,7 @@ fn behind_a_guard(caller: Caller) -> Router {
 }
 
 #[tokio::test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement, which judges nothing: run by make test-all"]
 async fn a_call_through_the_guard() {
     let agent = Caller::Agent(SessionId::new(OWN));
     let began = Instant::now();
