@@ -6,6 +6,7 @@
 //! one thread. The daemon and a stage speak over one socket; when the daemon's side closes, the stage kills everything.
 //! A sandbox is made as far as that goes without a command, and waits for one (`stages.rs`); each serves one command only.
 
+pub mod agent;
 mod cgroup;
 mod launch;
 pub mod limits;
@@ -271,6 +272,7 @@ fn recipe_of(config: &Config, command: &Command, tier: Tier, with_cgroup: bool) 
         read_only: paths(&config.read_only),
         writable: paths(&config.writable),
         cgroups: Vec::new(),
+        agent: None,
     };
     Recipe { plan, with_cgroup }
 }

@@ -44,3 +44,18 @@ pub const EXEC_OPEN_FILES_MAX: u64 = 4096;
 pub const EXEC_FILE_BYTES_MAX: u64 = 8 << 30;
 pub const EXEC_MEMORY_BYTES_MAX: u64 = 4 << 30;
 pub const EXEC_TEMPORARY_BYTES_MAX: u64 = 512 << 20;
+
+/// Each of an agent's temporary folders and its home, which are memory: an agent builds there for hours.
+pub const AGENT_TEMPORARY_BYTES_MAX: u64 = 4 << 30;
+
+/// Endpoints of a model: each has an address of its own inside, of which there are some two hundred.
+pub const AGENT_ENDPOINTS_MAX: usize = 64;
+
+/// Connections of one agent that pass its walls at a time; agents have a handful.
+pub const AGENT_CONNECTIONS_MAX: usize = 256;
+
+/// Largest file an agent gets a copy of; configuration files have kilobytes.
+pub const AGENT_COPY_MAX: u64 = 16 << 20;
+
+/// The version of Landlock that keeps abstract sockets of others out of reach.
+pub const LANDLOCK_SCOPES: i32 = 6;

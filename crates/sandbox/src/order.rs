@@ -21,6 +21,33 @@ pub(crate) struct Plan {
     pub(crate) writable: Vec<OsString>,
     /// Control groups to join: their files of members.
     pub(crate) cgroups: Vec<OsString>,
+    /// What the root of an agent is made of; none for a command.
+    #[serde(default)]
+    pub(crate) agent: Option<AgentRoot>,
+}
+
+impl Plan {
+    /// Whether the machine's network is seen.
+    pub(crate) fn shares_network(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.shares_network)
+    }
+}
+
+/// What the root of an agent has beside the system's programs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AgentRoot {
+    pub(crate) home: OsString,
+    /// Empty folders, in memory; parents first.
+    pub(crate) private: Vec<OsString>,
+    /// What is seen of the machine: from where, where, and whether it can be written; parents first.
+    pub(crate) mounts: Vec<(OsString, OsString, bool)>,
+    /// What may be written, of both.
+    pub(crate) writable: Vec<OsString>,
+    /// Files that are seen as they were at the start.
+    pub(crate) copies: Vec<OsString>,
+    /// Instead of the machine's table of hosts.
+    pub(crate) hosts: Option<String>,
+    pub(crate) shares_network: bool,
 }
 
 /// What one command is.

@@ -3,6 +3,7 @@
 //! command, and kills all of it when the daemon asks or goes away.
 //! Must not be reached by the command: it holds the control socket and, at first, all rights of the new namespaces.
 
+pub(crate) mod agent;
 mod confined;
 mod escape;
 mod inner;

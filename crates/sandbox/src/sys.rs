@@ -41,13 +41,20 @@ pub(crate) fn fork_into(namespaces: c_int) -> io::Result<Fork> {
 
 /// Returns something to poll that can be read when a child has ended. Nothing else tells of it from then on.
 pub(crate) fn child_ends() -> io::Result<OwnedFd> {
+    signals(&[libc::SIGCHLD])
+}
+
+/// Returns something to poll from which the given signals are read. Nothing else tells of them from then on.
+pub(crate) fn signals(numbers: &[c_int]) -> io::Result<OwnedFd> {
     // SAFETY: the set is filled before it is read; the new descriptor is owned by nobody else.
     unsafe {
-        let mut ends = std::mem::zeroed();
-        libc::sigemptyset(&raw mut ends);
-        libc::sigaddset(&raw mut ends, libc::SIGCHLD);
-        check(libc::sigprocmask(libc::SIG_BLOCK, &raw const ends, std::ptr::null_mut()).into())?;
-        let fd = libc::signalfd(-1, &raw const ends, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for number in numbers {
+            libc::sigaddset(&raw mut set, *number);
+        }
+        check(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()).into())?;
+        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         Ok(OwnedFd::from_raw_fd(check(fd.into())? as RawFd))
     }
 }
@@ -156,6 +163,46 @@ pub(crate) fn kill_all_others() {
 pub(crate) fn ignore_signal(signo: c_int) {
     // SAFETY: SIG_IGN is a valid disposition; no handler code runs.
     unsafe { libc::signal(signo, libc::SIG_IGN) };
+}
+
+/// Sends a signal to this process.
+pub(crate) fn raise(signo: c_int) {
+    // SAFETY: plain call without pointers.
+    unsafe { libc::raise(signo) };
+}
+
+/// Sends a signal to every process of a group.
+pub(crate) fn signal_group(leader: pid_t, signo: c_int) {
+    if leader > 1 {
+        // SAFETY: plain call without pointers; an error means that there was nobody.
+        unsafe { libc::kill(-leader, signo) };
+    }
+}
+
+/// Passes an open descriptor to the other end of a socket.
+pub(crate) fn send_descriptor(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    rustix::net::sendmsg(socket, &[io::IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one descriptor; an error if the other end closed before it sent one.
+pub(crate) fn receive_descriptor(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut into = [io::IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(socket, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let found = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut list) => list.next(),
+        _ => None,
+    });
+    found.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Replaces the process by a program at a path. Returns only on error.

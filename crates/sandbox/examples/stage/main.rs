@@ -18,6 +18,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let code = match words.as_slice() {
         ["sandbox-stage", ..] => sandbox::enter(&arguments[1..]),
+        [sandbox::agent::WORD, ..] => sandbox::agent::enter(&arguments[1..]),
         ["suite", tier] => suite::run(tier),
         ["hold", tier, root, word] => suite::hold(tier, root.into(), word),
         ["mounts", root] => mounts::run(root.into()),

@@ -83,7 +83,7 @@ fn lock_in(plan: &Plan, order: &Order, filters: &Filters) -> Result<(), Fault> {
     refuse_calls(filters)
 }
 
-fn give_up_rights() -> Result<(), Fault> {
+pub(super) fn give_up_rights() -> Result<(), Fault> {
     bind_rights().and_then(|()| drop_rights()).map_err(Fault::at("rights"))?;
     if namespaced::has_rights().map_err(Fault::at("rights"))? {
         return Err(Fault { step: "rights", error: io::Error::from_raw_os_error(libc::EPERM) });
@@ -91,7 +91,7 @@ fn give_up_rights() -> Result<(), Fault> {
     rustix::thread::set_no_new_privs(true).map_err(Fault::at("no new rights"))
 }
 
-fn refuse_calls(filters: &[seccompiler::BpfProgram]) -> Result<(), Fault> {
+pub(super) fn refuse_calls(filters: &[seccompiler::BpfProgram]) -> Result<(), Fault> {
     for program in filters {
         seccompiler::apply_filter(program)
             .map_err(|error| Fault { step: "seccomp", error: io::Error::other(error) })?;

@@ -162,6 +162,13 @@ fn grant_built_root(ruleset: RulesetCreated, plan: &Plan) -> io::Result<RulesetC
     for path in temporary.iter().chain(&plan.root).chain(&plan.writable) {
         ruleset = grant(ruleset, Path::new(path), everything())?;
     }
+    if let Some(agent) = &plan.agent {
+        for path in agent.writable.iter().map(Path::new).chain([Path::new("/dev/pts")]) {
+            ruleset = grant(ruleset, path, everything())?;
+        }
+        let socket = Path::new(crate::agent::SOCKET_INSIDE);
+        ruleset = grant(ruleset, socket, everything() | AccessFs::ResolveUnix)?;
+    }
     grant_devices(ruleset)
 }
 

@@ -50,7 +50,7 @@ pub(super) fn run(given: Given) -> Result<Report, Fault> {
 }
 
 /// The own user has every right over what belongs to the new namespaces, and over nothing else.
-fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
+pub(super) fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     let inside = |id: u32| if id == 0 { INSIDE_UID } else { id };
     std::fs::write("/proc/self/uid_map", format!("{} {uid} 1", inside(uid)))?;
@@ -108,7 +108,7 @@ fn attend(control: &File, ends: &OwnedFd, child: i32) -> Result<Report, Fault> {
 
 /// Kills and reaps every process of the namespace but this one. The kernel signals all of them at once, and what has
 /// been signalled cannot fork any more.
-fn end_all() {
+pub(super) fn end_all() {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}

@@ -16,7 +16,8 @@ use rustix::mount::{
 
 use super::Fault;
 use super::landlock::{DEVICES, SYSTEM, SYSTEM_ETC};
-use crate::order::{Order, Plan};
+use crate::limits;
+use crate::order::{AgentRoot, Order, Plan};
 use crate::sys;
 
 const NO_RIGHTS: Attr = Attr::MOUNT_ATTR_NOSUID.union(Attr::MOUNT_ATTR_NODEV);
@@ -64,7 +65,11 @@ pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(Fault::at("private mounts"))?;
     let mut parts = collect(plan)?;
-    parts.extend(project(plan)?);
+    match &plan.agent {
+        Some(agent) => parts.extend(mounts(agent)?),
+        None => parts.extend(project(plan)?),
+    }
+    let files = agent_files(plan)?;
     let devices: Result<Vec<_>, Fault> = DEVICES.iter().map(|name| device(name)).collect();
     let devices = devices?;
     let root = tmpfs("16m", "755").map_err(Fault::at("root"))?;
@@ -77,11 +82,20 @@ pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
         put_tmpfs(&root, name, &size, if name == "tmp" { "1777" } else { "755" })
             .map_err(Fault::at("temporary"))?;
     }
-    make_folders(&root, b"home/user").map_err(Fault::at("folders"))?;
+    if plan.agent.is_none() {
+        make_folders(&root, b"home/user").map_err(Fault::at("folders"))?;
+    }
     link(&root, "var/tmp", "/tmp").map_err(Fault::at("folders"))?;
     system_links(&root).map_err(Fault::at("links"))?;
-    etc_files(&root).map_err(Fault::at("etc"))?;
+    etc_files(&root, plan).map_err(Fault::at("etc"))?;
     put_devices(&root, devices, &size)?;
+    if let Some(agent) = &plan.agent {
+        private_folders(&root, agent, &size).map_err(Fault::at("private folders"))?;
+        put_terminals(&root);
+    }
+    for (at, content) in files {
+        make_file(&root, &at, &content).map_err(Fault::at("copies"))?;
+    }
     for part in parts {
         put(&root, &part).map_err(Fault::at("mounts"))?;
     }
@@ -166,6 +180,85 @@ fn collect(plan: &Plan) -> Result<Vec<Part>, Fault> {
         add(Path::new(path), NO_RIGHTS, "writable folders")?;
     }
     Ok(parts)
+}
+
+/// Takes hold of what an agent sees of the machine.
+fn mounts(agent: &AgentRoot) -> Result<Vec<Part>, Fault> {
+    let step = Fault::at::<io::Error>("mounts");
+    let mut parts = Vec::with_capacity(agent.mounts.len());
+    for (from, at, writable) in &agent.mounts {
+        let (from, at) = (Path::new(from), below(Path::new(at)));
+        let Some(at) = at.filter(|_| from.is_absolute()) else {
+            return Err(step(io::Error::from_raw_os_error(libc::EINVAL)));
+        };
+        let is_folder = match kind_of(CWD, from) {
+            Some(FileType::Directory) => true,
+            Some(FileType::RegularFile | FileType::Socket) => false,
+            // What is gone or a link by now is not what was meant.
+            _ => continue,
+        };
+        let attributes = if *writable { NO_RIGHTS } else { READ_ONLY };
+        let mount = clone_tree(CWD, from, attributes).map_err(&step)?;
+        parts.push(Part { mount, at: at.as_os_str().as_bytes().to_vec(), is_folder });
+    }
+    Ok(parts)
+}
+
+/// Reads what an agent gets as files of its own, while the old root is still there.
+fn agent_files(plan: &Plan) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
+    let Some(agent) = &plan.agent else { return Ok(Vec::new()) };
+    let mut files = Vec::new();
+    for path in &agent.copies {
+        let Some(at) = below(Path::new(path)) else { continue };
+        let content = read_small(Path::new(path)).map_err(Fault::at("copies"))?;
+        files.extend(content.map(|content| (at.as_os_str().as_bytes().to_vec(), content)));
+    }
+    if agent.shares_network {
+        let resolver = read_small(Path::new("/etc/resolv.conf")).map_err(Fault::at("etc"))?;
+        files.extend(resolver.map(|content| (b"etc/resolv.conf".to_vec(), content)));
+    }
+    Ok(files)
+}
+
+/// Reads a regular file; nothing where there is none that may be read.
+fn read_small(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    use std::io::Read;
+    let Ok(file) = std::fs::File::open(path) else { return Ok(None) };
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.len() > limits::AGENT_COPY_MAX {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    file.take(limits::AGENT_COPY_MAX).read_to_end(&mut content)?;
+    Ok(Some(content))
+}
+
+fn private_folders(root: &OwnedFd, agent: &AgentRoot, size: &str) -> io::Result<()> {
+    for folder in &agent.private {
+        let Some(at) = below(Path::new(folder)) else {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        };
+        make_folders(root, at.as_os_str().as_bytes())?;
+        let target = open_in(root, at)?;
+        attach_to(&tmpfs(size, "700")?, target.as_fd())?;
+    }
+    Ok(())
+}
+
+/// Terminals of its own. An agent can do without: some machines let nobody make any.
+fn put_terminals(root: &OwnedFd) {
+    let made = || -> io::Result<()> {
+        let fs = rustix::mount::fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        rustix::mount::fsconfig_set_string(&fs, "ptmxmode", "0666")?;
+        rustix::mount::fsconfig_set_string(&fs, "mode", "0620")?;
+        rustix::mount::fsconfig_create(&fs)?;
+        let attributes = Attr::MOUNT_ATTR_NOSUID | Attr::MOUNT_ATTR_NOEXEC;
+        let mount = rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        make_folders(root, b"dev/pts")?;
+        attach(&mount, root, "dev/pts")?;
+        link(root, "dev/ptmx", "pts/ptmx")
+    };
+    let _ = made();
 }
 
 /// Takes hold of the project: without links from the root on, as the daemon resolved it. Put in last, it may lie in any of
@@ -278,14 +371,23 @@ fn system_links(root: &OwnedFd) -> io::Result<()> {
 }
 
 /// Just enough for programs that ask who they are and where.
-fn etc_files(root: &OwnedFd) -> io::Result<()> {
+fn etc_files(root: &OwnedFd, plan: &Plan) -> io::Result<()> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let home = plan.agent.as_ref().map_or("/home/user".into(), |agent| agent.home.to_string_lossy());
+    // A line of the file ends where the path must not.
+    let home: String = home.chars().filter(|letter| !matches!(letter, '\n' | ':')).collect();
     let passwd = format!(
-        "user:x:{uid}:{gid}:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
+        "user:x:{uid}:{gid}:user:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
     );
     make_file(root, b"etc/passwd", passwd.as_bytes())?;
     make_file(root, b"etc/group", format!("user:x:{gid}:\nnogroup:x:65534:\n").as_bytes())?;
-    make_file(root, b"etc/hosts", b"127.0.0.1 localhost sandbox\n::1 localhost\n")
+    let own = "127.0.0.1 localhost sandbox\n::1 localhost\n".to_owned();
+    let hosts = plan.agent.as_ref().and_then(|agent| match (&agent.hosts, agent.shares_network) {
+        (Some(hosts), _) => Some(hosts.clone()),
+        (None, true) => std::fs::read_to_string("/etc/hosts").ok(),
+        (None, false) => None,
+    });
+    make_file(root, b"etc/hosts", hosts.unwrap_or(own).as_bytes())
 }
 
 fn put_devices(root: &OwnedFd, devices: Vec<(&str, OwnedFd)>, shared: &str) -> Result<(), Fault> {

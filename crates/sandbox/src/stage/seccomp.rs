@@ -294,12 +294,40 @@ impl Made {
     }
 }
 
-/// Builds the filters, in the order in which they are to be applied.
-pub(crate) fn filters(ground: Ground) -> io::Result<Vec<BpfProgram>> {
+/// Kinds of sockets that no agent needs: raw ones and worse.
+const RAW_SOCKET_TYPES: &[u64] = &[3, 4, 6, 10];
+
+/// Builds the filters of an agent: as for commands, but with sockets. Which of them lead anywhere is decided by the
+/// namespaces; names of interfaces are asked for by netlink.
+pub(super) fn of_agent() -> io::Result<Filters> {
+    let mut rules = everywhere()?;
+    let [inet, inet6, unix, netlink] =
+        [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX, libc::AF_NETLINK].map(|family| family as u64);
+    let others = [inet, inet6, unix, netlink].map(|family| (0, Op::Ne, family));
+    refuse_if(&mut rules, libc::SYS_socket, &others)?;
+    for family in [inet, inet6] {
+        for kind in RAW_SOCKET_TYPES {
+            let conditions = [(0, Op::Eq, family), (1, Op::MaskedEq(SOCKET_TYPE_MASK), *kind)];
+            refuse_if(&mut rules, libc::SYS_socket, &conditions)?;
+        }
+        refuse_if(&mut rules, libc::SYS_socket, &[(0, Op::Eq, family), (2, Op::Ge, RARE_PROTOCOL_MIN)])?;
+    }
+    refuse_if(
+        &mut rules,
+        libc::SYS_socket,
+        &[(0, Op::Eq, netlink), (2, Op::Ne, libc::NETLINK_ROUTE as u64)],
+    )?;
+    refuse_if(&mut rules, libc::SYS_socketpair, &[(0, Op::Ne, unix)])?;
+    let mut unknown = Rules::new();
+    refuse(&mut unknown, &[libc::SYS_clone3, libc::SYS_openat2]);
+    Ok([compile(rules, libc::EPERM)?, compile(unknown, libc::ENOSYS)?].into())
+}
+
+/// What nobody inside may do, whatever its sockets.
+fn everywhere() -> io::Result<Rules> {
     let mut rules = Rules::new();
     refuse(&mut rules, REFUSED);
     refuse(&mut rules, REFUSED_HERE);
-    sockets(&mut rules, ground)?;
     for flag in NAMESPACE_FLAGS {
         refuse_if(&mut rules, libc::SYS_clone, &[(0, Op::MaskedEq(*flag), *flag)])?;
     }
@@ -308,6 +336,13 @@ pub(crate) fn filters(ground: Ground) -> io::Result<Vec<BpfProgram>> {
     }
     without_set_id(&mut rules)?;
     refuse_if(&mut rules, libc::SYS_personality, &[(0, Op::Ne, 0), (0, Op::Ne, 0xffff_ffff)])?;
+    Ok(rules)
+}
+
+/// Builds the filters, in the order in which they are to be applied.
+pub(crate) fn filters(ground: Ground) -> io::Result<Vec<BpfProgram>> {
+    let mut rules = everywhere()?;
+    sockets(&mut rules, ground)?;
     let mut unknown = Rules::new();
     // Its flags are behind a pointer, where a filter cannot look; programs fall back to clone.
     refuse(&mut unknown, &[libc::SYS_clone3]);
@@ -344,6 +379,11 @@ fn without_x32(program: BpfProgram) -> BpfProgram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_filters_of_agents_compile_and_fit() {
+        assert!(of_agent().unwrap().iter().all(|program| program.len() < 4096));
+    }
 
     #[test]
     fn every_filter_compiles_and_fits() {

@@ -129,7 +129,7 @@ fn what_holds_for_root_holds_for_nobody() {
     }
     let public = Public::new();
     let output = Command::new(public.tests())
-        .args(["bombs::", "running::", "--test-threads=2", "--nocapture"])
+        .args(["agent::", "bombs::", "running::", "--test-threads=2", "--nocapture"])
         .uid(NOBODY)
         .gid(NOBODY)
         .current_dir("/")

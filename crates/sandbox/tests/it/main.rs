@@ -1,6 +1,7 @@
 //! The sandbox: what commands can do, what they cannot, and that nothing is left of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod agent;
 mod ahead;
 mod bombs;
 mod escape;

@@ -1,0 +1,253 @@
+//! The process on the machine's side of an agent's walls. It is what the shim holds: signals for it are passed on to the
+//! agent, it ends as the agent ends, and when it dies everything inside dies. It holds no output of the agent's.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Signal, WaitOptions};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+
+use super::{BRIDGE_NAME, READY, READY_NAME, Reach, Walls, relay};
+use crate::order::Report;
+use crate::stage::agent::{self as stage, Given};
+use crate::sys::{self, Fork};
+
+/// Signals that are the agent's business.
+const PASSED_ON: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGCONT,
+    libc::SIGTSTP,
+    libc::SIGWINCH,
+];
+
+/// What the agent shows when its walls could not be built; nothing of it ran.
+const EXIT_UNBUILT: i32 = 125;
+
+pub(super) fn run(arguments: &[OsString]) -> i32 {
+    let (file, command) = match arguments {
+        [file, dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
+            (PathBuf::from(file), command)
+        }
+        _ => return EXIT_UNBUILT,
+    };
+    let folder = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    match build(&file, &folder, command) {
+        Ok(built) => {
+            let end = attend(built, &folder);
+            end_like(end)
+        }
+        Err(why) => {
+            announce(&folder, &why);
+            EXIT_UNBUILT
+        }
+    }
+}
+
+/// What stands once the agent runs.
+struct Built {
+    init: i32,
+    signals: OwnedFd,
+    control: UnixStream,
+    walls: Walls,
+    bridge: Option<UnixListener>,
+    listeners: Vec<OwnedFd>,
+}
+
+fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, String> {
+    let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let walls: Walls = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let failed = |step: &'static str| move |error: io::Error| format!("{step}: {error}");
+    let shares_network = walls.reach == Reach::Full;
+    if shares_network && sys::landlock_abi() < crate::limits::LANDLOCK_SCOPES {
+        return Err("network full: this kernel cannot keep an agent from abstract sockets of other programs (Landlock 6, \
+                    Linux 6.12); use the network model or none"
+            .to_owned());
+    }
+    // From here on none is lost and none ends this process.
+    let signals = sys::signals(&PASSED_ON).map_err(failed("signals"))?;
+    let bridge = match &walls.daemon {
+        Some(_) => Some(bind(folder).map_err(failed("socket"))?),
+        None => None,
+    };
+    let plan = walls.plan(bridge.as_ref().map(|_| folder.join(BRIDGE_NAME)).as_deref());
+    let (control, theirs) = UnixStream::pair().map_err(failed("socket"))?;
+    let (mut told, tell) = io::pipe().map_err(failed("pipe"))?;
+    let mut namespaces = stage::NAMESPACES;
+    if !shares_network {
+        namespaces |= libc::CLONE_NEWNET;
+    }
+    let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let given = Given {
+        plan,
+        command: command.to_vec(),
+        working_dir: walls.working_dir.clone(),
+        owner,
+        listen: walls.addresses().into_iter().map(|(endpoint, address)| (address, endpoint.port)).collect(),
+    };
+    let init = match sys::fork_into(namespaces).map_err(failed("namespaces"))? {
+        Fork::Child => {
+            drop((control, told, bridge));
+            sys::exit_now(stage::run(given, theirs, OwnedFd::from(tell).into()))
+        }
+        Fork::Parent(init) => init,
+    };
+    drop((theirs, tell));
+    release_streams().map_err(failed("streams"))?;
+    let listeners = receive_listeners(&control, given_count(&walls)).map_err(failed("endpoints"));
+    let mut why = Vec::new();
+    // Closes when the agent takes over, or with everything that could have become it.
+    told.read_to_end(&mut why).map_err(failed("start"))?;
+    if !why.is_empty() {
+        return Err(reason(&why));
+    }
+    Ok(Built { init, signals, control, walls, bridge, listeners: listeners? })
+}
+
+fn given_count(walls: &Walls) -> usize {
+    if walls.reach == Reach::Endpoints { walls.addresses().len() } else { 0 }
+}
+
+fn reason(line: &[u8]) -> String {
+    match serde_json::from_slice::<Report>(line) {
+        Ok(Report::Unbuilt { step, errno }) => format!("{step}: {}", io::Error::from_raw_os_error(errno)),
+        Ok(Report::Unstarted { errno }) => {
+            format!("the program cannot be run inside: {}", io::Error::from_raw_os_error(errno))
+        }
+        _ => "it ended without a word".to_owned(),
+    }
+}
+
+/// Listens for the agent's connections to the daemon, by way of the folder: its path may be longer than a socket's.
+fn bind(folder: &Path) -> io::Result<UnixListener> {
+    let handle = File::open(folder)?;
+    let _ = std::fs::remove_file(folder.join(BRIDGE_NAME));
+    let listener = UnixListener::bind(format!("/proc/self/fd/{}/{BRIDGE_NAME}", handle.as_raw_fd()))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The agent's streams end when the agent's own copies do.
+fn release_streams() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    (0..=2).try_for_each(|at| sys::place(null.as_fd(), at))
+}
+
+/// Takes the listeners that the init made inside.
+fn receive_listeners(control: &UnixStream, count: usize) -> io::Result<Vec<OwnedFd>> {
+    let mut listeners = Vec::with_capacity(count);
+    while listeners.len() < count {
+        listeners.push(sys::receive_descriptor(control.as_fd())?);
+    }
+    Ok(listeners)
+}
+
+/// Tells the daemon how it went; one that is gone looks at the agent's end.
+fn announce(folder: &Path, word: &str) {
+    let said = File::open(folder).and_then(|handle| {
+        let socket = UnixStream::connect(format!("/proc/self/fd/{}/{READY_NAME}", handle.as_raw_fd()))?;
+        (&socket).write_all(word.as_bytes())
+    });
+    // Nobody waits: the agent's end says the rest.
+    drop(said);
+}
+
+/// How the agent ended.
+#[derive(Clone, Copy)]
+struct End {
+    code: i32,
+    signal: i32,
+}
+
+const LOST: End = End { code: 128 + libc::SIGKILL, signal: libc::SIGKILL };
+
+fn attend(built: Built, folder: &Path) -> End {
+    let Built { init, signals, control, walls, bridge, listeners } = built;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let end = match runtime {
+        Ok(runtime) => runtime.block_on(async {
+            let relays = relay::start(&walls, bridge, listeners);
+            match relays {
+                Ok(()) => announce(folder, READY),
+                Err(error) => {
+                    announce(folder, &format!("relay: {error}"));
+                    return None;
+                }
+            }
+            watch(control, signals).await
+        }),
+        Err(error) => {
+            announce(folder, &format!("relay: {error}"));
+            None
+        }
+    };
+    if end.is_none() {
+        // Whatever is left inside goes with its init.
+        if let Some(pid) = rustix::process::Pid::from_raw(init) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+    if let Some(pid) = rustix::process::Pid::from_raw(init) {
+        let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+    }
+    let _ = std::fs::remove_file(folder.join(BRIDGE_NAME));
+    end.unwrap_or(LOST)
+}
+
+/// Passes signals in until the init says how the agent ended, or is gone.
+async fn watch(control: UnixStream, signals: OwnedFd) -> Option<End> {
+    control.set_nonblocking(true).ok()?;
+    let (mut read, mut write) = tokio::net::UnixStream::from_std(control).ok()?.into_split();
+    let signals = AsyncFd::with_interest(signals, Interest::READABLE).ok()?;
+    let mut line = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            said = read.read_buf(&mut line) => match said {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            },
+            number = next_signal(&signals) => {
+                // An init that is gone says so by its silence.
+                let _ = write.write_all(&[number]).await;
+            }
+        }
+    }
+    match serde_json::from_slice(&line) {
+        Ok(Report::Exited { code, signal }) => Some(End { code, signal }),
+        _ => None,
+    }
+}
+
+async fn next_signal(signals: &AsyncFd<OwnedFd>) -> u8 {
+    let read = |fd: &OwnedFd| {
+        let mut record = [0; size_of::<libc::signalfd_siginfo>()];
+        rustix::io::read(fd, &mut record)?;
+        // The number comes first, as a word of 32 bits; none is larger than 64.
+        Ok(u32::from_ne_bytes([record[0], record[1], record[2], record[3]]))
+    };
+    loop {
+        match signals.async_io(Interest::READABLE, read).await {
+            Ok(number) => return u8::try_from(number).unwrap_or(0),
+            Err(_) => tokio::time::sleep(crate::limits::CLEAR_STEP).await,
+        }
+    }
+}
+
+/// Ends this process the way the agent ended, so that whoever holds it sees the same.
+fn end_like(end: End) -> i32 {
+    if end.signal != 0 {
+        sys::reset_signals();
+        sys::raise(end.signal);
+    }
+    end.code
+}

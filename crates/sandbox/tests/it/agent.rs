@@ -1,0 +1,242 @@
+//! Programs that live long behind the walls of an agent: what they see, reach, and how they end.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use sandbox::agent::{Endpoint, Mount, Reach, WORD, Walls};
+
+use crate::stage;
+
+/// A project beside another one, a home with a secret in it, and a folder for the run.
+struct Ground {
+    dir: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["project", "other", "home/.ssh", "home/.agent", "run"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        for secret in ["other/secret", "home/.ssh/key", "home/.agent/state", "home/.agent.json"] {
+            std::fs::write(dir.path().join(secret), "canary").unwrap();
+        }
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    fn walls(&self, reach: Reach) -> Walls {
+        Walls {
+            working_dir: self.path("project"),
+            home: self.path("home"),
+            private: Vec::new(),
+            mounts: vec![
+                Mount::same(self.path("project"), true),
+                Mount::same(self.path("home/.agent"), true),
+            ],
+            copies: vec![self.path("home/.agent.json")],
+            reach,
+            endpoints: Vec::new(),
+            daemon: None,
+        }
+    }
+
+    fn command(&self, walls: &Walls, script: &str) -> Command {
+        let file = self.path("run/walls.json");
+        std::fs::write(&file, serde_json::to_vec(walls).unwrap()).unwrap();
+        let mut command = Command::new(stage());
+        command.arg(WORD).arg(file).args(["--", "/bin/sh", "-c", script]);
+        command.env("HOME", self.path("home")).env("BASE", self.path("")).env("TMPDIR", "/tmp");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, walls: &Walls, script: &str) -> Output {
+        self.command(walls, script).spawn().unwrap().wait_with_output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const REACHES: [Reach; 3] = [Reach::Full, Reach::Endpoints, Reach::Nothing];
+
+#[test]
+fn streams_and_exits_pass_through_unchanged() {
+    let ground = Ground::new();
+    for reach in REACHES {
+        let walls = ground.walls(reach);
+        let mut child = ground.command(&walls, "cat; echo err >&2; pwd; exit 7").spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"in\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        let expected = format!("in\n{}\n", ground.path("project").display());
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (expected, "err\n".to_owned()), "{reach:?}");
+        assert_eq!(output.status.code(), Some(7));
+        let killed = ground.run(&walls, "kill -9 $$");
+        assert_eq!(killed.status.signal(), Some(9), "{reach:?}");
+    }
+}
+
+#[test]
+fn signals_for_the_outer_process_reach_the_agent() {
+    let ground = Ground::new();
+    let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = ground.command(&ground.walls(Reach::Nothing), script).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut said = [0; 6];
+    stdout.read_exact(&mut said).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("told\n", Some(3)));
+}
+
+#[test]
+fn everything_inside_dies_with_the_outer_process() {
+    let ground = Ground::new();
+    let script = "setsid sh -c 'echo $PPID; exec sleep 1000' & echo ready; wait; sleep 1000";
+    let mut child = ground.command(&ground.walls(Reach::Nothing), script).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut said = [0; 6];
+    stdout.read_exact(&mut said).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Ends when the last process that holds the stream is gone.
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+}
+
+#[test]
+fn the_project_is_writable_and_nothing_else_of_the_machine_is_seen() {
+    let ground = Ground::new();
+    let script = "echo x > made; cat ~/.agent.json; echo; echo y > ~/.agent/state; echo z > ~/.agent.json; \
+        cat $BASE/other/secret ~/.ssh/key 2>/dev/null; ls -A $BASE ~; ls /proc | grep -c '^[0-9]'; \
+        touch /usr/x $BASE/x /x 2>/dev/null; ls -A /tmp /run; id -u";
+    for reach in REACHES {
+        let output = ground.run(&ground.walls(reach), script);
+        let said = text(&output.stdout);
+        assert!(!said.contains("secret") && !said.contains("key") && !said.contains("other"), "{said}");
+        assert!(said.starts_with("canary\n"), "{said} {}", text(&output.stderr));
+        assert_eq!(std::fs::read_to_string(ground.path("project/made")).unwrap(), "x\n");
+        assert_eq!(std::fs::read_to_string(ground.path("home/.agent/state")).unwrap(), "y\n");
+        assert_eq!(std::fs::read_to_string(ground.path("home/.agent.json")).unwrap(), "canary", "a copy");
+        assert!(!ground.path("x").exists());
+        assert_ne!(said.lines().last(), Some("0"), "nobody inside takes itself for root");
+        std::fs::remove_file(ground.path("project/made")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_shown_read_only_inside_the_project_cannot_be_changed_or_moved() {
+    let ground = Ground::new();
+    std::fs::create_dir_all(ground.path("project/.git/hooks")).unwrap();
+    std::fs::write(ground.path("project/.git/config"), "mine").unwrap();
+    let mut walls = ground.walls(Reach::Nothing);
+    walls.mounts.extend([
+        Mount::same(ground.path("project/.git"), true),
+        Mount::same(ground.path("project/.git/config"), false),
+        Mount::same(ground.path("project/.git/hooks"), false),
+    ]);
+    let script = "echo theirs > .git/config; echo > .git/hooks/pre-commit; mv .git gone; rm -rf .git; \
+        mv .git/config .git/old; echo fine > .git/HEAD";
+    ground.run(&walls, script);
+    assert_eq!(std::fs::read_to_string(ground.path("project/.git/config")).unwrap(), "mine");
+    assert!(!ground.path("project/.git/hooks/pre-commit").exists());
+    assert_eq!(std::fs::read_to_string(ground.path("project/.git/HEAD")).unwrap(), "fine\n");
+}
+
+/// A server that answers every connection with one word.
+fn answering() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let _ = (&client).write_all(b"model\n");
+        }
+    });
+    port
+}
+
+#[test]
+fn only_the_endpoints_are_reached() {
+    let ground = Ground::new();
+    let (model, other) = (answering(), answering());
+    let script =
+        |host: &str, port: u16| format!("exec 3<>/dev/tcp/{host}/{port} && head -n 1 <&3 || echo refused");
+    let bash = |walls: &Walls, script: &str| {
+        let quoted = script.replace('\'', "'\\''");
+        text(&ground.run(walls, &format!("bash -c '{quoted}' 2>/dev/null")).stdout)
+    };
+    let mut walls = ground.walls(Reach::Endpoints);
+    walls.endpoints = vec![
+        Endpoint { host: "127.0.0.1".to_owned(), port: model },
+        Endpoint { host: "model.invalid".to_owned(), port: 443 },
+    ];
+    assert_eq!(bash(&walls, &script("127.0.0.1", model)), "model\n");
+    assert_eq!(bash(&walls, &script("127.0.0.1", other)), "refused\n");
+    // It is reached inside and leads nowhere outside; its name is known without a resolver.
+    let known = text(&ground.run(&walls, "getent hosts model.invalid").stdout);
+    assert!(known.starts_with("127.77.0."), "{known}");
+    assert_eq!(bash(&ground.walls(Reach::Nothing), &script("127.0.0.1", model)), "refused\n");
+    assert_eq!(bash(&ground.walls(Reach::Full), &script("127.0.0.1", model)), "model\n");
+}
+
+#[test]
+fn sockets_of_other_programs_are_out_of_reach() {
+    use std::os::linux::net::SocketAddrExt;
+    let ground = Ground::new();
+    let _path = UnixListener::bind(ground.path("other/socket")).unwrap();
+    let name = format!("obey-test-{}", std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let _abstract = UnixListener::bind_addr(&address).unwrap();
+    let script = format!(
+        "python3 - <<'P'\nimport socket,os\nfor a in [os.environ['BASE']+'/other/socket', '\\0{name}']:\n  s=socket.socket(socket.AF_UNIX)\n  \
+         try:\n    s.connect(a); print('reached')\n  except OSError as e: print('refused')\nP"
+    );
+    for reach in REACHES {
+        let output = ground.run(&ground.walls(reach), &script);
+        assert_eq!(text(&output.stdout), "refused\nrefused\n", "{reach:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn connections_to_the_daemon_are_passed_on_by_the_outer_process() {
+    let ground = Ground::new();
+    let daemon = UnixListener::bind(ground.path("other/daemon")).unwrap();
+    let mut walls = ground.walls(Reach::Nothing);
+    walls.daemon = Some(ground.path("other/daemon"));
+    let script = format!(
+        "python3 - <<'P'\nimport socket\ns=socket.socket(socket.AF_UNIX); s.connect('{}'); print(s.recv(9))\nP",
+        sandbox::agent::SOCKET_INSIDE
+    );
+    let child = ground.command(&walls, &script).spawn().unwrap();
+    let (mut client, _) = daemon.accept().unwrap();
+    let peer = rustix::net::sockopt::socket_peercred(&client).unwrap();
+    assert_eq!(peer.pid.as_raw_nonzero().get().cast_unsigned(), child.id(), "known by the outer process");
+    client.write_all(b"hello").unwrap();
+    drop(client);
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout), "b'hello'\n");
+}
+
+#[test]
+fn what_cannot_be_built_is_said_and_nothing_runs() {
+    let ground = Ground::new();
+    let ready = UnixListener::bind(ground.path("run/walls.ready")).unwrap();
+    let mut walls = ground.walls(Reach::Nothing);
+    walls.working_dir = Path::new("/nowhere").to_owned();
+    let child = ground.command(&walls, "echo ran").spawn().unwrap();
+    let mut why = String::new();
+    ready.accept().unwrap().0.read_to_string(&mut why).unwrap();
+    assert_eq!(why, "working directory: No such file or directory (os error 2)");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((text(&output.stdout), output.status.code()), (String::new(), Some(125)));
+}
