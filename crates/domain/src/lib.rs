@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod command;
+pub mod containment;
 pub mod error;
 pub mod event;
 pub mod git_command;
@@ -21,6 +22,7 @@ pub mod usage;
 
 pub use agent::{AgentEvent, AgentInput, Exit};
 pub use command::{Command, StopHow, WhenBusy};
+pub use containment::{AgentNetwork, Containment};
 pub use error::{Error, ErrorCode, ErrorKind};
 pub use event::{Event, EventKind};
 pub use id::{CallId, CampaignId, RequestId, SessionId, TurnId};

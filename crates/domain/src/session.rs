@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::containment::Containment;
 use crate::id::{CampaignId, SessionId};
 use crate::permission::{Mode, Place};
 use crate::time::Timestamp;
@@ -162,6 +163,8 @@ pub struct SessionSpec {
     pub launch: Launch,
     #[serde(default)]
     pub upkeep: Upkeep,
+    #[serde(default)]
+    pub containment: Containment,
     pub created_at: Timestamp,
 }
 

@@ -32,6 +32,7 @@ async fn main() -> anyhow::Result<()> {
         worktrees_dir: data.join("worktrees"),
         offers_tools: false,
         scrubber: None,
+        containment: runtime::containment::Policy::default(),
         shim_program: obey,
         socket: data.join("none.sock"),
         spool_max_bytes: 1 << 30,

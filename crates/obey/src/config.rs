@@ -135,9 +135,16 @@ pub(crate) struct Sessions {
 pub(crate) struct Sandbox {
     /// Start agents inside the sandbox.
     pub(crate) agents: bool,
+    /// What they reach there by network: `full`, `model` or `none`.
+    pub(crate) network: String,
+    /// Otherwise for single campaigns and providers: `name=full`, `model`, `none` or `off`.
+    pub(crate) campaigns: Vec<String>,
+    pub(crate) providers: Vec<String>,
+    /// Endpoints, `host:port`, that agents with the network `model` reach beside their provider's own.
+    pub(crate) model_hosts: Vec<String>,
     /// Refuse commands where no sandbox holds.
     pub(crate) required: bool,
-    /// Folders outside the project that commands may read, and that they may write.
+    /// Folders outside the project that commands and agents in the sandbox may read, and that they may write.
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
 }
@@ -199,7 +206,16 @@ impl Default for Config {
 
 impl Default for Sandbox {
     fn default() -> Self {
-        Self { agents: false, required: true, read_only: Vec::new(), writable: Vec::new() }
+        Self {
+            agents: false,
+            network: "full".to_owned(),
+            campaigns: Vec::new(),
+            providers: Vec::new(),
+            model_hosts: Vec::new(),
+            required: true,
+            read_only: Vec::new(),
+            writable: Vec::new(),
+        }
     }
 }
 
@@ -464,6 +480,9 @@ fn check(config: &Config) -> Result<()> {
     }
     if let Err(problem) = providers::acp::Named::new(&config.acp.agents) {
         return Err(invalid(format!("acp.agents: {problem}")));
+    }
+    if let Err(error) = crate::daemon::contained::policy(config) {
+        return Err(invalid(error.message));
     }
     if config.execute.timeout_secs == 0 {
         return Err(invalid("execute.timeout_secs: must be above 0".to_owned()));

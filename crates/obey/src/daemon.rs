@@ -2,6 +2,7 @@
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
 pub(crate) mod bench;
+pub(crate) mod contained;
 mod inside;
 mod mapped;
 mod projects;
@@ -146,6 +147,7 @@ async fn supervisor(
         worktrees_dir: options.data_dir.join("worktrees"),
         offers_tools: options.config.workbench.for_agents,
         scrubber,
+        containment: contained::policy(&options.config)?,
     })
     .await
 }

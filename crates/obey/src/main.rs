@@ -53,6 +53,7 @@ fn main() {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
         Some(STAGE_WORD) => sandbox::enter(&rest[1..]),
+        Some(sandbox::agent::WORD) => sandbox::agent::enter(&rest[1..]),
         Some("acp-notify") => commands::forward_notification(&rest[1..]),
         _ => app::run(std::iter::once(program).chain(rest)),
     };

@@ -94,12 +94,14 @@ impl Provider for Acp {
             Error::new(ErrorCode::CreateFailed, message)
         })?;
         let args = args.iter().map(Into::into).collect();
+        let places = settings.places.clone();
         let codec = Box::new(AcpCodec { memory: first_memory(request), settings, begun: Vec::new() });
         Ok(LaunchPlan::Process(ProcessLaunch {
             program,
             args,
             environment: request.environment.clone(),
             codec,
+            places,
         }))
     }
 

@@ -88,7 +88,9 @@ impl Provider for ClaudeCode {
         let memory = launch::memory(request, &name);
         let first = First { system_prompt: settings.append_system_prompt, servers: settings.mcp_servers };
         let codec = Box::new(ClaudeCodec { memory, first });
-        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec }))
+        let mut places = crate::places::claude(&environment);
+        places.writable.extend(settings.add_dirs);
+        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec, places }))
     }
 
     fn codec(&self, _spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {

@@ -86,7 +86,7 @@ impl Provider for Codex {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let mut settings = Settings::read(&request.spec.provider_config)?;
+        let mut settings = settings(request.spec)?;
         let mut environment = launch::environment(request);
         fill_servers(&mut settings.mcp_servers, &environment)?;
         let notify = launch::notify(&settings, &self.notify, &self.obey_exe, &mut environment);
@@ -95,8 +95,9 @@ impl Provider for Codex {
         let program = launch::PROGRAM.locate(self.binary.as_deref(), path, untrusted)?;
         launch::check_environment(&settings, &environment)?;
         let args = launch::arguments(&settings, &environment, &notify);
+        let places = launch::places(&settings, &environment);
         let codec = Box::new(CodexCodec { memory: launch::memory(request), settings });
-        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec }))
+        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec, places }))
     }
 
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {
@@ -104,7 +105,7 @@ impl Provider for Codex {
             Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
                 .with_detail(error.to_string())
         })?;
-        let mut settings = Settings::read(&spec.provider_config)?;
+        let mut settings = settings(spec)?;
         // A variable that is gone costs a server that was not told yet, and no session.
         let _ = fill_servers(&mut settings.mcp_servers, &inherited(&spec.environment));
         Ok(Box::new(CodexCodec { memory, settings }))
@@ -120,6 +121,13 @@ impl Provider for Codex {
             Err(error) => Availability::Missing { remedy: error.message },
         }
     }
+}
+
+/// Reads what a session says to its agent.
+fn settings(spec: &SessionSpec) -> Result<Settings, Error> {
+    let mut settings = Settings::read(&spec.provider_config)?;
+    settings.contained = spec.containment.sandbox.is_some();
+    Ok(settings)
 }
 
 /// Reads the version from where the program is installed; running it to ask would be slow and is not ours to do.

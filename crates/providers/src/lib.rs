@@ -15,6 +15,7 @@ mod limits;
 mod look;
 mod mcp;
 mod near;
+mod places;
 mod program;
 mod secrets;
 mod text;

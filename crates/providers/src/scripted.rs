@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{
-    Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
+    Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Places, ProcessLaunch, Provider,
 };
 
 use crate::config::{check_keys, check_permission_mode, number};
@@ -81,6 +81,7 @@ impl Provider for Scripted {
             args: vec![SUBCOMMAND.into()],
             environment: request.environment.clone(),
             codec: Box::new(ScriptedCodec::new(start, tools)),
+            places: Places::default(),
         }))
     }
 

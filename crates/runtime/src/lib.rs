@@ -4,6 +4,7 @@
 pub mod bridge;
 pub mod campaign;
 pub mod clock;
+pub mod containment;
 pub mod environment;
 pub mod environments;
 pub mod execute;

@@ -175,3 +175,6 @@ pub const LIVE_TEXTS_MAX: usize = 64;
 /// How long a user can look at what was taken out of an event, and how much of it one session keeps.
 pub const REVEAL_WAIT: Duration = Duration::from_secs(10 * 60);
 pub const REVEAL_MAX_BYTES: usize = 1024 * 1024;
+
+/// From starting an agent's shim to the word that its walls stand: they take milliseconds; a machine that swaps needs more.
+pub const WALLS_WAIT: Duration = Duration::from_secs(10);

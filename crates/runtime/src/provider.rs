@@ -138,6 +138,25 @@ pub struct ProcessLaunch {
     pub args: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
     pub codec: Box<dyn Codec>,
+    pub places: Places,
+}
+
+/// What an agent needs of the machine beside its project and its program when it runs in the sandbox. What is not there is
+/// passed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Files and folders it reads.
+    pub read_only: Vec<PathBuf>,
+    /// Files and folders it changes, for good.
+    pub writable: Vec<PathBuf>,
+    /// Folders it changes, for good; made where they are missing.
+    pub folders: Vec<PathBuf>,
+    /// Files it finds as they are; what it changes is gone with it. For what would make another program run code.
+    pub copies: Vec<PathBuf>,
+    /// Folders, other than the home, in which it finds nothing but the above.
+    pub private: Vec<PathBuf>,
+    /// Where its model is: URLs, or hosts with ports.
+    pub endpoints: Vec<String>,
 }
 
 /// Translates between an agent's lines and our words. Pure: no I/O, no clock. Its state is saved in the same

@@ -16,6 +16,7 @@ mod run;
 mod scrubbing;
 mod seal;
 mod timers;
+mod walls;
 
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,8 @@ pub struct Services {
     pub offers_tools: bool,
     /// Takes secrets out of what is journalled; none: nothing is taken out.
     pub scrubber: Option<scrub::Scrubber>,
+    /// Which agents run in the sandbox, and what they see there.
+    pub containment: crate::containment::Policy,
 }
 
 impl Services {

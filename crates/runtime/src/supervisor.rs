@@ -24,6 +24,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::bridge::Bridges;
 use crate::campaign::Campaigns;
+use crate::containment::Policy;
 use crate::environments::Environments;
 use crate::execute::{Execution, Running};
 use crate::grants::Grants;
@@ -54,6 +55,8 @@ pub struct Options {
     pub offers_tools: bool,
     /// Takes secrets out of what sessions journal; none: nothing is taken out.
     pub scrubber: Option<scrub::Scrubber>,
+    /// Which agents run in the sandbox.
+    pub containment: Policy,
 }
 
 /// The sessions of this daemon. Cheap to clone.
@@ -89,6 +92,7 @@ impl Supervisor {
             spool_max_bytes: options.spool_max_bytes,
             offers_tools: options.offers_tools,
             scrubber: options.scrubber,
+            containment: options.containment,
             settings: options.settings,
         });
         let inner = Inner {
@@ -132,6 +136,10 @@ impl Supervisor {
 
     pub fn settings(&self) -> &Settings {
         &self.inner.services.settings
+    }
+
+    pub(crate) fn containment(&self) -> &Policy {
+        &self.inner.services.containment
     }
 
     pub fn providers(&self) -> &Providers {

@@ -165,7 +165,7 @@ impl Walls {
     }
 }
 
-/// What every root has already.
+/// What every root has already, with the links that lead there.
 fn is_system(mount: &Mount) -> bool {
-    !mount.writable && mount.from == mount.at && SYSTEM.iter().any(|part| mount.at.starts_with(part))
+    !mount.writable && SYSTEM.iter().any(|part| mount.at.starts_with(part))
 }

@@ -73,6 +73,7 @@ pub(crate) fn snapshot() -> Arc<Snapshot> {
         mode: Mode::Supervised,
         launch: Launch::OnPrompt,
         upkeep: Upkeep::default(),
+        containment: domain::Containment::default(),
         created_at: Timestamp(0),
     };
     let state = Machine::new(spec.clone()).state().clone();

@@ -3,6 +3,7 @@
 
 mod access;
 mod callers;
+mod contained;
 mod escape;
 mod floods;
 mod grants;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use domain::{Mode, ProviderKind, Status};
+use domain::{AgentNetwork, Mode, ProviderKind, Status};
 
 use super::values;
 
@@ -85,6 +85,12 @@ pub(crate) struct CreateArgs {
     /// supervised, autonomous, plan or acceptEdits
     #[arg(long, value_parser = values::mode)]
     pub(crate) mode: Option<Mode>,
+    /// Start the agent in the sandbox: it sees its project and its own configuration, and nothing else of this machine
+    #[arg(long)]
+    pub(crate) sandbox: bool,
+    /// What it reaches from there: full, model (its model's endpoint only) or none [default: full]
+    #[arg(long, requires = "sandbox", value_parser = values::network, value_name = "NETWORK")]
+    pub(crate) network: Option<AgentNetwork>,
     /// Settings for the provider, as a JSON object
     #[arg(long, value_parser = values::config, value_name = "JSON")]
     pub(crate) config: Option<HashMap<String, String>>,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::{Mode, ProviderKind, Status};
+use domain::{AgentNetwork, Mode, ProviderKind, Status};
 use serde_json::Value;
 
 use crate::nearest::nearest;
@@ -60,6 +60,12 @@ pub(crate) fn provider(text: &str) -> Result<ProviderKind, String> {
 /// Reads a mode.
 pub(crate) fn mode(text: &str) -> Result<Mode, String> {
     Mode::parse(text).ok_or_else(|| one_of(text, Mode::ALL.map(|(_, name)| name).as_slice()))
+}
+
+/// Reads what an agent in the sandbox reaches by network.
+pub(crate) fn network(text: &str) -> Result<AgentNetwork, String> {
+    let all = [AgentNetwork::Full, AgentNetwork::Model, AgentNetwork::None].map(AgentNetwork::name);
+    AgentNetwork::parse(text).ok_or_else(|| one_of(text, &all))
 }
 
 /// Reads a session's status in any case.

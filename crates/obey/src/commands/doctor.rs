@@ -119,6 +119,9 @@ async fn examine(console: &Console) -> Vec<Finding> {
     findings.push(agent_program(console, &claude).await);
     findings.push(agent_program(console, &codex).await);
     findings.push(sandbox::examine(console, &config).await);
+    if let Some(client) = &client {
+        findings.extend(sandbox::examine_agents(client).await);
+    }
     findings.push(memory::examine(&config, &data_dir).await);
     findings.extend(memory::examine_qdrant(&config, &data_dir).await);
     findings

@@ -10,6 +10,7 @@ mod send;
 mod tree;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -129,6 +130,24 @@ pub(super) fn print_requests(console: &mut Console, requests: &[pb::Request]) ->
 pub(super) async fn get(client: &Client, id: &str) -> Result<local::SessionInfo> {
     let request = local::GetSessionRequest { session_id: id.to_owned() };
     Ok(client.daemon().get_session(request).await?.into_inner())
+}
+
+/// Metadata key by which the daemon says how sessions are contained, as `session=how`.
+pub(crate) const CONTAINMENT_KEY: &str = "obey-containment";
+
+/// Returns how sessions are contained, by their ids; those that are not are absent.
+pub(crate) fn containments(metadata: &tonic::metadata::MetadataMap) -> BTreeMap<String, String> {
+    let pairs = metadata.get_all(CONTAINMENT_KEY).iter();
+    let pairs = pairs.filter_map(|value| value.to_str().ok()?.split_once('='));
+    pairs.map(|(session, how)| (session.to_owned(), how.to_owned())).collect()
+}
+
+/// Returns a session and how it is contained; empty: not at all.
+pub(super) async fn get_contained(client: &Client, id: &str) -> Result<(local::SessionInfo, String)> {
+    let request = local::GetSessionRequest { session_id: id.to_owned() };
+    let response = client.daemon().get_session(request).await?;
+    let how = containments(response.metadata()).remove(id).unwrap_or_default();
+    Ok((response.into_inner(), how))
 }
 
 /// Prints what became of a session: its JSON, or its id and status.

@@ -31,6 +31,7 @@ fn options(folder: &Path) -> Options {
         worktrees_dir: folder.join("worktrees"),
         offers_tools: false,
         scrubber: None,
+        containment: runtime::containment::Policy::default(),
         shim_program: OBEY.into(),
         socket: folder.join("none.sock"),
         spool_max_bytes: 1 << 30,

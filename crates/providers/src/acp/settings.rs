@@ -7,16 +7,28 @@
 //! | `command` | the agent's command line instead: a JSON list of words, or words with blanks between |
 //! | `client_tools` | `false`: the agent is not offered our files and commands and uses its own |
 //! | `mcp_servers` | JSON object of MCP servers by name, as in `.mcp.json` |
+//! | `sandbox_read_only`, `sandbox_writable` | an absolute path, or a JSON list of them, that the agent sees in the sandbox |
+//! | `sandbox_endpoints` | addresses of the agent's model, with blanks between, for the network `model` of the sandbox |
 
 use std::collections::BTreeMap;
 
 use domain::Error;
+use runtime::provider::Places;
 use serde_json::{Map, Value};
 
-use crate::config::{argument, check_keys, check_permission_mode, flag, invalid, mcp_servers};
+use crate::config::{argument, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers};
 use crate::near::near;
 
-const KEYS: [&str; 5] = ["permission_mode", "agent", "command", "client_tools", "mcp_servers"];
+const KEYS: [&str; 8] = [
+    "permission_mode",
+    "agent",
+    "command",
+    "client_tools",
+    "mcp_servers",
+    "sandbox_read_only",
+    "sandbox_writable",
+    "sandbox_endpoints",
+];
 
 /// Agents that are known by name, each with its command line.
 const KNOWN: [(&str, &[&str]); 5] = [
@@ -70,6 +82,7 @@ pub(super) struct Settings {
     pub(super) command: Vec<String>,
     pub(super) client_tools: bool,
     pub(super) mcp_servers: Map<String, Value>,
+    pub(super) places: Places,
 }
 
 impl Settings {
@@ -105,7 +118,14 @@ impl Settings {
             None => true,
             Some(_) => flag(config, "client_tools")?,
         };
-        Ok(Self { name, command, client_tools, mcp_servers: mcp_servers(config)? })
+        let endpoints = argument(config, "sandbox_endpoints")?;
+        let places = Places {
+            read_only: directories(config, "sandbox_read_only")?,
+            writable: directories(config, "sandbox_writable")?,
+            endpoints: endpoints.split_whitespace().map(str::to_owned).collect(),
+            ..Places::default()
+        };
+        Ok(Self { name, command, client_tools, mcp_servers: mcp_servers(config)?, places })
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use domain::{Error, ErrorCode};
-use runtime::provider::{BridgeServer, LaunchRequest};
+use runtime::provider::{BridgeServer, LaunchRequest, Places};
 use serde_json::{Value, json};
 
 use super::memory::Memory;
@@ -149,6 +149,17 @@ pub(super) fn arguments(
 /// Writes a text as the configuration language has it; for printable text that is what JSON has, too.
 fn text(value: &str) -> String {
     Value::from(value).to_string()
+}
+
+/// Returns what the agent sees in the sandbox. Where its models are, its own configuration may say.
+pub(super) fn places(settings: &Settings, environment: &[(OsString, OsString)]) -> Places {
+    let home = variable(environment, "CODEX_HOME").map(std::path::PathBuf::from);
+    let home = home.or_else(|| variable(environment, "HOME").map(|home| Path::new(home).join(".codex")));
+    let configured = home.and_then(|home| std::fs::read_to_string(home.join("config.toml")).ok());
+    let configured = configured.unwrap_or_default();
+    let mut places = crate::places::codex(environment, &settings.base_url, &configured);
+    places.writable.extend(settings.add_dirs.iter().cloned());
+    places
 }
 
 /// Returns the daemon's own server as the agent's configuration has it. A call may wait for a person's permission and a

@@ -68,6 +68,8 @@ pub(super) struct Settings {
     pub(super) mcp_servers: Map<String, Value>,
     pub(super) notify_path: String,
     pub(super) notify_kind: String,
+    /// The agent runs in our sandbox; not one of the entries.
+    pub(super) contained: bool,
 }
 
 impl Settings {
@@ -90,6 +92,7 @@ impl Settings {
             mcp_servers: own_servers(mcp_servers(config)?),
             notify_path: argument(config, "notify_path")?,
             notify_kind: one_of(config, "notify_kind", &["file", "fifo"])?,
+            contained: false,
         };
         if !settings.notify_path.is_empty() && !settings.notify_path.starts_with('/') {
             return Err(invalid("notify_path", "must be an absolute path"));

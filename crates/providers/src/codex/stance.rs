@@ -9,7 +9,10 @@
 //!
 //! `untrusted` is no mode's policy: with it Codex asks about every `cat`. `never` is none either: what is not asked is
 //! not on record, and what the sandbox forbids could then not be allowed by anybody. Both can be had by
-//! `provider_config`, which wins over the mode. Pure.
+//! `provider_config`, which wins over the mode.
+//!
+//! In our own sandbox Codex' cannot be built, as it needs namespaces, and is not needed. What its `read-only` makes it ask
+//! about, `untrusted` does there: supervised and plan ask about every command that is not known to be harmless. Pure.
 
 use domain::Mode;
 use serde::{Deserialize, Serialize};
@@ -33,10 +36,20 @@ impl<'a> Stance<'a> {
             Mode::Supervised | Mode::Plan => "read-only",
             Mode::AcceptEdits | Mode::Autonomous => "workspace-write",
         };
+        let (sandbox, approvals) = match (settings.contained, mode) {
+            (false, _) => (sandbox, "on-request"),
+            (true, Mode::Supervised | Mode::Plan) => ("danger-full-access", "untrusted"),
+            (true, Mode::AcceptEdits | Mode::Autonomous) => ("danger-full-access", "on-request"),
+        };
+        if settings.contained {
+            let approval_policy =
+                if settings.approval_policy.is_empty() { approvals } else { &settings.approval_policy };
+            return Self { sandbox, approval_policy, planning: mode == Mode::Plan };
+        }
         let or = |said: &'a str, own: &'a str| if said.is_empty() { own } else { said };
         Self {
             sandbox: or(&settings.sandbox, sandbox),
-            approval_policy: or(&settings.approval_policy, "on-request"),
+            approval_policy: or(&settings.approval_policy, approvals),
             planning: mode == Mode::Plan,
         }
     }

@@ -43,6 +43,7 @@ fn spec(config: &[(&str, &str)]) -> SessionSpec {
         mode: Mode::Supervised,
         launch: Launch::Now,
         upkeep: Upkeep::default(),
+        containment: domain::Containment::default(),
         created_at: Timestamp(0),
     }
 }

@@ -35,6 +35,7 @@ fn spec(model: &str) -> SessionSpec {
         mode: Mode::Supervised,
         launch: Launch::Now,
         upkeep: domain::Upkeep::default(),
+        containment: domain::Containment::default(),
         created_at: Timestamp(0),
     }
 }

@@ -27,6 +27,7 @@ pub(crate) fn spec(provider: ProviderKind, working_dir: &Path) -> SessionSpec {
         mode: Mode::Supervised,
         launch: Launch::Now,
         upkeep: domain::Upkeep::default(),
+        containment: domain::Containment::default(),
         created_at: Timestamp(0),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::{AgentEvent, Error, ErrorCode, Exit, Input, SessionId, StopStep};
+use domain::{AgentEvent, Error, ErrorCode, Exit, Input, ProviderKind, SessionId, StopStep};
 use tokio::sync::mpsc;
 
 use super::actor::Actor;
@@ -22,7 +22,7 @@ use crate::store::SpoolMark;
 
 impl Actor {
     /// Returns the folder of the current run.
-    fn run_dir(&self) -> PathBuf {
+    pub(super) fn run_dir(&self) -> PathBuf {
         run_dir(&self.services.agents_dir, &self.machine.spec().id, self.run)
     }
 
@@ -39,6 +39,7 @@ impl Actor {
         match provider.launch(&self.launch_request(resume))? {
             LaunchPlan::Process(launch) => self.spawn(launch).await,
             LaunchPlan::InProcess(mut agent) => {
+                self.check_inside()?;
                 let (sender, events) = mpsc::channel::<AgentEvent>(limits::IN_PROCESS_EVENTS_MAX);
                 agent.start(sender);
                 self.agent = Agent::InProcess { agent, events };
@@ -51,7 +52,8 @@ impl Actor {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         let environment = environment::of_agent(spec, &self.services.socket);
         let (bridge, past) = (self.bridge(), Some(self.past()));
-        let programs = Some(Programs::new(&self.services, &spec.id, spec.working_dir.clone()));
+        let free = spec.containment.sandbox.is_none();
+        let programs = free.then(|| Programs::new(&self.services, &spec.id, spec.working_dir.clone()));
         LaunchRequest { spec, state, resume, environment, bridge, past, programs }
     }
 
@@ -62,15 +64,34 @@ impl Actor {
             return None;
         }
         let session = self.machine.spec().id.to_string();
-        let socket = self.services.socket.display().to_string();
+        let socket = match self.machine.spec().containment.sandbox {
+            Some(_) => sandbox::agent::SOCKET_INSIDE.to_owned(),
+            None => self.services.socket.display().to_string(),
+        };
         let args =
             ["mcp", "--session", &session, "--socket", &socket, "--no-autostart"].map(str::to_owned).to_vec();
         Some(BridgeServer { command: self.services.shim_program.clone(), args })
     }
 
-    async fn spawn(&mut self, launch: ProcessLaunch) -> Result<u32, Error> {
+    /// An agent without a process cannot be put in the sandbox. The one inside the daemon runs its commands there anyway;
+    /// a gateway of somebody else does not.
+    fn check_inside(&self) -> Result<(), Error> {
+        let spec = self.machine.spec();
+        if spec.containment.sandbox.is_none() || spec.provider == ProviderKind::OpenaiApi {
+            return Ok(());
+        }
+        let message =
+            format!("{} has no process of its own that the sandbox could hold", spec.provider.name());
+        Err(Error::new(ErrorCode::SandboxFailed, message))
+    }
+
+    async fn spawn(&mut self, mut launch: ProcessLaunch) -> Result<u32, Error> {
         let dir = self.run_dir();
         let program = launch.program.display().to_string();
+        let bell = match self.machine.spec().containment.sandbox {
+            Some(network) => Some(self.wall_in(network, &mut launch)?),
+            None => None,
+        };
         let plan = ProcessPlan {
             program: launch.program,
             args: launch.args,
@@ -81,6 +102,14 @@ impl Actor {
         let link = Holder::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &limits)
             .await
             .map_err(|error| spawn_error(&program, &error))?;
+        if let Some(bell) = bell
+            && let Err(error) = bell.wait(&dir).await
+        {
+            link.outside().kill_left_behind().await;
+            link.close().await;
+            remove_dir(&dir).await;
+            return Err(error);
+        }
         let pid = link.agent_pid().unwrap_or(0);
         self.holder_pid.store(link.shim_pid().unwrap_or(0), Ordering::Relaxed);
         let agent = ProcessAgent::new(link, launch.codec, dir).helped_by(self.helper());

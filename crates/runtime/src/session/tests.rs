@@ -52,6 +52,7 @@ impl Provider for Shell {
             args: vec![OsString::from("-c"), OsString::from(script)],
             environment: request.environment.clone(),
             codec: Box::new(Words),
+            places: crate::provider::Places::default(),
         }))
     }
 
@@ -137,6 +138,7 @@ impl Bench {
             worktrees_dir: folder.path().join("worktrees"),
             offers_tools: false,
             scrubber: None,
+            containment: crate::containment::Policy::default(),
         })
         .await
         .unwrap();

@@ -52,6 +52,7 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         mode: Mode::default(),
         launch: Launch::Now,
         upkeep: domain::Upkeep::default(),
+        containment: domain::Containment::default(),
         created_at: Timestamp(1),
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
 use domain::{
-    CampaignId, Command, Error, ErrorCode, EventKind, Launch, Machine, Mode, ProviderKind, SessionId,
-    SessionSpec, Status, Upkeep, WhenBusy,
+    CampaignId, Command, Containment, Error, ErrorCode, EventKind, Launch, Machine, Mode, ProviderKind,
+    SessionId, SessionSpec, Status, Upkeep, WhenBusy,
 };
 
 use super::Supervisor;
@@ -92,11 +92,13 @@ impl Supervisor {
 
     async fn resolve(&self, mut new: NewSession) -> Result<SessionSpec, Error> {
         let place = self.place(&new).await?;
-        if let Some(parent) = &new.parent {
-            self.snapshot(parent).await?;
-        }
+        let parent = match &new.parent {
+            Some(parent) => Some(self.snapshot(parent).await?),
+            None => None,
+        };
+        let containment = self.contained(&place, &mut new, parent.as_deref())?;
         let mode = take_mode(&mut new.provider_config)?.unwrap_or_default();
-        let Place { campaign_id, root, folder } = place;
+        let Place { campaign_id, root, folder, .. } = place;
         let working_dir = working_dir(&folder, new.provider_config.remove(DIR_KEY))?;
         let id = ids::session();
         let name = if new.name.is_empty() {
@@ -122,8 +124,23 @@ impl Supervisor {
             mode,
             launch: new.launch,
             upkeep: new.upkeep,
+            containment,
             created_at: clock::now(),
         })
+    }
+
+    /// Says how a session's agent is contained: at least as the configuration and the session that started it are.
+    fn contained(
+        &self,
+        place: &Place,
+        new: &mut NewSession,
+        parent: Option<&Snapshot>,
+    ) -> Result<Containment, Error> {
+        let id = place.campaign_id.as_ref().map_or("", |id| id.as_str());
+        let mut demanded = self.containment().demands(new.provider, &[id, &place.campaign_name]);
+        // Nothing is less strict than no sandbox.
+        demanded.sandbox = demanded.sandbox.max(parent.and_then(|parent| parent.spec.containment.sandbox));
+        demanded.take(&mut new.provider_config)
     }
 
     /// Finds where a session works and which campaign it belongs to.
@@ -131,16 +148,22 @@ impl Supervisor {
         if !new.campaign.is_empty() {
             let campaign = self.campaigns().find(&new.campaign).await?;
             let root = campaign::resolve_root(Path::new(&campaign.path))?;
-            return Ok(Place { campaign_id: Some(CampaignId::new(campaign.id)), folder: root.clone(), root });
+            return Ok(Place {
+                campaign_id: Some(CampaignId::new(campaign.id)),
+                campaign_name: campaign.name,
+                folder: root.clone(),
+                root,
+            });
         }
         let folder = campaign::resolve_root(Path::new(&new.directory))?;
         Ok(match self.campaigns().containing(&folder).await? {
             Some(campaign) => Place {
                 campaign_id: Some(CampaignId::new(campaign.id)),
+                campaign_name: campaign.name,
                 root: PathBuf::from(campaign.path),
                 folder,
             },
-            None => Place { campaign_id: None, root: folder.clone(), folder },
+            None => Place { campaign_id: None, campaign_name: String::new(), root: folder.clone(), folder },
         })
     }
 
@@ -186,6 +209,7 @@ impl Supervisor {
 /// Where a session works.
 struct Place {
     campaign_id: Option<CampaignId>,
+    campaign_name: String,
     root: PathBuf,
     folder: PathBuf,
 }

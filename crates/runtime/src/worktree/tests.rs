@@ -38,6 +38,7 @@ impl Bench {
             worktrees_dir: root.join("worktrees"),
             offers_tools: false,
             scrubber: None,
+            containment: crate::containment::Policy::default(),
         })
         .await
         .unwrap();

@@ -9,8 +9,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, WaitOptions};
-use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
 
 use super::{BRIDGE_NAME, READY, READY_NAME, Reach, Walls, relay};
 use crate::order::Report;
@@ -207,7 +207,8 @@ fn attend(built: Built, folder: &Path) -> End {
 async fn watch(control: UnixStream, signals: OwnedFd) -> Option<End> {
     control.set_nonblocking(true).ok()?;
     let (mut read, mut write) = tokio::net::UnixStream::from_std(control).ok()?.into_split();
-    let signals = AsyncFd::with_interest(signals, Interest::READABLE).ok()?;
+    // No pipe, but read like one: whole records, when there are any.
+    let mut signals = pipe::Receiver::from_owned_fd_unchecked(signals).ok()?;
     let mut line = Vec::new();
     loop {
         tokio::select! {
@@ -216,7 +217,7 @@ async fn watch(control: UnixStream, signals: OwnedFd) -> Option<End> {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             },
-            number = next_signal(&signals) => {
+            number = next_signal(&mut signals) => {
                 // An init that is gone says so by its silence.
                 let _ = write.write_all(&[number]).await;
             }
@@ -228,17 +229,13 @@ async fn watch(control: UnixStream, signals: OwnedFd) -> Option<End> {
     }
 }
 
-async fn next_signal(signals: &AsyncFd<OwnedFd>) -> u8 {
-    let read = |fd: &OwnedFd| {
-        let mut record = [0; size_of::<libc::signalfd_siginfo>()];
-        rustix::io::read(fd, &mut record)?;
-        // The number comes first, as a word of 32 bits; none is larger than 64.
-        Ok(u32::from_ne_bytes([record[0], record[1], record[2], record[3]]))
-    };
+async fn next_signal(signals: &mut pipe::Receiver) -> u8 {
+    let mut record = [0; size_of::<libc::signalfd_siginfo>()];
     loop {
-        match signals.async_io(Interest::READABLE, read).await {
-            Ok(number) => return u8::try_from(number).unwrap_or(0),
-            Err(_) => tokio::time::sleep(crate::limits::CLEAR_STEP).await,
+        match signals.read(&mut record).await {
+            // The number comes first, as a word of 32 bits; none is larger than 64.
+            Ok(len) if len == record.len() => return record[if cfg!(target_endian = "big") { 3 } else { 0 }],
+            _ => tokio::time::sleep(crate::limits::CLEAR_STEP).await,
         }
     }
 }

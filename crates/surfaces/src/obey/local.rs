@@ -65,17 +65,21 @@ impl LocalDaemonService for Obey {
     }
 
     async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> Answer<pb::SessionInfo> {
-        answer(self.session(request.into_inner()).await)
+        let (session, containments) =
+            self.session(request.into_inner()).await.map_err(|error| status::grpc(&error))?;
+        let mut response = Response::new(session);
+        super::sessions::Beside { containments, ..Default::default() }.tell(response.metadata_mut());
+        Ok(response)
     }
 
     async fn list_sessions(
         &self,
         request: Request<pb::ListSessionsRequest>,
     ) -> Answer<pb::ListSessionsResponse> {
-        let (sessions, parents) =
+        let (sessions, beside) =
             self.list(request.into_inner()).await.map_err(|error| status::grpc(&error))?;
         let mut response = Response::new(sessions);
-        super::sessions::tell_parents(&parents, response.metadata_mut());
+        beside.tell(response.metadata_mut());
         Ok(response)
     }
 

@@ -16,6 +16,9 @@ use crate::{limits, status};
 /// Metadata key by which a client names the session that a new one belongs to.
 const PARENT_KEY: &str = "obey-parent-session";
 
+/// Metadata key by which the daemon says how sessions are contained.
+const CONTAINMENT_KEY: &str = "obey-containment";
+
 /// How prompts of this surface are signed in the journal.
 pub(super) const BY: &str = "obey.local";
 
@@ -30,10 +33,27 @@ fn parent_pair(snapshot: &Snapshot) -> Option<String> {
     snapshot.spec.parent.as_ref().map(|parent| format!("{}={parent}", snapshot.spec.id))
 }
 
-/// Puts the pairs beside the answer, one entry each.
-pub(super) fn tell_parents(pairs: &[String], metadata: &mut tonic::metadata::MetadataMap) {
-    for value in pairs.iter().take(limits::PARENTS_TOLD_MAX).filter_map(|pair| pair.parse().ok()) {
-        metadata.append(PARENT_KEY, value);
+/// Returns `session=how` for a session whose agent is contained. The published message has no field for it.
+fn containment_pair(snapshot: &Snapshot) -> Option<String> {
+    let containment = snapshot.spec.containment;
+    (containment != domain::Containment::default()).then(|| format!("{}={containment}", snapshot.spec.id))
+}
+
+/// What is said beside a list of sessions: pairs of an id and something about it.
+#[derive(Default)]
+pub(super) struct Beside {
+    pub(super) parents: Vec<String>,
+    pub(super) containments: Vec<String>,
+}
+
+impl Beside {
+    /// Puts the pairs beside the answer, one entry each.
+    pub(super) fn tell(&self, metadata: &mut tonic::metadata::MetadataMap) {
+        for (key, pairs) in [(PARENT_KEY, &self.parents), (CONTAINMENT_KEY, &self.containments)] {
+            for value in pairs.iter().take(limits::PARENTS_TOLD_MAX).filter_map(|pair| pair.parse().ok()) {
+                metadata.append(key, value);
+            }
+        }
     }
 }
 
@@ -48,23 +68,31 @@ impl Obey {
         Ok(pb::CreateSessionResponse { session: Some(to_wire::session_info(&created)) })
     }
 
-    pub(super) async fn session(&self, request: pb::GetSessionRequest) -> Result<pb::SessionInfo, Error> {
+    /// Returns a session and, for beside the answer, how it is contained.
+    pub(super) async fn session(
+        &self,
+        request: pb::GetSessionRequest,
+    ) -> Result<(pb::SessionInfo, Vec<String>), Error> {
         let id = from_wire::session_id(&request.session_id)?;
-        Ok(to_wire::session_info(&*self.supervisor.snapshot(&id).await?))
+        let snapshot = self.supervisor.snapshot(&id).await?;
+        Ok((to_wire::session_info(&snapshot), containment_pair(&snapshot).into_iter().collect()))
     }
 
     pub(super) async fn list(
         &self,
         request: pb::ListSessionsRequest,
-    ) -> Result<(pb::ListSessionsResponse, Vec<String>), Error> {
+    ) -> Result<(pb::ListSessionsResponse, Beside), Error> {
         let mut filter = from_wire::filter(request)?;
         if let Some(campaign) = &filter.campaign_id {
             filter.campaign_id = Some(self.campaign_id(campaign).await?);
         }
         let sessions = self.supervisor.list(filter).await?;
-        let parents = sessions.iter().filter_map(parent_pair).collect();
+        let beside = Beside {
+            parents: sessions.iter().filter_map(parent_pair).collect(),
+            containments: sessions.iter().filter_map(containment_pair).collect(),
+        };
         let sessions = sessions.iter().map(to_wire::session_info).collect();
-        Ok((pb::ListSessionsResponse { sessions }, parents))
+        Ok((pb::ListSessionsResponse { sessions }, beside))
     }
 
     /// A campaign that was removed still names its old sessions by id.

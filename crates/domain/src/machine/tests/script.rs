@@ -180,6 +180,7 @@ fn spec() -> SessionSpec {
         mode: Mode::Supervised,
         launch: Launch::Now,
         upkeep: Upkeep::default(),
+        containment: crate::Containment::default(),
         created_at: Timestamp(0),
     }
 }

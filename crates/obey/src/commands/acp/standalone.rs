@@ -93,6 +93,7 @@ async fn supervisor(
         worktrees_dir: folder.join("worktrees"),
         offers_tools: false,
         scrubber,
+        containment: crate::daemon::contained::policy(&options.config)?,
         shim_program: console.program.clone(),
         socket: tools_socket(folder),
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),

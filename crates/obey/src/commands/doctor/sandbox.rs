@@ -1,14 +1,43 @@
-//! Which sandbox this machine offers to the workbench's commands: found out by trying to get out of each, as the daemon
-//! does at its start.
+//! Which sandbox this machine offers to the workbench's commands and to agents: found out by trying to get out of each, as
+//! the daemon does at its start; and which agents are in it.
 
 use sandbox::{Sandbox, Tier};
 
+use wire::obey::local::v1 as local;
+
 use super::Finding;
+use crate::client::Client;
+use crate::commands::session::containments;
 use crate::config::Config;
 use crate::console::Console;
 use crate::daemon::bench::sandbox_config;
 
 const CHECK: &str = "sandbox";
+
+/// Says which sessions' agents are in the sandbox and which may do whatever their user may.
+pub(super) async fn examine_agents(client: &Client) -> Option<Finding> {
+    let response = client.daemon().list_sessions(local::ListSessionsRequest::default()).await.ok()?;
+    let contained = containments(response.metadata());
+    let sessions = response.into_inner().sessions;
+    if sessions.is_empty() {
+        return None;
+    }
+    let shown: Vec<String> = sessions
+        .iter()
+        .map(|session| {
+            let how = contained.get(&session.id).map_or("not contained", String::as_str);
+            format!("{} ({how})", session.agent_name)
+        })
+        .collect();
+    let free = sessions.iter().filter(|session| !contained.contains_key(&session.id)).count();
+    let message = format!(
+        "{} of {} agents in the sandbox: {}",
+        sessions.len() - free,
+        sessions.len(),
+        shown.join(", ")
+    );
+    Some(Finding::ok("contained", message))
+}
 
 pub(super) async fn examine(console: &Console, config: &Config) -> Finding {
     let sandbox = Sandbox::probe(sandbox_config(config, console.program.clone().into_os_string())).await;
@@ -18,10 +47,10 @@ pub(super) async fn examine(console: &Console, config: &Config) -> Finding {
         message.push_str(&format!("; {note}"));
     }
     match findings.tier {
-        Tier::Namespaces => Finding::ok(CHECK, message),
+        Tier::Namespaces => Finding::ok(CHECK, format!("{message}; agents can be put in it")),
         Tier::Landlock => Finding::warning(
             CHECK,
-            message,
+            format!("{message}; agents cannot be put in it, which needs namespaces (OBEY-2005)"),
             "let users make namespaces (sysctl kernel.unprivileged_userns_clone, AppArmor) for the better tier",
         ),
         Tier::Refused => Finding::warning(

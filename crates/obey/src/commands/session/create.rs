@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use domain::containment::{NETWORK_KEY, SANDBOX_KEY};
 use domain::{ErrorCode, ProviderKind, Status};
 use tonic::metadata::MetadataValue;
 use wire::obey::local::v1 as local;
@@ -120,6 +121,12 @@ fn request(args: CreateArgs, campaign_id: String) -> Result<local::CreateSession
     let mut provider_config: HashMap<String, String> = args.config.unwrap_or_default();
     if let Some(mode) = args.mode {
         provider_config.insert(MODE_KEY.to_owned(), mode.name().to_owned());
+    }
+    if args.sandbox {
+        provider_config.insert(SANDBOX_KEY.to_owned(), true.to_string());
+    }
+    if let Some(network) = args.network {
+        provider_config.insert(NETWORK_KEY.to_owned(), network.name().to_owned());
     }
     Ok(local::CreateSessionRequest {
         campaign_id,

@@ -2,7 +2,7 @@
 
 use wire::obey::local::v1 as local;
 
-use super::{get, print_sessions, tokens};
+use super::{get_contained, print_sessions, tokens};
 use crate::answers;
 use crate::args::session::ListArgs;
 use crate::console::Console;
@@ -44,13 +44,17 @@ pub(super) async fn run(console: &mut Console, args: &ListArgs) -> Result<Exit> 
     Ok(Exit::OK)
 }
 
+/// What is shown of a session whose agent may do what its user may.
+const NOT_CONTAINED: &str = "no (start it with --sandbox)";
+
 pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
     let client = console.connect().await?;
     let id = resolve::session(&client, typed).await?;
-    let session = get(&client, &id).await?;
+    let (session, contained) = get_contained(&client, &id).await?;
     let waiting = answers::list(&client, &id, false).await?;
     if console.out.json {
         let mut value = json::session(&session);
+        value["containment"] = if contained.is_empty() { "none".into() } else { contained.into() };
         value["pending_requests"] = waiting.iter().map(json::request).collect();
         console.out.json(&value)?;
         return Ok(Exit::OK);
@@ -81,6 +85,7 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
                 used(session.tokens_output)
             ),
         ),
+        ("Contained", if contained.is_empty() { NOT_CONTAINED.to_owned() } else { contained }),
         ("Process", count(session.pid)),
         ("Restarts", count(session.restart_count)),
         ("Created", date(&session.created_at)),

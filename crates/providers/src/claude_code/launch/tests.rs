@@ -42,6 +42,7 @@ impl Place {
             mode: Mode::Supervised,
             launch: Launch::Now,
             upkeep: domain::Upkeep::default(),
+            containment: domain::Containment::default(),
             created_at: Timestamp(0),
         };
         let environment = vec![

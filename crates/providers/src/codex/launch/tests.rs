@@ -43,6 +43,7 @@ impl Place {
             launch: Launch::Now,
             created_at: Timestamp(0),
             upkeep: domain::Upkeep::default(),
+            containment: domain::Containment::default(),
         };
         let environment = vec![
             ("PATH".into(), temp.path().join("bin").into_os_string()),

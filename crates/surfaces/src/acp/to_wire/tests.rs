@@ -25,6 +25,7 @@ pub(in crate::acp) fn spec(provider: ProviderKind) -> SessionSpec {
         mode: Mode::Supervised,
         launch: Launch::OnPrompt,
         upkeep: Upkeep::default(),
+        containment: domain::Containment::default(),
         created_at: Timestamp::default(),
     }
 }

@@ -1,0 +1,257 @@
+//! Which sessions' agents run in the sandbox, by the daemon's configuration; and what such an agent sees of the machine:
+//! its project, what its provider declares, its program, and nothing else. Builds no walls itself.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use domain::containment::{AgentNetwork, Containment};
+use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
+use sandbox::agent::{Endpoint, Mount, Reach, SOCKET_INSIDE, Walls};
+
+use crate::provider::{Places, ProcessLaunch};
+
+mod install;
+
+/// What the configuration says about agents and the sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// For every agent that nothing below names.
+    pub everywhere: Option<AgentNetwork>,
+    pub providers: BTreeMap<ProviderKind, Option<AgentNetwork>>,
+    /// By id or name; these win over providers.
+    pub campaigns: BTreeMap<String, Option<AgentNetwork>>,
+    /// Folders outside the project that every agent in the sandbox may read, or read and write.
+    pub read_only: Vec<PathBuf>,
+    pub writable: Vec<PathBuf>,
+    /// Endpoints that an agent with the network `model` reaches beside its provider's own.
+    pub model_hosts: Vec<String>,
+}
+
+impl Policy {
+    /// Returns what is demanded of a session.
+    pub fn demands(&self, provider: ProviderKind, campaign: &[&str]) -> Containment {
+        let by_campaign = campaign.iter().find_map(|name| self.campaigns.get(*name));
+        let said = by_campaign.or_else(|| self.providers.get(&provider));
+        Containment { sandbox: said.copied().unwrap_or(self.everywhere) }
+    }
+}
+
+/// Variables that lead to programs outside: their sockets are not there, and who looks for them waits in vain.
+const LEAD_OUT: &[&str] = &[
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DISPLAY",
+    "DOCKER_HOST",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "STY",
+    "SYSTEMD_EXEC_PID",
+    "TMUX",
+    "TMUX_PANE",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Proxies, which the endpoints of a model are not reached through.
+const PROXIES: &[&str] =
+    &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
+/// Names in a project whose files make other programs run code, or say what agents may do: seen, but not changed.
+const PROTECTED: &[&str] = &[".obey", ".claude", ".codex", ".vscode", ".mcp.json", ".gitleaks.toml"];
+
+/// Files of a repository's own folder by which git runs code.
+const PROTECTED_GIT: &[&str] = &["config", "config.worktree", "hooks"];
+
+/// What the walls of a session's agent need to know of the daemon.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) socket: &'a Path,
+    /// This program, which serves the agent its tools.
+    pub(crate) own_program: &'a Path,
+}
+
+/// Says what an agent sees and reaches, and readies its command line and environment for it.
+pub(crate) fn walls(
+    spec: &SessionSpec,
+    network: AgentNetwork,
+    launch: &mut ProcessLaunch,
+    around: &Surroundings<'_>,
+) -> Result<Walls, Error> {
+    let home = variable(&launch.environment, "HOME").map(PathBuf::from).filter(|home| is_home(home));
+    let home = home.ok_or_else(|| refused("HOME is not set to a folder of its own"))?;
+    let path = variable(&launch.environment, "PATH").unwrap_or_default().to_owned();
+    let mut mounts = project(spec)?;
+    let (program, installed) = install::of(&launch.program, &path)?;
+    mounts.extend(installed);
+    mounts.extend(install::file(around.own_program));
+    let Places { read_only, writable, folders, copies, private, endpoints } =
+        std::mem::take(&mut launch.places);
+    for folder in &folders {
+        make_private(folder)?;
+    }
+    let seen = |paths: &[PathBuf], writable: bool| -> Vec<Mount> {
+        paths.iter().filter_map(|path| mount(path, writable)).collect()
+    };
+    mounts.extend(seen(&read_only, false));
+    mounts.extend(seen(&around.policy.read_only, false));
+    mounts.extend(seen(&writable, true));
+    mounts.extend(seen(&folders, true));
+    mounts.extend(seen(&around.policy.writable, true));
+    let reach = match network {
+        AgentNetwork::Full => Reach::Full,
+        AgentNetwork::Model => Reach::Endpoints,
+        AgentNetwork::None => Reach::Nothing,
+    };
+    let endpoints = match network {
+        AgentNetwork::Model => reached(&endpoints, &around.policy.model_hosts)?,
+        AgentNetwork::Full | AgentNetwork::None => Vec::new(),
+    };
+    launch.program = program;
+    ready(&mut launch.environment, network);
+    Ok(Walls {
+        working_dir: spec.working_dir.clone(),
+        home,
+        private,
+        mounts,
+        copies,
+        reach,
+        endpoints,
+        daemon: Some(around.socket.to_owned()),
+    })
+}
+
+fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+    environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+}
+
+/// Whether a folder can be an empty one inside: the system's own cannot.
+fn is_home(home: &Path) -> bool {
+    const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev"];
+    home.is_absolute() && home.parent().is_some() && !SYSTEM.iter().any(|part| home.starts_with(part))
+}
+
+fn refused(message: impl Into<String>) -> Error {
+    Error::new(
+        ErrorCode::SandboxFailed,
+        format!("the agent cannot be put in the sandbox: {}", message.into()),
+    )
+}
+
+/// Shows a path that is there, where it is written, whatever links lead to it.
+fn mount(path: &Path, writable: bool) -> Option<Mount> {
+    Some(Mount { from: path.canonicalize().ok()?, at: path.to_owned(), writable })
+}
+
+fn make_private(folder: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|error| refused(format!("{} cannot be made: {error}", folder.display())))
+}
+
+/// The project, writable, and within it what must not be changed. In a linked working tree that is the tree itself and the
+/// folder of the repository it belongs to.
+fn project(spec: &SessionSpec) -> Result<Vec<Mount>, Error> {
+    let tree = &spec.working_dir;
+    let linked = linked_repository(tree);
+    let root = if linked.is_some() || !tree.starts_with(&spec.root) { tree } else { &spec.root };
+    let root = root.canonicalize().map_err(|error| refused(format!("{}: {error}", root.display())))?;
+    let mut mounts = vec![Mount::same(&root, true)];
+    let is_real = |path: &Path| path.symlink_metadata().is_ok_and(|meta| !meta.file_type().is_symlink());
+    let repository = match linked {
+        Some(common) => {
+            mounts.push(Mount::same(root.join(".git"), false));
+            Some(common)
+        }
+        None => Some(root.join(".git")).filter(|git| is_real(git) && git.is_dir()),
+    };
+    if let Some(git) = repository {
+        // As a mount of its own it cannot be moved away and replaced.
+        mounts.push(Mount::same(&git, true));
+        let hooks = git.join("hooks");
+        if !hooks.exists() {
+            // What is not there could be made; one that cannot be made by us neither.
+            let _ = std::fs::create_dir(&hooks);
+        }
+        let inside = PROTECTED_GIT.iter().map(|name| git.join(name)).filter(|path| is_real(path));
+        mounts.extend(inside.map(|path| Mount::same(path, false)));
+    }
+    let protected = PROTECTED.iter().map(|name| root.join(name)).filter(|path| is_real(path));
+    mounts.extend(protected.map(|path| Mount::same(path, false)));
+    Ok(mounts)
+}
+
+/// Returns the folder of the repository that a linked working tree belongs to.
+fn linked_repository(tree: &Path) -> Option<PathBuf> {
+    let file = tree.join(".git");
+    if !file.symlink_metadata().ok()?.is_file() {
+        return None;
+    }
+    let text = std::fs::read_to_string(&file).ok()?;
+    let own = tree.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let common = std::fs::read_to_string(own.join("commondir")).ok()?;
+    let common = own.join(common.trim()).canonicalize().ok()?;
+    // A file of the project says where: only a repository that knows the tree in turn is meant.
+    let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
+    let knows = Path::new(back.trim()).canonicalize().ok()? == file.canonicalize().ok()?;
+    (knows && own.starts_with(common.join("worktrees")) && common.join("HEAD").is_file()).then_some(common)
+}
+
+/// Reads addresses of a model: a URL, or a host with or without a port.
+fn reached(own: &[String], configured: &[String]) -> Result<Vec<Endpoint>, Error> {
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for text in own.iter().chain(configured) {
+        let endpoint = endpoint(text)
+            .ok_or_else(|| refused(format!("{text:?} is no address of a model; write host:port")))?;
+        if !endpoints.contains(&endpoint) {
+            endpoints.push(endpoint);
+        }
+    }
+    if endpoints.is_empty() {
+        return Err(refused(
+            "its provider does not say where its model is; name the endpoint in sandbox.model_hosts, or use another network",
+        ));
+    }
+    Ok(endpoints)
+}
+
+fn endpoint(text: &str) -> Option<Endpoint> {
+    let (rest, usual) = match text.split_once("://") {
+        Some(("http" | "ws", rest)) => (rest, 80),
+        Some(("https" | "wss", rest)) => (rest, 443),
+        Some(_) => return None,
+        None => (text, 443),
+    };
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (host, port) = match authority.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => match authority.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | ':');
+    let port = port.map_or(Some(usual), |port| port.parse().ok())?;
+    (!host.is_empty() && host.chars().all(plain)).then(|| Endpoint { host: host.to_ascii_lowercase(), port })
+}
+
+/// Readies an environment for the inside.
+fn ready(environment: &mut Vec<(OsString, OsString)>, network: AgentNetwork) {
+    let goes = |name: &OsStr| {
+        LEAD_OUT.iter().any(|known| name == *known)
+            || (network == AgentNetwork::Model && PROXIES.iter().any(|known| name == *known))
+            || ["TMPDIR", "TMP", "TEMP", "OBEY_DAEMON_SOCKET"].iter().any(|known| name == *known)
+    };
+    environment.retain(|(name, _)| !goes(name));
+    environment.push(("TMPDIR".into(), "/tmp".into()));
+    environment.push(("OBEY_DAEMON_SOCKET".into(), SOCKET_INSIDE.into()));
+    environment.push(("OBEY_SANDBOX".into(), sandbox::Tier::Namespaces.name().into()));
+}
+
+#[cfg(test)]
+mod tests;

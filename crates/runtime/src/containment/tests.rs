@@ -1,0 +1,102 @@
+//! What an agent in the sandbox sees, by what its provider and the configuration say.
+
+use super::*;
+
+fn at(mounts: &[Mount], path: &Path) -> Option<bool> {
+    mounts.iter().find(|mount| mount.at == path).map(|mount| mount.writable)
+}
+
+#[test]
+fn a_campaign_wins_over_a_provider_and_both_over_the_rest() {
+    let policy = Policy {
+        everywhere: Some(AgentNetwork::Full),
+        providers: BTreeMap::from([(ProviderKind::Codex, Some(AgentNetwork::Model))]),
+        campaigns: BTreeMap::from([
+            ("open".to_owned(), None),
+            ("closed".to_owned(), Some(AgentNetwork::None)),
+        ]),
+        ..Policy::default()
+    };
+    let demands = |kind, names: &[&str]| policy.demands(kind, names).sandbox;
+    assert_eq!(demands(ProviderKind::ClaudeCode, &[]), Some(AgentNetwork::Full));
+    assert_eq!(demands(ProviderKind::Codex, &["other"]), Some(AgentNetwork::Model));
+    assert_eq!(demands(ProviderKind::Codex, &["id", "closed"]), Some(AgentNetwork::None));
+    assert_eq!(demands(ProviderKind::ClaudeCode, &["open"]), None);
+    assert_eq!(Policy::default().demands(ProviderKind::Codex, &[]).sandbox, None);
+}
+
+#[test]
+fn addresses_of_models_are_read() {
+    let read = |text: &str| endpoint(text).map(|endpoint| format!("{} {}", endpoint.host, endpoint.port));
+    assert_eq!(read("https://api.example.com/v1?x=1").as_deref(), Some("api.example.com 443"));
+    assert_eq!(read("http://127.0.0.1:8080/v1").as_deref(), Some("127.0.0.1 8080"));
+    assert_eq!(read("http://user:pw@Host").as_deref(), Some("host 80"));
+    assert_eq!(read("http://[::1]:9").as_deref(), Some("::1 9"));
+    assert_eq!(read("host:1234").as_deref(), Some("host 1234"));
+    for bad in ["", "ftp://x", "host:port", "a b", "http://\n"] {
+        assert_eq!(read(bad), None, "{bad:?}");
+    }
+}
+
+#[test]
+fn the_ways_by_which_git_runs_code_are_shown_and_not_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join(".git")).unwrap();
+    std::fs::write(root.join(".git/config"), "").unwrap();
+    std::fs::create_dir(root.join(".claude")).unwrap();
+    let spec =
+        SessionSpec { root: root.clone(), working_dir: root.clone(), ..crate::store::tests::spec("sess_1") };
+    let mounts = project(&spec).unwrap();
+    for (name, writable) in
+        [("", true), (".git", true), (".git/config", false), (".git/hooks", false), (".claude", false)]
+    {
+        let path = if name.is_empty() { root.clone() } else { root.join(name) };
+        assert_eq!(at(&mounts, &path), Some(writable), "{name}");
+    }
+    assert_eq!(at(&mounts, &root.join(".mcp.json")), None, "what is not there is not made");
+}
+
+/// A file in the project must not name any folder of the machine to be opened to the agent.
+#[test]
+fn a_working_tree_is_believed_only_by_its_repository() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().canonicalize().unwrap();
+    let (tree, own) = (base.join("tree"), base.join("repo/.git/worktrees/tree"));
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(base.join("repo/.git/HEAD"), "").unwrap();
+    std::fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
+    std::fs::write(own.join("commondir"), "../..\n").unwrap();
+    assert_eq!(linked_repository(&tree), None, "the repository does not know it");
+    std::fs::write(own.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
+    assert_eq!(linked_repository(&tree), Some(base.join("repo/.git")));
+    std::fs::write(own.join("commondir"), "../../../..\n").unwrap();
+    assert_eq!(linked_repository(&tree), None, "that is no repository");
+}
+
+#[test]
+fn a_script_brings_its_package_and_its_interpreter() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().canonicalize().unwrap();
+    let script = base.join("lib/node_modules/@x/agent/cli.js");
+    std::fs::create_dir_all(script.parent().unwrap()).unwrap();
+    std::fs::write(&script, "#!/usr/bin/env -S node --flag\n").unwrap();
+    std::fs::create_dir(base.join("bin")).unwrap();
+    std::fs::write(base.join("bin/node"), "").unwrap();
+    std::os::unix::fs::symlink(&script, base.join("bin/agent")).unwrap();
+    let (program, mounts) = install::of(&base.join("bin/agent"), base.join("bin").as_os_str()).unwrap();
+    assert_eq!(program, script);
+    assert_eq!(at(&mounts, &base.join("lib/node_modules")), Some(false));
+    assert_eq!(at(&mounts, &base.join("bin/node")), Some(false));
+    assert_eq!(mounts.len(), 2, "{mounts:?}");
+}
+
+#[test]
+fn variables_that_lead_out_are_gone_inside() {
+    let mut environment: Vec<(OsString, OsString)> =
+        ["TMUX", "XDG_RUNTIME_DIR", "HTTPS_PROXY", "KEPT"].map(|name| (name.into(), "x".into())).to_vec();
+    ready(&mut environment, AgentNetwork::Model);
+    let names: Vec<&str> = environment.iter().filter_map(|(name, _)| name.to_str()).collect();
+    assert_eq!(names, ["KEPT", "TMPDIR", "OBEY_DAEMON_SOCKET", "OBEY_SANDBOX"]);
+}

@@ -1,0 +1,217 @@
+//! Agents in the sandbox: a hostile one finds no way out, and real ones work there.
+
+use std::os::unix::net::UnixListener;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use wire::obey::local::v1 as pb;
+use wire::obey::v1 as own;
+
+use super::{hostile_stage, run_as_agent};
+use crate::stage::{Agent, Stage, contents, script};
+
+/// Creates a session of the hostile agent in the sandbox; returns its id.
+async fn contained_session(stage: &Stage, network: &str) -> Result<String> {
+    let mut request = stage.new_session();
+    request.provider = pb::SessionProvider::Acp.into();
+    request.model = String::new();
+    let agent = e2e::tools::repository().join("e2e/tests/acp/shell_agent.py").display().to_string();
+    for (key, value) in [
+        ("agent", "goose"),
+        ("permission_mode", "autonomous"),
+        ("agent_sandbox", "true"),
+        ("agent_network", network),
+        ("sandbox_read_only", &agent),
+        ("sandbox_endpoints", &stage.world.model().openai_base_url()),
+    ] {
+        request.provider_config.insert(key.into(), value.into());
+    }
+    Ok(stage.create_as(request).await?.id)
+}
+
+const NETWORKS: [&str; 3] = ["full", "model", "none"];
+
+/// What the machine has beside the project: another project, secrets at home, the daemon's own files and other servers.
+fn furnish(stage: &Stage) -> Result<UnixListener> {
+    let world = &stage.world;
+    for (file, text) in [("other/secret", "canary"), ("home/.ssh/id", "canary"), ("home/.netrc", "canary")] {
+        let file = world.path(file);
+        std::fs::create_dir_all(file.parent().context("a folder")?)?;
+        std::fs::write(file, text)?;
+    }
+    Ok(UnixListener::bind(world.path("run/tmux"))?)
+}
+
+#[tokio::test]
+async fn a_hostile_agent_sees_its_project_and_nothing_else() -> Result<()> {
+    let stage = hostile_stage().await?;
+    let _tmux = furnish(&stage)?;
+    let root = stage.world.root().display().to_string();
+    for network in NETWORKS {
+        let session = contained_session(&stage, network).await?;
+        let probes = format!(
+            "cat {root}/other/secret {root}/home/.ssh/id {root}/home/.netrc ~/.netrc; cat {root}/run/obey/token; \
+             ls -A {root} {root}/data {root}/run {root}/config; find / -name 'daemon.d[b]*' -o -name 'daemon.sock' -o -name 'spool*' \
+             2>/dev/null | grep -v ^/proc | grep -v ^/run/obey/daemon.sock; for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done; \
+             touch {root}/escaped /usr/escaped /etc/escaped"
+        );
+        let said = run_as_agent(&stage, &session, &probes).await?;
+        ensure!(said.contains("exit "), "{network}: the probes ran: {said}");
+        for trace in ["canary", "secret\n", ".netrc\n", "daemon.db", " shim ", "tmux"] {
+            ensure!(!said.contains(trace), "{network}: {trace} is seen: {said}");
+        }
+        ensure!(!stage.world.path("escaped").exists(), "{network}: it wrote outside");
+        // Everything it can reach is itself.
+        let _ended = run_as_agent(&stage, &session, "kill -9 -1").await;
+        stage.wait_for_status(&session, "FAILED").await?;
+    }
+    let alive = stage.cli().run(&["ping"]).await?;
+    ensure!(alive.code == Some(0), "the daemon lives: {alive:?}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_contained_agent_reaches_the_daemon_as_itself_and_nobody_else() -> Result<()> {
+    let stage = hostile_stage().await?;
+    let (obey, other) = (stage.world.obey()?.display().to_string(), stage.create().await?);
+    for network in NETWORKS {
+        let session = contained_session(&stage, network).await?;
+        let call = format!("{obey} --socket $OBEY_DAEMON_SOCKET --no-autostart");
+        for what in ["session list", "campaign list", "stop"] {
+            let said = run_as_agent(&stage, &session, &format!("{call} {what} 2>&1")).await?;
+            ensure!(said.contains("OBEY-1002"), "{network}: {what}: {said}");
+        }
+        let log = |session: &str| format!("{call} session log {session} --limit 1 2>&1");
+        let own = run_as_agent(&stage, &session, &log(&session)).await?;
+        ensure!(own.contains("exit 0") && !own.contains("OBEY-"), "{network}: its own session: {own}");
+        let foreign = run_as_agent(&stage, &session, &log(&other)).await?;
+        ensure!(foreign.contains("OBEY-1002"), "{network}: another session: {foreign}");
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_contained_agent_reaches_by_network_what_was_chosen() -> Result<()> {
+    let stage = hostile_stage().await?;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let other = listener.local_addr()?;
+    let url = stage.world.model().openai_base_url();
+    let model = url.trim_start_matches("http://").split('/').next().unwrap_or_default().to_owned();
+    let reach = |address: &str| {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        format!("(exec 3<>/dev/tcp/{host}/{port}) 2>/dev/null && echo reached || echo refused")
+    };
+    for (network, at_model, elsewhere) in
+        [("full", "reached", "reached"), ("model", "reached", "refused"), ("none", "refused", "refused")]
+    {
+        let session = contained_session(&stage, network).await?;
+        let said = run_as_agent(&stage, &session, &reach(&model)).await?;
+        ensure!(said.starts_with(at_model), "{network}, its model: {said}");
+        let said = run_as_agent(&stage, &session, &reach(&other.to_string())).await?;
+        ensure!(said.starts_with(elsewhere), "{network}, another port: {said}");
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn how_a_session_is_contained_is_shown() -> Result<()> {
+    let stage = hostile_stage().await?;
+    let (contained, free) = (contained_session(&stage, "model").await?, stage.create().await?);
+    let info = stage.cli().run(&["session", "info", &contained, "--json"]).await?;
+    ensure!(info.stdout.contains(r#""containment":"sandbox, network model""#), "{info:?}");
+    let info = stage.cli().run(&["session", "info", &free]).await?;
+    ensure!(
+        info.stdout.contains("Contained") && info.stdout.contains("no (start it with --sandbox)"),
+        "{info:?}"
+    );
+    let doctor = stage.cli().run(&["doctor"]).await?;
+    ensure!(doctor.stdout.contains("1 of 2 agents in the sandbox"), "{doctor:?}");
+    stage.close().await
+}
+
+/// A setting without effect would be worse than none.
+#[tokio::test]
+async fn what_the_configuration_demands_no_request_takes_back() -> Result<()> {
+    let stage = Stage::open_with(Agent::Scripted, |world| {
+        std::fs::create_dir_all(world.path("config/obey"))?;
+        Ok(std::fs::write(
+            world.path("config/obey/config.toml"),
+            "[sandbox]\nagents = true\nnetwork = \"model\"\nmodel_hosts = [\"model.invalid:443\"]\n",
+        )?)
+    });
+    let stage = stage.await?.context("the scripted agent is part of the daemon")?;
+    let session = stage.create().await?;
+    let info = stage.cli().run(&["session", "info", &session, "--json"]).await?;
+    ensure!(info.stdout.contains(r#""containment":"sandbox, network model""#), "{info:?}");
+    for (key, value) in [("agent_sandbox", "false"), ("agent_network", "full")] {
+        let mut request = stage.new_session();
+        request.provider_config.insert(key.into(), value.into());
+        let refused = stage.clients.local.clone().create_session(request).await;
+        let message = refused.err().context("it was created")?.message().to_owned();
+        ensure!(message.contains(key), "{message}");
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_contained_agent_outlives_the_daemon() -> Result<()> {
+    let mut stage = hostile_stage().await?;
+    let session = contained_session(&stage, "none").await?;
+    let before = stage.info(&session).await?.pid;
+    stage.daemon.kill9().await?;
+    stage.daemon = e2e::daemon::Daemon::start(&stage.world).await?;
+    stage.clients = stage.daemon.clients().await?;
+    let said = run_as_agent(&stage, &session, "echo still here").await?;
+    ensure!(said.contains("still here"), "{said}");
+    ensure!(stage.info(&session).await?.pid == before, "the same process");
+    let obey = stage.world.obey()?.display().to_string();
+    let call =
+        format!("{obey} --socket $OBEY_DAEMON_SOCKET --no-autostart session log {session} --limit 1 2>&1");
+    let own = run_as_agent(&stage, &session, &call).await?;
+    ensure!(own.contains("exit 0") && !own.contains("OBEY-"), "it reaches the new daemon: {own}");
+    stage.close().await
+}
+
+/// A turn in which the agent asks, runs a command in its project, and cannot read outside of it.
+async fn a_turn_with_tools_works_inside(agent: Agent, network: &str) -> Result<()> {
+    let stage = crate::stage::stage!(agent);
+    std::fs::create_dir_all(stage.world.path("other"))?;
+    std::fs::write(stage.world.path("other/secret"), "canary")?;
+    let mut request = stage.new_session();
+    request.provider_config.insert("agent_sandbox".into(), "true".into());
+    request.provider_config.insert("agent_network".into(), network.into());
+    let session = stage.create_as(request).await?.id;
+    let command = format!("touch made; cat {}/other/secret", stage.world.root().display());
+    let prompt = script(agent, "inside", &json!([agent.asking(&command), {"text": "done inside"}]));
+    let turn = stage.send(&session, &prompt).await?;
+    let asked = stage.wait_for_request(&session).await?;
+    stage.decide(&session, &asked.id, own::Decision::AllowOnce).await?;
+    let events = e2e::clients::collect(turn).await?;
+    ensure!(contents(&events, pb::ActivityType::Completion).contains("done inside"), "{events:#?}");
+    ensure!(stage.world.project().join("made").exists(), "{network}: {events:#?}");
+    let seen = contents(&events, pb::ActivityType::ToolResult);
+    ensure!(!seen.contains("canary"), "{network}: {seen}");
+    stage.stop(&session, true).await?;
+    stage.restart(&session).await?;
+    let again = stage.turn(&session, &script(agent, "again", &json!([{"text": "remembered"}]))).await?;
+    ensure!(contents(&again, pb::ActivityType::Completion).contains("remembered"), "{again:#?}");
+    stage.close().await
+}
+
+macro_rules! inside {
+    ($module:ident, $agent:ident) => {
+        mod $module {
+            #[tokio::test]
+            async fn a_turn_with_tools_works_with_the_whole_network() -> anyhow::Result<()> {
+                super::a_turn_with_tools_works_inside(crate::stage::Agent::$agent, "full").await
+            }
+
+            #[tokio::test]
+            async fn a_turn_with_tools_works_with_the_models_endpoint_only() -> anyhow::Result<()> {
+                super::a_turn_with_tools_works_inside(crate::stage::Agent::$agent, "model").await
+            }
+        }
+    };
+}
+inside!(real_claude, Claude);
+inside!(real_codex, Codex);
