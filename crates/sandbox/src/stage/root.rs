@@ -204,8 +204,11 @@ fn mounts(agent: &AgentRoot) -> Result<Vec<Part>, Fault> {
     Ok(parts)
 }
 
+/// A file made in the new root: its path below the root, and its content.
+type RootFile = (Vec<u8>, Vec<u8>);
+
 /// Reads what an agent gets as files of its own, while the old root is still there.
-fn agent_files(plan: &Plan) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
+fn agent_files(plan: &Plan) -> Result<Vec<RootFile>, Fault> {
     let Some(agent) = &plan.agent else { return Ok(Vec::new()) };
     let mut files = Vec::new();
     for path in &agent.copies {
