@@ -96,13 +96,13 @@ impl Provider for Acp {
         let args = args.iter().map(Into::into).collect();
         let places = settings.places.clone();
         let codec = Box::new(AcpCodec { memory: first_memory(request), settings, begun: Vec::new() });
-        Ok(LaunchPlan::Process(ProcessLaunch {
+        Ok(LaunchPlan::Process(Box::new(ProcessLaunch {
             program,
             args,
             environment: request.environment.clone(),
             codec,
             places,
-        }))
+        })))
     }
 
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {

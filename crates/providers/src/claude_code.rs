@@ -90,7 +90,7 @@ impl Provider for ClaudeCode {
         let codec = Box::new(ClaudeCodec { memory, first });
         let mut places = crate::places::claude(&environment);
         places.writable.extend(settings.add_dirs);
-        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec, places }))
+        Ok(LaunchPlan::Process(Box::new(ProcessLaunch { program, args, environment, codec, places })))
     }
 
     fn codec(&self, _spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {

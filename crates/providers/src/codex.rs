@@ -97,7 +97,7 @@ impl Provider for Codex {
         let args = launch::arguments(&settings, &environment, &notify);
         let places = launch::places(&settings, &environment);
         let codec = Box::new(CodexCodec { memory: launch::memory(request), settings });
-        Ok(LaunchPlan::Process(ProcessLaunch { program, args, environment, codec, places }))
+        Ok(LaunchPlan::Process(Box::new(ProcessLaunch { program, args, environment, codec, places })))
     }
 
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {

@@ -76,13 +76,13 @@ impl Provider for Scripted {
         };
         let offered = domain::tools::offered(&request.state.tools);
         let tools = offered.iter().map(|tool| (tool.name.clone(), tool.asks)).collect();
-        Ok(LaunchPlan::Process(ProcessLaunch {
+        Ok(LaunchPlan::Process(Box::new(ProcessLaunch {
             program: self.obey_exe.clone(),
             args: vec![SUBCOMMAND.into()],
             environment: request.environment.clone(),
             codec: Box::new(ScriptedCodec::new(start, tools)),
             places: Places::default(),
-        }))
+        })))
     }
 
     fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {

@@ -128,7 +128,7 @@ impl Past {
 
 /// How to start an agent.
 pub enum LaunchPlan {
-    Process(ProcessLaunch),
+    Process(Box<ProcessLaunch>),
     InProcess(Box<dyn InProcessAgent>),
 }
 

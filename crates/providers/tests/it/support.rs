@@ -49,7 +49,7 @@ pub(crate) fn launch(
         .launch(&LaunchRequest { spec, state, resume, environment, bridge: None, past: None, programs: None })
         .unwrap()
     {
-        LaunchPlan::Process(process) => process,
+        LaunchPlan::Process(process) => *process,
         LaunchPlan::InProcess(_) => panic!("expected a process"),
     }
 }

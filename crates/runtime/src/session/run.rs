@@ -37,7 +37,7 @@ impl Actor {
     async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
         let provider = self.services.providers.get(self.machine.spec().provider)?;
         match provider.launch(&self.launch_request(resume))? {
-            LaunchPlan::Process(launch) => self.spawn(launch).await,
+            LaunchPlan::Process(launch) => self.spawn(*launch).await,
             LaunchPlan::InProcess(mut agent) => {
                 self.check_inside()?;
                 let (sender, events) = mpsc::channel::<AgentEvent>(limits::IN_PROCESS_EVENTS_MAX);

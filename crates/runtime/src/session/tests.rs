@@ -47,13 +47,13 @@ impl Provider for Shell {
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
         let script = request.spec.provider_config.get("script").cloned().unwrap_or_default();
-        Ok(LaunchPlan::Process(ProcessLaunch {
+        Ok(LaunchPlan::Process(Box::new(ProcessLaunch {
             program: PathBuf::from("/bin/sh"),
             args: vec![OsString::from("-c"), OsString::from(script)],
             environment: request.environment.clone(),
             codec: Box::new(Words),
             places: crate::provider::Places::default(),
-        }))
+        })))
     }
 
     fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {

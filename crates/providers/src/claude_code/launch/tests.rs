@@ -69,7 +69,7 @@ impl Place {
             programs: None,
         };
         match ClaudeCode::new(None).launch(&request)? {
-            LaunchPlan::Process(launch) => Ok(launch),
+            LaunchPlan::Process(launch) => Ok(*launch),
             LaunchPlan::InProcess(_) => panic!("expected a process"),
         }
     }

@@ -68,7 +68,7 @@ impl Place {
             programs: None,
         };
         match Codex::new(None).launch(&request)? {
-            LaunchPlan::Process(process) => Ok(process),
+            LaunchPlan::Process(process) => Ok(*process),
             LaunchPlan::InProcess(_) => panic!("expected a process"),
         }
     }
