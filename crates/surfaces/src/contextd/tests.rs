@@ -47,6 +47,7 @@ impl Desk {
             worktrees_dir: folder.path().join("worktrees"),
             offers_tools: false,
             scrubber: None,
+            containment: runtime::containment::Policy::default(),
             shim_program: "/nonexistent".into(),
             socket: folder.path().join("sock"),
             spool_max_bytes: 1 << 20,
