@@ -1,3 +1,5 @@
+//! What a grant covers, and what it must not.
+
 use proptest::prelude::*;
 use serde_json::json;
 

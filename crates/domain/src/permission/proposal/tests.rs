@@ -1,3 +1,5 @@
+//! What is offered to be remembered with a decision.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Rules in files: written, read, counted, narrowed and taken back.
+
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
