@@ -119,7 +119,7 @@ impl Home {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.root.join("log"))?;
         let mut command = Command::new(self.bin("obey"));
         command.arg("--socket").arg(self.socket()).args(["serve", "--listen"]);
-        command.args([if self.on_port { "127.0.0.1:0" } else { "none" }, "--config"]);
+        command.args([if self.on_port { "none,127.0.0.1:0" } else { "none" }, "--config"]);
         command.arg(self.root.join("config.toml")).arg("--data-dir").arg(self.root.join("data"));
         command.env("XDG_RUNTIME_DIR", &self.socket_dir);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);

@@ -256,6 +256,8 @@ enabled = false
             ("LANG", text("C.UTF-8")),
             ("TZ", text("UTC")),
             ("GIT_CONFIG_NOSYSTEM", text("1")),
+            // Only the ports that a test asks for: the default one is the machine's.
+            ("OBEY_LISTEN", text("none")),
             ("ANTHROPIC_BASE_URL", self.0.model.base_url().into()),
             ("ANTHROPIC_API_KEY", text("dummy")),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", text("1")),

@@ -129,7 +129,8 @@ pub(crate) enum Command {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServeArgs {
-    /// An address to serve on; repeat for more; `none`: the socket only [env: OBEY_LISTEN] [default: 127.0.0.1:50051]
+    /// An address to serve on besides the configured ones; repeat for more; `none`: only those given here, or the socket
+    /// alone [env: OBEY_LISTEN] [default: 127.0.0.1:50051]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Stay in the foreground (the default)

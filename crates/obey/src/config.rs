@@ -2,6 +2,7 @@
 //! (default < file < environment < flag). Every key is described in `docs/config.md`.
 //! Knows how to read and check values; acting on them is the daemon's work.
 
+pub(crate) mod listen;
 pub(crate) mod scrub;
 
 use std::net::SocketAddr;
@@ -21,6 +22,9 @@ use crate::vars::Vars;
 pub(crate) struct Config {
     /// TCP addresses; every one serves everything. Empty: the socket only.
     pub(crate) listen: Vec<String>,
+    /// The address nobody asked for, where it is the last of `listen`. If it is taken the next free port will do.
+    #[serde(skip)]
+    pub(crate) default_listen: Option<SocketAddr>,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) data_dir: Option<PathBuf>,
     /// A level or a filter such as `info,runtime=debug`.
@@ -184,7 +188,8 @@ pub(crate) struct Memory {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            listen: vec!["127.0.0.1:50051".to_owned()],
+            listen: vec![listen::DEFAULT.to_owned()],
+            default_listen: listen::DEFAULT.parse().ok(),
             socket: None,
             data_dir: None,
             log_level: "info".to_owned(),
@@ -334,12 +339,16 @@ pub(crate) fn load(file: Option<(&Path, &str)>, vars: &Vars, flags: &Flags) -> R
         None => Table::new(),
     };
     overlay_variables(&mut table, vars)?;
+    let is_default = !table.contains_key("listen");
     overlay_flags(&mut table, flags);
-    let config: Config = Value::Table(table).try_into().map_err(|error: toml::de::Error| {
+    let mut config: Config = Value::Table(table).try_into().map_err(|error: toml::de::Error| {
         let place = file.map_or_else(|| "the environment".to_owned(), |(path, _)| path.display().to_string());
         invalid(format!("{place}: {}", error.to_string().trim_end().replace('\n', " ")))
     })?;
     check(&config)?;
+    if !is_default || !listen::ends_with_default(&config.listen, &flags.listen) {
+        config.default_listen = None;
+    }
     Ok(config)
 }
 
@@ -350,15 +359,6 @@ pub(crate) fn read_file(path: &Path) -> Result<Option<String>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(invalid(format!("cannot read {}: {error}", path.display()))),
     }
-}
-
-/// Reads an address to listen on.
-pub(crate) fn address(text: &str) -> Result<SocketAddr> {
-    let numeric =
-        text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
-    numeric.parse().map_err(|_| {
-        invalid(format!("listen: {text:?} is no address; write it like 127.0.0.1:50051 or [::1]:50051"))
-    })
 }
 
 fn read(path: &Path, text: &str) -> Result<Table> {
@@ -439,8 +439,8 @@ fn split_list(text: &str) -> Vec<Value> {
 
 fn overlay_flags(table: &mut Table, flags: &Flags) {
     if !flags.listen.is_empty() {
-        let entries = flags.listen.iter().flat_map(|entry| split_list(entry)).collect();
-        set(table, "listen", Value::Array(entries));
+        let listen = listen::with_flags(table.get("listen"), &flags.listen);
+        set(table, "listen", listen);
     }
     let text = |path: &PathBuf| Value::String(path.to_string_lossy().into_owned());
     if let Some(path) = &flags.socket {
@@ -470,7 +470,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
 
 fn check(config: &Config) -> Result<()> {
     for text in &config.listen {
-        address(text)?;
+        listen::address(text)?;
     }
     if let Err(error) = tracing_subscriber::EnvFilter::try_new(&config.log_level) {
         return Err(invalid(format!("log_level: {:?} is no level or filter: {error}", config.log_level)));

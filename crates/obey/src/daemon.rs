@@ -234,7 +234,11 @@ fn make_private(folder: &Path) -> Result<(), Error> {
 
 fn bind(options: &mut ServeOptions, home: &Home, supervisor: Supervisor) -> Result<Bound, Error> {
     let mut listens = vec![Listen::Unix(options.socket.clone())];
-    listens.extend(options.listen.iter().map(|address| Listen::Tcp(*address)));
+    let default = options.config.default_listen;
+    listens.extend(options.listen.iter().map(|address| match default {
+        Some(default) if default == *address => Listen::TcpOrNext(default),
+        _ => Listen::Tcp(*address),
+    }));
     let token = options.socket.parent().map(Token::create_or_load).transpose()?;
     let token_users = token_users::resolve(&options.config.access.token_users)?;
     let access = Access { token, token_users, agents: Arc::new(AgentProcesses(supervisor)) };
@@ -267,7 +271,7 @@ fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::Ab
     let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
     let port = |listen: &Listen| match listen {
         Listen::Tcp(address) => Some(address.port()),
-        Listen::Unix(_) => None,
+        Listen::TcpOrNext(_) | Listen::Unix(_) => None,
     };
     surfaces::betcode::About {
         default_folder: folder,
@@ -296,6 +300,7 @@ fn running(options: &ServeOptions) -> Result<Running, Error> {
         flags: options.flags.iter().map(|flag| flag.to_string_lossy().into_owned()).collect(),
         listen: Vec::new(),
         has_free_port: options.listen.iter().any(|address| address.port() == 0),
+        taken_default: None,
         data_dir: options.data_dir.clone(),
         background: options.ready.background,
         is_given_socket: options.inherited.socket.is_some(),
@@ -308,9 +313,15 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
         .into_iter()
         .filter_map(|listen| match listen {
             Listen::Tcp(address) => Some(address),
-            Listen::Unix(_) => None,
+            Listen::TcpOrNext(_) | Listen::Unix(_) => None,
         })
         .collect();
+    if let Some(default) = options.config.default_listen.filter(|default| !addresses.contains(default)) {
+        // The next daemon must take the port that clients know by now.
+        running.has_free_port = true;
+        running.taken_default = Some(default);
+        tracing::warn!(%default, ?addresses, "another process listens on the default port; the next free one is used");
+    }
     tracing::info!(socket = %options.socket.display(), ?addresses, sessions = found, "serving");
     let socket = options.socket.clone();
     running.listen.clone_from(&addresses);

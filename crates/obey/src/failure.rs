@@ -244,7 +244,9 @@ fn hint_of(code: ErrorCode, message: &str) -> Option<String> {
         }
         ErrorCode::DaemonUnreachable => "start it: obey serve --detach (what is wrong: obey doctor)",
         ErrorCode::AlreadyRunning => "look at it: obey status; end it: obey stop",
-        ErrorCode::ListenFailed => "choose another address: obey serve --listen 127.0.0.1:PORT",
+        ErrorCode::ListenFailed => {
+            "choose other addresses: listen = [\"127.0.0.1:PORT\"] in config.toml, or none: OBEY_LISTEN=none"
+        }
         ErrorCode::ConfigInvalid => "every key is described in docs/config.md",
         ErrorCode::CommandNotAllowed => {
             "add it to `allow` under [execute] in config.toml and restart the daemon"

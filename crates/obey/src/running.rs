@@ -26,6 +26,8 @@ pub(crate) struct Running {
     pub(crate) listen: Vec<SocketAddr>,
     /// Whether it was told to take whatever port is free. The next one must ask for the one it got by its number.
     pub(crate) has_free_port: bool,
+    /// The default address, where another process had it; the last of `listen` stands for it.
+    pub(crate) taken_default: Option<SocketAddr>,
     pub(crate) data_dir: PathBuf,
     /// Whether its output goes to the log file.
     pub(crate) background: bool,
@@ -49,6 +51,12 @@ impl Running {
         fs::rename(draft, place)
     }
 
+    /// Says where the daemon listens instead, if another process had the default port.
+    pub(crate) fn port_note(&self) -> Option<String> {
+        let (taken, found) = self.taken_default.zip(self.listen.last())?;
+        Some(format!("another process has {taken}; this daemon listens on {found}"))
+    }
+
     /// Removes what was written, when the daemon ends.
     pub(crate) fn forget(socket: &Path) {
         // Left behind it is merely false: no process of that number answers on the socket.
@@ -67,6 +75,8 @@ impl Running {
             }
         }
         if self.has_free_port {
+            // These and no others.
+            flags.extend(["--listen".into(), "none".into()]);
             flags.extend(
                 self.listen.iter().flat_map(|address| ["--listen".into(), address.to_string().into()]),
             );
@@ -122,7 +132,7 @@ mod tests {
         found.has_free_port = true;
         assert_eq!(
             found.flags_again(),
-            ["--config", "/c", "--listen", "127.0.0.1:4711", "--listen", "[::1]:4712"]
+            ["--config", "/c", "--listen", "none", "--listen", "127.0.0.1:4711", "--listen", "[::1]:4712"]
         );
     }
 }

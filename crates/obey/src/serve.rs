@@ -62,7 +62,7 @@ pub(crate) fn options(
             .as_deref()
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         config_dir: file.parent().map_or_else(PathBuf::new, Path::to_owned),
-        listen: config.listen.iter().map(|text| config::address(text)).collect::<Result<_>>()?,
+        listen: config.listen.iter().map(|text| config::listen::address(text)).collect::<Result<_>>()?,
         settings: settings(args, vars, paths, &file)?,
         ready: Announcer { background: args.background },
         flags: self::flags(args)?,

@@ -29,6 +29,8 @@ use domain::{Error, ErrorCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
+use tonic_web::GrpcWebLayer;
+use tower::Layer as _;
 
 use crate::peer::Access;
 use accept::Listener;
@@ -43,13 +45,15 @@ pub enum Listen {
     Unix(PathBuf),
     /// A loopback address; port 0 takes a free port.
     Tcp(SocketAddr),
+    /// A loopback address nobody insists on: if its port is taken, the next free one.
+    TcpOrNext(SocketAddr),
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Listen::Unix(path) => write!(f, "unix:{}", path.display()),
-            Listen::Tcp(address) => write!(f, "{address}"),
+            Listen::Tcp(address) | Listen::TcpOrNext(address) => write!(f, "{address}"),
         }
     }
 }
@@ -83,8 +87,11 @@ impl Server {
                     };
                     Socket::Unix(listener, file)
                 }
-                Listen::Tcp(address) => {
-                    let listener = tcp::bind(*address)?;
+                Listen::Tcp(address) | Listen::TcpOrNext(address) => {
+                    let listener = match listen {
+                        Listen::TcpOrNext(_) => tcp::bind_or_next(*address)?,
+                        _ => tcp::bind(*address)?,
+                    };
                     let bound = listener.local_addr().map_err(|error| unusable(&error))?;
                     Socket::Tcp(listener, bound)
                 }
@@ -119,7 +126,8 @@ impl Bound {
     /// the others within [`limits::SHUTDOWN_GRACE`], and removes the socket file. Must run on a tokio runtime.
     pub async fn serve(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let (router, health) = router::build(routes).await?;
-        let serving = Arc::new(Serving { router, access: Arc::new(self.access) });
+        let web = GrpcWebLayer::new().layer(router.clone());
+        let serving = Arc::new(Serving { router, web, access: Arc::new(self.access) });
         let (going, is_going) = watch::channel(false);
         let mut loops = JoinSet::new();
         for socket in self.sockets {

@@ -2,7 +2,7 @@
 //! ADDRESS is `unix:/path` or `127.0.0.1:PORT`; each request holds nothing but SESSION in the field that names one.
 //! In the place of a session `-` sends nothing at all, `malformed` bytes that are no message, and `too-large` the
 //! beginning of a message that nobody reads. METHODs are left out. With ACCESS_TOKEN in its environment it presents
-//! that. A line is a method, the name of the status, and the code of the error where there is one.
+//! that, with ACCESS_CONTENT_TYPE it speaks that kind of gRPC. A line is a method, the name of the status, and the code of the error where there is one.
 
 #![allow(clippy::print_stdout, reason = "what it is answered is this program's output")]
 
@@ -30,13 +30,14 @@ async fn main() -> Result<()> {
     let (address, session) = words.next().zip(words.next()).context(usage)?;
     let left_out: Vec<String> = words.collect();
     let token = std::env::var("ACCESS_TOKEN").ok();
+    let kind = std::env::var("ACCESS_CONTENT_TYPE").unwrap_or_else(|_| "application/grpc".to_owned());
     let channel = connect(&address).await?;
     let host = address.strip_prefix("unix:").map_or(address.as_str(), |_| "localhost");
     // What is wrong with a message may be said at the end of a stream.
     let is_broken = matches!(session.as_str(), "malformed" | "too-large");
     for row in GRPC.iter().filter(|row| !left_out.iter().any(|method| method == row.method)) {
         let mut request = Request::post(format!("http://{host}/{}", row.method))
-            .header("content-type", "application/grpc")
+            .header("content-type", &kind)
             .header("te", "trailers");
         if let Some(token) = &token {
             request = request.header("authorization", format!("Bearer {token}"));

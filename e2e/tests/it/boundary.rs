@@ -7,6 +7,7 @@ mod contained;
 mod escape;
 mod floods;
 mod grants;
+mod listeners;
 mod secrets;
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -152,10 +152,13 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
     let sessions = client.daemon().list_sessions(request).await?.into_inner().sessions;
     let requests = answers::list(&client, "", false).await?;
     let state = client.daemon().get_state(local::StateRequest::default()).await?.into_inner();
+    let socket = console.socket()?;
+    let running = Running::read(&socket, pong.pid).unwrap_or_default();
     if console.out.json {
         let list = |values: Vec<serde_json::Value>| values;
         console.out.json(&json!({
             "daemon": json::ping(&pong),
+            "listen": running.listen,
             "campaigns": list(campaigns.iter().map(json::campaign).collect()),
             "festivals": list(state.festivals.iter().map(json::festival).collect()),
             "sessions": list(sessions.iter().map(json::session).collect()),
@@ -164,8 +167,14 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
         return Ok(Exit::OK);
     }
     console.out.styled_line(&[(Style::Bold, "Daemon    "), (Style::Plain, &describe(&pong))])?;
-    let socket = console.socket()?.display().to_string();
+    let socket = socket.display().to_string();
     console.out.styled_line(&[(Style::Bold, "Socket    "), (Style::Plain, &socket)])?;
+    let ports: Vec<String> = running.listen.iter().map(ToString::to_string).collect();
+    let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
+    console.out.styled_line(&[(Style::Bold, "Ports     "), (Style::Plain, &ports)])?;
+    if let Some(note) = running.port_note() {
+        console.out.note(Style::Warn, &note)?;
+    }
     section(console, "Campaigns", campaigns.len())?;
     if !campaigns.is_empty() {
         super::campaign::print_table(console, &campaigns)?;

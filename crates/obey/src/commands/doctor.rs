@@ -96,6 +96,7 @@ async fn examine(console: &Console) -> Vec<Finding> {
     });
     // A daemon may have been started with a folder of its own.
     let running = answers.as_ref().and_then(|pong| Running::read(&socket, pong.pid));
+    findings.extend(running.as_ref().and_then(stepped_over));
     let data_dir = running.map_or(data_dir, |running| running.data_dir);
     let folders = [socket.parent().unwrap_or(Path::new("/")), &data_dir, &console.paths.state_dir];
     findings.extend(locks::examine(distinct(folders), runs));
@@ -125,6 +126,12 @@ async fn examine(console: &Console) -> Vec<Finding> {
     findings.push(memory::examine(&config, &data_dir).await);
     findings.extend(memory::examine_qdrant(&config, &data_dir).await);
     findings
+}
+
+/// Where the default port was taken, says which one the daemon has instead.
+fn stepped_over(running: &Running) -> Option<Finding> {
+    let remedy = "choose a port of your own: listen = [\"127.0.0.1:PORT\"] in config.toml";
+    running.port_note().map(|note| Finding::warning("port", note, remedy))
 }
 
 /// Two of the folders may be one.

@@ -70,6 +70,8 @@ fn every_key_can_be_written() {
         mode = "plan"
         keep = true
         max_sessions = 6
+        [access]
+        token_users = ["somebody"]
     "#;
     let loaded = load_text(text).unwrap();
     assert_eq!(loaded.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
@@ -93,13 +95,37 @@ fn each_layer_wins_over_the_one_before() {
 }
 
 #[test]
-fn a_flag_replaces_the_addresses() {
-    let flags =
-        Flags { listen: vec!["127.0.0.1:8080".to_owned(), "127.0.0.1:0".to_owned()], ..Flags::default() };
-    let loaded = load(None, &Vars::default(), &flags).unwrap();
-    assert_eq!(loaded.listen, ["127.0.0.1:8080", "127.0.0.1:0"]);
-    let none = Flags { listen: vec!["none".to_owned()], ..Flags::default() };
-    assert!(load(None, &Vars::default(), &none).unwrap().listen.is_empty());
+fn a_flag_adds_addresses_and_none_leaves_only_those_given() {
+    let with = |file: Option<&str>, listen: &[&str]| {
+        let listen = listen.iter().map(|entry| (*entry).to_owned()).collect();
+        let file = file.map(|text| (Path::new("config.toml"), text));
+        load(file, &Vars::default(), &Flags { listen, ..Flags::default() }).unwrap()
+    };
+    let added = with(None, &["127.0.0.1:8080", "127.0.0.1:0"]);
+    assert_eq!(added.listen, ["127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:50051"]);
+    assert_eq!(added.default_listen, Some("127.0.0.1:50051".parse().unwrap()));
+    let configured = with(Some("listen = [\"127.0.0.1:1\"]"), &["127.0.0.1:2", "127.0.0.1:1"]);
+    assert_eq!(configured.listen, ["127.0.0.1:2", "127.0.0.1:1"]);
+    assert_eq!(with(Some("listen = []"), &["127.0.0.1:2"]).listen, ["127.0.0.1:2"]);
+    assert!(with(None, &["none"]).listen.is_empty());
+    assert_eq!(with(None, &["none", "127.0.0.1:2"]).listen, ["127.0.0.1:2"]);
+    assert_eq!(with(None, &["none,127.0.0.1:2"]).listen, ["127.0.0.1:2"]);
+}
+
+#[test]
+fn only_the_address_nobody_asked_for_may_be_stepped_over() {
+    let default = Some("127.0.0.1:50051".parse().unwrap());
+    assert_eq!(load(None, &Vars::default(), &Flags::default()).unwrap().default_listen, default);
+    let asked = Some((Path::new("config.toml"), "listen = [\"127.0.0.1:50051\"]"));
+    assert_eq!(load(asked, &Vars::default(), &Flags::default()).unwrap().default_listen, None);
+    let by_variable = Vars::of(&[("OBEY_LISTEN", "127.0.0.1:50051")]);
+    assert_eq!(load(None, &by_variable, &Flags::default()).unwrap().default_listen, None);
+    for asked in [&["127.0.0.1:50051", "127.0.0.1:1"][..], &["127.0.0.1:50051"], &["localhost:50051"]] {
+        let listen: Vec<String> = asked.iter().map(|entry| (*entry).to_owned()).collect();
+        let by_flag =
+            load(None, &Vars::default(), &Flags { listen: listen.clone(), ..Flags::default() }).unwrap();
+        assert_eq!((by_flag.default_listen, by_flag.listen), (None, listen));
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time;
+use tonic_web::GrpcWebService;
 use tower::ServiceExt;
 
 use super::accept::{Incoming, gone};
@@ -21,13 +22,15 @@ use super::authority::Tolerant;
 use super::body::Timely;
 use super::ending::Ending;
 use super::limits;
-use super::router::is_grpc;
+use super::router::{is_grpc, is_grpc_web};
 use super::sniff::{Protocol, sniff};
 use crate::peer::{Access, Connection};
 
 /// What every connection needs.
 pub(super) struct Serving {
     pub(super) router: axum::Router,
+    /// The same for gRPC-Web, whose messages are put into those of gRPC.
+    pub(super) web: GrpcWebService<axum::Router>,
     pub(super) access: Arc<Access>,
 }
 
@@ -157,7 +160,10 @@ impl hyper::service::Service<Request<HttpBody>> for Calls {
             if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access) {
                 return Ok(refusal.into_response(request.headers()));
             }
-            let response = calls.serving.router.clone().oneshot(request).await?;
+            let response = match is_grpc_web(request.headers()) {
+                true => calls.serving.web.clone().oneshot(request).await?.map(Body::new),
+                false => calls.serving.router.clone().oneshot(request).await?,
+            };
             Ok(Ending::wrap(response, calls.going))
         })
     }

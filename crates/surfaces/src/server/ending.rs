@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use super::accept::gone;
-use super::router::is_grpc;
+use super::router::{is_grpc, is_grpc_web};
 
 /// A body that ends with the daemon.
 pub(super) struct Ending {
@@ -33,7 +33,8 @@ pub(super) struct Ending {
 impl Ending {
     /// Puts the body of an answer into one that ends with the daemon.
     pub(super) fn wrap(response: Response, going: watch::Receiver<bool>) -> Response {
-        let has_trailers = is_grpc(response.headers()) && !is_for_browsers(response.headers());
+        // gRPC-Web has its trailers inside of the body; a cut must do.
+        let has_trailers = is_grpc(response.headers()) && !is_grpc_web(response.headers());
         response.map(|body| Body::new(Self { body, has_trailers, going, end: None, has_ended: false }))
     }
 }
@@ -69,12 +70,6 @@ impl hyper::body::Body for Ending {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
-}
-
-/// gRPC-Web has its trailers inside of the body; a cut must do.
-fn is_for_browsers(headers: &HeaderMap) -> bool {
-    let kind = headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/grpc-web"))
 }
 
 fn going_away() -> HeaderMap {

@@ -76,6 +76,9 @@ pub const FIRST_CALL_GRACE: Duration = Duration::from_millis(500);
 pub const LOCK_TRIES: u32 = 20;
 pub const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
+/// Ports that are tried where the default one is taken: one for each user of a shared machine who runs a daemon.
+pub const PORT_STEPS_MAX: u16 = 64;
+
 /// Connections that wait to be accepted.
 pub const BACKLOG: i32 = 1_024;
 

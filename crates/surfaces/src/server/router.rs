@@ -86,3 +86,9 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let rest = rest.strip_prefix("-text").unwrap_or(rest);
     rest.is_empty() || rest.starts_with(['+', ';', ' '])
 }
+
+/// Whether a request speaks gRPC-Web.
+pub(super) fn is_grpc_web(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/grpc-web"))
+}

@@ -33,6 +33,21 @@ pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     })
 }
 
+/// Binds an address, or the same with the next port that is free.
+pub(super) fn bind_or_next(address: SocketAddr) -> Result<TcpListener, Error> {
+    let last = address.port().saturating_add(limits::PORT_STEPS_MAX);
+    for port in address.port()..last {
+        let here = SocketAddr::new(address.ip(), port);
+        match listen(here) {
+            Ok(listener) if here.ip().is_loopback() => return Ok(listener),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            // Says what is wrong.
+            Ok(_) | Err(_) => return bind(here),
+        }
+    }
+    bind(address)
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

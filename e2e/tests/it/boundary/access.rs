@@ -88,7 +88,9 @@ async fn every_method_answers_each_caller_as_the_table_says() -> Result<()> {
     let client = client()?;
     let (client, socket) = (client.display(), stage.daemon.socket().display());
     let tcp = stage.daemon.listen().first().context("the daemon listens on no port")?.to_string();
-    for address in [format!("unix:{socket}"), tcp] {
+    let (grpc, web) = ("application/grpc", "application/grpc-web+proto");
+    for (address, kind) in [(format!("unix:{socket}"), grpc), (tcp.clone(), grpc), (tcp, web)] {
+        let client = format!("ACCESS_CONTENT_TYPE={kind} {client}");
         // About nobody's session: the user's calls are carried out.
         let command = format!("{client} {address} sess_nobody {SHUTDOWN}");
         let user = stage.world.command("sh").args(["-c", &command]).output()?;
@@ -97,13 +99,13 @@ async fn every_method_answers_each_caller_as_the_table_says() -> Result<()> {
         let found = differences(&answered(&String::from_utf8_lossy(&user.stdout)), &wanted);
         ensure!(
             found.is_empty(),
-            "the user at {address}: {found:#?} {}",
+            "the user at {address}, {kind}: {found:#?} {}",
             String::from_utf8_lossy(&user.stderr)
         );
         for (caller, named) in [("agent", &session), ("other agent", &other)] {
             let said = run_as_agent(&stage, &session, &format!("{client} {address} {named} 2>&1")).await?;
             let found = differences(&answered(&said), &expected(caller));
-            ensure!(found.is_empty(), "{caller} at {address}: {found:#?}\n{said}");
+            ensure!(found.is_empty(), "{caller} at {address}, {kind}: {found:#?}\n{said}");
         }
     }
     ensure!(stage.info(&other).await.is_ok(), "an agent ended the daemon");

@@ -199,6 +199,21 @@ fn a_busy_port_is_named_with_its_flag_and_nothing_stays_bound() {
 }
 
 #[test]
+fn a_busy_port_that_nobody_insists_on_is_stepped_over() {
+    let home = private_home();
+    let lock = DaemonLock::acquire(&home.path().join("lock")).unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let bound = Server::bind(&[Listen::TcpOrNext(address)], &lock, Access::default()).unwrap();
+    let [Listen::Tcp(found)] = bound.addresses()[..] else { panic!("{:?}", bound.addresses()) };
+    assert!(found.port() > address.port() && found.ip() == address.ip(), "{found}");
+    drop(bound);
+    drop(taken);
+    let bound = Server::bind(&[Listen::TcpOrNext(address)], &lock, Access::default()).unwrap();
+    assert_eq!(bound.addresses(), [Listen::Tcp(address)], "a free one is taken as it is");
+}
+
+#[test]
 fn only_loopback_addresses_are_taken() {
     let home = private_home();
     let lock = DaemonLock::acquire(&home.path().join("lock")).unwrap();

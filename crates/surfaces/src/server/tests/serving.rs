@@ -34,6 +34,47 @@ async fn grpc_health_is_served_on_every_listener() {
 }
 
 #[tokio::test]
+async fn grpc_web_is_served_to_its_own_clients() {
+    use tower::Layer as _;
+    let running = Running::start();
+    let plain =
+        hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
+    let client = tonic_web::GrpcWebClientLayer::new().layer(plain);
+    let at = format!("http://127.0.0.1:{}", running.port).parse().unwrap();
+    let mut health = HealthClient::with_origin(client, at);
+    let answer = soon(health.check(serving(""))).await.unwrap().into_inner();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+    assert_eq!(soon(health.check(serving("no.Such"))).await.unwrap_err().code(), Code::NotFound);
+    let mut watched = soon(health.watch(serving(""))).await.unwrap().into_inner();
+    let first = soon(watched.message()).await.unwrap().unwrap();
+    assert_eq!(first.status(), ServingStatus::Serving);
+    drop(watched);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn grpc_web_from_a_foreign_page_is_refused() {
+    let running = Running::start();
+    for (host, origin, expected) in [
+        ("HOST", "", "HTTP/1.1 200"),
+        ("HOST", "origin: http://HOST\r\n", "HTTP/1.1 200"),
+        ("HOST", "origin: http://evil.example\r\n", "HTTP/1.1 403"),
+        ("evil.example", "", "HTTP/1.1 403"),
+    ] {
+        let request = format!(
+            "POST /grpc.health.v1.Health/Check HTTP/1.1\r\nhost: {host}\r\n{origin}\
+             content-type: application/grpc-web-text\r\naccept: application/grpc-web-text\r\n\
+             content-length: 8\r\nconnection: close\r\n\r\nAAAAAAA="
+        );
+        let [_, tcp] = running.plain(&request).await;
+        assert!(tcp.starts_with(expected), "{host} {origin}: {tcp}");
+        // Trailers are the last frame of the body, base64 like all of it.
+        assert!(expected.ends_with("403") || tcp.contains("application/grpc-web-text"), "{tcp}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn both_reflection_versions_name_our_services() {
     use tonic_reflection::pb::{v1, v1alpha};
     let running = Running::start();
