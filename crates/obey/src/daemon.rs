@@ -241,7 +241,8 @@ fn bind(options: &mut ServeOptions, home: &Home, supervisor: Supervisor) -> Resu
     }));
     let token = options.socket.parent().map(Token::create_or_load).transpose()?;
     let token_users = token_users::resolve(&options.config.access.token_users)?;
-    let access = Access { token, token_users, agents: Arc::new(AgentProcesses(supervisor)) };
+    let audit = Some(supervisor.audit());
+    let access = Access { token, token_users, agents: Arc::new(AgentProcesses(supervisor)), audit };
     Server::bind_given(&listens, options.inherited.socket.take(), &home.socket_lock, access)
 }
 

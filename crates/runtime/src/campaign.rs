@@ -1,10 +1,12 @@
 //! Campaigns: registered project roots, and what is reported about them and their festivals.
 
+mod pin;
 mod registry;
 
 use std::path::{Path, PathBuf};
 
-use domain::{Error, ErrorCode};
+use domain::{Error, ErrorCode, SessionSpec};
+use pin::RootPin;
 
 use crate::store::campaigns::{self, CampaignRow, FestivalRow, Report, Stored};
 use crate::store::{Durability, Store};
@@ -40,6 +42,7 @@ impl Campaigns {
         let folder = root.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let name = if new.name.is_empty() { folder } else { new.name };
         check_name(&name)?;
+        let root_pin = RootPin::of(&root).map_err(|error| replaced(&root, &error.to_string()))?.text();
         let now = clock::now();
         self.store
             .write(Durability::Synced, move |connection| {
@@ -60,6 +63,7 @@ impl Campaigns {
                     description: new.description,
                     created_at: known.as_ref().map_or(now, |known| known.created_at),
                     updated_at: now,
+                    root_pin,
                 };
                 campaigns::put(connection, &row)?;
                 Ok(Ok(row))
@@ -78,6 +82,47 @@ impl Campaigns {
         match registered.into_iter().find(|new| new.id == id_or_name || new.name == id_or_name) {
             Some(new) => self.add(new).await,
             None => Err(not_found(id_or_name)),
+        }
+    }
+
+    /// Returns the root of a campaign, if it is still the folder that was registered. Campaigns of older versions are
+    /// held to the folder that is found first.
+    pub async fn root(&self, campaign: &CampaignRow) -> Result<PathBuf, Error> {
+        let path = Path::new(&campaign.path);
+        let root = resolve_root(path)?;
+        if root != path {
+            return Err(replaced(path, "a link has taken its place, or that of a folder above it"));
+        }
+        let now = RootPin::of(&root).map_err(|error| replaced(path, &error.to_string()))?;
+        match RootPin::parse(&campaign.root_pin) {
+            Some(pin) if pin.is_same(&now) => Ok(root),
+            Some(_) => Err(replaced(path, "another folder has taken its place")),
+            None => {
+                let (id, text) = (campaign.id.clone(), now.text());
+                self.store
+                    .write(Durability::Synced, move |connection| campaigns::pin(connection, &id, &text))
+                    .await?;
+                Ok(root)
+            }
+        }
+    }
+
+    /// Checks, before an agent starts, that the folders of its session are those it was created with.
+    pub(crate) async fn check_folders(&self, spec: &SessionSpec) -> Result<(), Error> {
+        if let Some(id) = &spec.campaign_id {
+            let id = id.as_str().to_owned();
+            let found = self.store.read(move |connection| campaigns::find(connection, &id)).await?;
+            // A campaign that was forgotten meanwhile no longer says which folder it was.
+            if let Some(campaign) = found.filter(|campaign| Path::new(&campaign.path) == spec.root) {
+                self.root(&campaign).await?;
+            }
+        }
+        match spec.working_dir.canonicalize() {
+            Ok(real) if real != spec.working_dir => {
+                Err(replaced(&spec.working_dir, "a link has taken its place, or that of a folder above it"))
+            }
+            // One that is gone is told by the start itself.
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
@@ -173,6 +218,16 @@ fn check_name(name: &str) -> Result<(), Error> {
 
 fn name_taken(name: &str, other: &CampaignRow) -> Error {
     Error::invalid("name", format_args!("{name:?} is the campaign at {} already; choose another", other.path))
+}
+
+fn replaced(path: &Path, what: &str) -> Error {
+    let message = format!(
+        "path: {} is not the folder that was registered: {what}; look at it, then register it anew with \
+         `obey campaign add {}`",
+        path.display(),
+        path.display()
+    );
+    Error::new(ErrorCode::SandboxFailed, message)
 }
 
 fn not_found(id_or_name: &str) -> Error {

@@ -178,3 +178,18 @@ pub const REVEAL_MAX_BYTES: usize = 1024 * 1024;
 
 /// From starting an agent's shim to the word that its walls stand: they take milliseconds; a machine that swaps needs more.
 pub const WALLS_WAIT: Duration = Duration::from_secs(10);
+
+/// Rows of the audit that are read at once; a reader that wants more asks again.
+pub const AUDIT_PAGE: usize = 500;
+
+/// Least time between two marks of the audit: each is three syncs, and rows of a burst share one.
+pub const AUDIT_MARK_EVERY: Duration = Duration::from_millis(50);
+
+/// How often the thread that writes marks looks whether the audit is still there.
+pub const AUDIT_MARK_IDLE_WAIT: Duration = Duration::from_secs(10);
+
+/// Largest mark that is read; the largest that is written is a tenth.
+pub const AUDIT_MARK_MAX_BYTES: u64 = 64 * 1024;
+
+/// What was found wrong at starts that the mark keeps: the first ones tell most.
+pub const AUDIT_BREACHES_MAX: usize = 16;

@@ -8,6 +8,7 @@
 //! ```
 
 mod actor;
+pub(crate) mod audited;
 mod handle;
 mod link;
 mod originals;

@@ -20,6 +20,7 @@ use rusqlite::Connection;
 pub use sessions::{SessionRow, SessionWrite, SpoolMark};
 pub use writer::Durability;
 
+use crate::audit::{self, Audit};
 use crate::limits;
 
 /// The store; clones share one file and one writer.
@@ -38,17 +39,18 @@ struct Shared {
     path: PathBuf,
     writer: writer::Writer,
     readers: Mutex<Vec<Connection>>,
+    audit: Arc<audit::Shared>,
 }
 
 impl Store {
     /// Opens the file, makes it where it is missing, and brings an older one up to date. A file of a newer version is
     /// refused untouched (OBEY-1011).
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let connection = open::open(path)?;
+        let mut connection = open::open(path)?;
+        let audit = audit::open(&mut connection, path)?;
         let writer = writer::Writer::start(connection, open::open_sweeper(path)?, path)?;
-        Ok(Self {
-            shared: Arc::new(Shared { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()) }),
-        })
+        let (path, readers) = (path.to_owned(), Mutex::new(Vec::new()));
+        Ok(Self { shared: Arc::new(Shared { path, writer, readers, audit }) })
     }
 
     /// Runs `write` in a transaction of the writer and returns once it is as durable as asked. Several writes share
@@ -71,6 +73,26 @@ impl Store {
         self.shared.writer.run_here(write).await
     }
 
+    /// Writes one step of a session, and what of it is in the audit: both or neither.
+    pub(crate) async fn write_session(
+        &self,
+        durability: Durability,
+        write: Arc<SessionWrite>,
+    ) -> Result<(), Error> {
+        let (audit, writer) = (self.audit(), self.audit());
+        let head = self.write(durability, move |connection| step(connection, &write, &writer)).await?;
+        audit.noted(head);
+        Ok(())
+    }
+
+    /// Like `write_session`, as `write_here` does it.
+    pub(crate) async fn write_session_here(&self, write: Arc<SessionWrite>) -> Result<(), Error> {
+        let (audit, writer) = (self.audit(), self.audit());
+        let head = self.write_here(move |connection| step(connection, &write, &writer)).await?;
+        audit.noted(head);
+        Ok(())
+    }
+
     /// Runs `read` on a read-only connection, off the async threads.
     pub async fn read<T, F>(&self, read: F) -> Result<T, Error>
     where
@@ -91,7 +113,28 @@ impl Store {
     /// Commits what is under way and closes the writer. Later writes fail.
     pub fn close(&self) {
         self.shared.writer.close();
+        let marked = self.read_now(|connection| {
+            self.shared.audit.close(connection);
+            Ok(())
+        });
+        if let Err(error) = marked {
+            tracing::warn!(%error, "the audit's mark cannot be brought up to date");
+        }
     }
+
+    /// Returns the audit, whose rows are in this file.
+    pub fn audit(&self) -> Audit {
+        Audit::new(self.clone(), Arc::clone(&self.shared.audit))
+    }
+}
+
+fn step(
+    connection: &Connection,
+    write: &SessionWrite,
+    audit: &Audit,
+) -> rusqlite::Result<Option<audit::Head>> {
+    sessions::write(connection, write)?;
+    audit.append_within(connection, &write.audit)
 }
 
 impl Shared {

@@ -22,6 +22,7 @@ use domain::{
 };
 use tokio::sync::{broadcast, oneshot};
 
+use crate::audit::Audit;
 use crate::bridge::Bridges;
 use crate::campaign::Campaigns;
 use crate::containment::Policy;
@@ -327,6 +328,11 @@ impl Supervisor {
     pub async fn collect_garbage_unasked(&self, retention: Retention) -> Result<Removed, Error> {
         let now = retention::believed_now(&self.inner.services).await?;
         retention::collect(&self.inner.services, retention, now).await
+    }
+
+    /// Returns the audit of this daemon.
+    pub fn audit(&self) -> Audit {
+        self.store().audit()
     }
 
     /// Runs one allowed command in a campaign's folder.

@@ -2,6 +2,7 @@
 //! that do not travel over HTTP (tools, lines of editors) ask the same functions. Knows no single surface, and nothing
 //! about how a caller is identified.
 
+mod audited;
 mod document;
 mod frames;
 mod guard;
@@ -14,6 +15,7 @@ mod tests;
 use domain::{Error, ErrorCode, SessionId};
 use wire::access::{ACP, Effect, GRPC, Protocol, REST, Row, SessionIn, TOOLS, Who};
 
+pub(crate) use audited::{Recorder, record};
 pub use document::{cells, page};
 pub(crate) use guard::{guard, not_json, read as read_body};
 

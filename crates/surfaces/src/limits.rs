@@ -186,3 +186,19 @@ pub const TOOLS_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// Longest reason that a client gives for cancelling its session; people read it.
 pub const REASON_MAX_BYTES: usize = 4 * 1024;
+
+/// Refusals of one caller that the audit tells one by one in a window; what is beyond is counted. A program that tries
+/// thousands must not fill the disk.
+pub const AUDIT_REFUSALS_MAX: u32 = 50;
+
+/// The window of `AUDIT_REFUSALS_MAX`.
+pub const AUDIT_REFUSALS_WINDOW: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Callers whose refusals are counted at the same time; the oldest are forgotten.
+pub const AUDIT_CALLERS_MAX: usize = 256;
+
+/// How much of a request is looked at for the session it names.
+pub const AUDIT_BODY_MAX_BYTES: usize = 64 * 1024;
+
+/// Longest name of a session that a row keeps.
+pub const AUDIT_SESSION_MAX_BYTES: usize = 256;

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use axum::body::Body;
 use domain::SessionId;
 use http::{Extensions, Request};
+use runtime::audit::Audit;
 use runtime::process::ancestry::Peer as Process;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
@@ -104,11 +105,13 @@ pub struct Access {
     /// Other users who, with the token, are the user.
     pub token_users: BTreeSet<u32>,
     pub agents: Arc<dyn Agents>,
+    /// Where acting calls and refusals are written; none: nowhere.
+    pub audit: Option<Audit>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self { token: None, token_users: BTreeSet::new(), agents: Arc::new(NoAgents) }
+        Self { token: None, token_users: BTreeSet::new(), agents: Arc::new(NoAgents), audit: None }
     }
 }
 
@@ -183,6 +186,17 @@ impl Client {
                 tokio::task::spawn_blocking(move || net_table::owner_of(from, to)).await.ok().flatten()
             }
         }
+    }
+}
+
+/// Names a caller, for the audit.
+pub(crate) fn named(caller: &Caller) -> String {
+    match caller {
+        Caller::User => "user".to_owned(),
+        Caller::Agent(session) => format!("agent {session}"),
+        Caller::Unknown => "unknown".to_owned(),
+        Caller::Token => "token".to_owned(),
+        Caller::Device(device) => format!("device {}", device.name),
     }
 }
 

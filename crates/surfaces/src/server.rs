@@ -125,7 +125,7 @@ impl Bound {
     /// Serves the given services on every listener until `shutdown` completes, then ends streams that rest at once,
     /// the others within [`limits::SHUTDOWN_GRACE`], and removes the socket file. Must run on a tokio runtime.
     pub async fn serve(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-        let (router, health) = router::build(routes).await?;
+        let (router, health) = router::build(routes, self.access.audit.clone()).await?;
         let web = GrpcWebLayer::new().layer(router.clone());
         let serving = Arc::new(Serving { router, web, access: Arc::new(self.access) });
         let (going, is_going) = watch::channel(false);

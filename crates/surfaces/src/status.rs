@@ -77,7 +77,22 @@ pub fn rest_as(error: &Error, code: http::StatusCode) -> axum::response::Respons
         "status": code.as_u16(),
         "retryable": error.code.retryable(),
     });
-    (code, axum::Json(body)).into_response()
+    let mut response = (code, axum::Json(body)).into_response();
+    response.extensions_mut().insert(Answered(error.code));
+    response
+}
+
+/// The error that a REST answer tells; an extension of the response.
+#[derive(Clone, Copy)]
+struct Answered(ErrorCode);
+
+/// Returns the error that a response tells in its head; none where it tells none, or only later.
+pub(crate) fn code_of(response: &axum::response::Response) -> Option<ErrorCode> {
+    if let Some(Answered(code)) = response.extensions().get() {
+        return Some(*code);
+    }
+    let text = response.headers().get(CODE_KEY)?.to_str().ok()?;
+    ErrorCode::parse(text)
 }
 
 #[cfg(test)]

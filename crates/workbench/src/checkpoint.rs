@@ -185,7 +185,7 @@ mod tests {
         let rows: Vec<Row> = (1..=60)
             .map(|seq| {
                 let entry = Entry { summary: format!("Executed: step {seq} (exit 0)"), ..Entry::default() };
-                Row { seq, entry, hash: Vec::new() }
+                Row { seq, entry, body: String::new(), hash: Vec::new() }
             })
             .collect();
         let (context, everything) = tell("/p", "a task", "half done", &rows);

@@ -128,7 +128,7 @@ impl Workbench {
             commands: Semaphore::new(limits::EXECS_MAX),
             policies: setup.policies,
             sessions: Sessions::new(store.clone(), setup.lives),
-            audit: Audit::new(store.clone()),
+            audit: store.audit(),
             memories: Memories::new(store.clone(), setup.maker, setup.qdrant),
             checkpoints: Checkpoints::new(store.clone()),
             catalog: Catalog::new(store.clone()),

@@ -69,9 +69,6 @@ pub const SEARCH_FILE_MAX: u64 = 4 << 20;
 pub const PATTERN_MAX_BYTES: usize = 4096;
 pub const PATTERN_AUTOMATON_MAX: usize = 4 << 20;
 
-/// Rows of the audit that are read at once; a reader that wants more asks again.
-pub const AUDIT_PAGE: usize = 500;
-
 /// Characters of a request that its audit row keeps.
 pub const AUDIT_INPUT_CHARS: usize = 1000;
 

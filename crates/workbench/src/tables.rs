@@ -6,7 +6,11 @@ use runtime::store::{Durability, Store};
 use rusqlite::OptionalExtension as _;
 
 /// Each step brings the tables from version N to N+1. Steps are never changed once released.
-const STEPS: &[&str] = &[include_str!("tables/schema_1.sql"), include_str!("tables/schema_2.sql")];
+const STEPS: &[&str] = &[
+    include_str!("tables/schema_1.sql"),
+    include_str!("tables/schema_2.sql"),
+    include_str!("tables/schema_3.sql"),
+];
 
 /// Makes the tables or brings older ones up to date; those of a newer version are refused (OBEY-1011).
 pub(crate) async fn prepare(store: &Store) -> Result<(), Error> {

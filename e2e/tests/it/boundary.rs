@@ -2,11 +2,13 @@
 //! boundary; the stage here runs an agent that executes whatever its prompt says.
 
 mod access;
+mod audit;
 mod callers;
 mod contained;
 mod escape;
 mod floods;
 mod grants;
+mod hostile;
 mod listeners;
 mod secrets;
 

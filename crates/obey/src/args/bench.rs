@@ -291,9 +291,25 @@ pub(crate) enum AgentCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Compute every hash of the audit again
-    Verify,
-    /// Show what was done with the workbench
+    /// Compute every hash and seal of the audit again, or check an export
+    Verify {
+        /// An export, which may be of another machine; needs no daemon
+        #[arg(long, value_name = "EXPORT")]
+        file: Option<PathBuf>,
+        /// The public key that must have signed the export, in hexadecimal
+        #[arg(long, value_name = "PUB", requires = "file")]
+        key: Option<String>,
+    },
+    /// Write the audit as JSON lines with a proof that another machine can check
+    Export {
+        /// The file to write, which must not be there yet [default: standard output]
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Only entries after this number
+        #[arg(long, default_value_t = 0, value_name = "SEQ")]
+        after: u64,
+    },
+    /// Show what was done and refused
     Tail {
         /// The last so many; 0: all
         #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]

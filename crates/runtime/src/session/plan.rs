@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::{AgentInput, Event, EventKind, SessionId, StopStep, Timer, Timestamp};
 
+use super::audited;
 use crate::store::SessionWrite;
 use crate::store::sessions::{StoredEvent, json};
 
@@ -46,6 +47,7 @@ impl Plan {
     pub(super) fn record(&mut self, session: &SessionId, seq: u64, at: Timestamp, kind: EventKind) {
         self.state_changed |= !is_stream(&kind);
         self.ends_turn |= matches!(kind, EventKind::TurnEnded { .. });
+        self.write.audit.extend(audited::entry(session, at, &kind));
         self.write.events.push(StoredEvent { seq, at, body: json(&kind) });
         self.write.last_seq = seq;
         self.events.push(Arc::new(Event { session: session.clone(), seq, at, kind }));

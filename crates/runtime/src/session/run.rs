@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::actor::Actor;
 use super::link::{Agent, ProcessAgent};
+use crate::campaign::Campaigns;
 use crate::environment;
 use crate::failpoint;
 use crate::held::Programs;
@@ -35,6 +36,7 @@ impl Actor {
     }
 
     async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
+        Campaigns::new(self.services.store.clone()).check_folders(self.machine.spec()).await?;
         let provider = self.services.providers.get(self.machine.spec().provider)?;
         match provider.launch(&self.launch_request(resume))? {
             LaunchPlan::Process(launch) => self.spawn(*launch).await,

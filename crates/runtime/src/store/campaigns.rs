@@ -14,6 +14,8 @@ pub struct CampaignRow {
     pub description: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// Which folder the root is; empty: not looked at yet.
+    pub root_pin: String,
 }
 
 /// A festival as it was reported last.
@@ -50,22 +52,32 @@ pub struct Stored {
     pub repeated: bool,
 }
 
-const SELECT: &str = "SELECT id, name, path, description, created_at, updated_at FROM campaigns";
+const SELECT: &str = "SELECT id, name, path, description, created_at, updated_at, root_pin FROM campaigns";
 
 /// Inserts a campaign or changes the one with the same id.
 pub fn put(connection: &Connection, campaign: &CampaignRow) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO campaigns (id, name, path, description, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-         ON CONFLICT (id) DO UPDATE SET name = ?2, path = ?3, description = ?4, updated_at = ?6",
+        "INSERT INTO campaigns (id, name, path, description, created_at, updated_at, root_pin)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (id) DO UPDATE SET name = ?2, path = ?3, description = ?4, updated_at = ?6, root_pin = ?7",
         params![
             campaign.id,
             campaign.name,
             campaign.path,
             campaign.description,
             campaign.created_at.0,
-            campaign.updated_at.0
+            campaign.updated_at.0,
+            campaign.root_pin
         ],
+    )?;
+    Ok(())
+}
+
+/// Remembers which folder a campaign's root is, unless that is known.
+pub fn pin(connection: &Connection, id: &str, root_pin: &str) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE campaigns SET root_pin = ?2 WHERE id = ?1 AND root_pin = ''",
+        params![id, root_pin],
     )?;
     Ok(())
 }
@@ -200,5 +212,6 @@ fn campaign_row(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         description: row.get(3)?,
         created_at: Timestamp(row.get(4)?),
         updated_at: Timestamp(row.get(5)?),
+        root_pin: row.get(6)?,
     })
 }

@@ -14,6 +14,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("schema_2.sql"),
     include_str!("schema_environments.sql"),
     include_str!("schema_environment_config.sql"),
+    include_str!("schema_campaign_roots.sql"),
+    include_str!("schema_audit.sql"),
 ];
 
 const VERSION: i64 = MIGRATIONS.len() as i64;

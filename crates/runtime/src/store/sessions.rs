@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::{Event, EventKind, SessionId, SessionSpec, State, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::audit::Entry;
 use crate::limits;
 
 /// How far the spool of a session's agent was read, together with what had been read of an unfinished line.
@@ -50,6 +51,8 @@ pub struct SessionWrite {
     pub outbox: Vec<(u64, Vec<u8>)>,
     /// Every write up to this one is known to have reached the agent.
     pub applied: Option<u64>,
+    /// What of it is in the audit, too.
+    pub audit: Vec<Entry>,
 }
 
 impl SessionWrite {

@@ -75,7 +75,7 @@ fn find(store: &Store, id: &str) -> SessionRow {
 
 /// Adds one campaign's name; the simplest write there is.
 fn note(connection: &rusqlite::Connection, name: &str) -> rusqlite::Result<()> {
-    connection.execute("INSERT INTO campaigns VALUES (?1, ?1, ?1, '', 0, 0)", [name])?;
+    connection.execute("INSERT INTO campaigns (id, name, path, description, created_at, updated_at) VALUES (?1, ?1, ?1, '', 0, 0)", [name])?;
     Ok(())
 }
 

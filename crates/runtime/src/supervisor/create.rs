@@ -12,7 +12,7 @@ use domain::{
 };
 
 use super::Supervisor;
-use crate::session::{Beginning, Snapshot};
+use crate::session::{Beginning, Snapshot, audited};
 use crate::store::sessions::{self, SessionWrite, StateColumns, StoredEvent};
 use crate::store::{Durability, SessionRow, SpoolMark};
 use crate::{campaign, clock, environment, failpoint, ids};
@@ -147,7 +147,7 @@ impl Supervisor {
     async fn place(&self, new: &NewSession) -> Result<Place, Error> {
         if !new.campaign.is_empty() {
             let campaign = self.campaigns().find(&new.campaign).await?;
-            let root = campaign::resolve_root(Path::new(&campaign.path))?;
+            let root = self.campaigns().root(&campaign).await?;
             return Ok(Place {
                 campaign_id: Some(CampaignId::new(campaign.id)),
                 campaign_name: campaign.name,
@@ -158,9 +158,9 @@ impl Supervisor {
         let folder = campaign::resolve_root(Path::new(&new.directory))?;
         Ok(match self.campaigns().containing(&folder).await? {
             Some(campaign) => Place {
+                root: self.campaigns().root(&campaign).await?,
                 campaign_id: Some(CampaignId::new(campaign.id)),
                 campaign_name: campaign.name,
-                root: PathBuf::from(campaign.path),
                 folder,
             },
             None => Place { campaign_id: None, campaign_name: String::new(), root: folder.clone(), folder },
@@ -178,7 +178,9 @@ impl Supervisor {
         };
         let (at, state) = (spec.created_at, Machine::new(spec.clone()).state().clone());
         let (stored_spec, stored_state) = (spec.clone(), state.clone());
-        let key = self
+        let (audit, entry) = (self.audit(), audited::entry(&spec.id, at, &created));
+        let writer = audit.clone();
+        let (key, head) = self
             .store()
             .write(durability, move |connection| {
                 let key = sessions::insert(connection, &stored_spec, &stored_state)?;
@@ -190,9 +192,10 @@ impl Supervisor {
                     ..SessionWrite::default()
                 };
                 sessions::write(connection, &write)?;
-                Ok(key)
+                Ok((key, writer.append_within(connection, entry.as_slice())?))
             })
             .await?;
+        audit.noted(head);
         Ok(SessionRow {
             key,
             last_seq: 1,

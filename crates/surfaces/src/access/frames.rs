@@ -16,7 +16,7 @@ use wire::access::Row;
 use crate::{limits, status};
 
 /// What precedes a message: whether it is compressed, and its length.
-const HEADER_BYTES: usize = 5;
+pub(super) const HEADER_BYTES: usize = 5;
 
 /// A body whose messages all name one session.
 pub(super) struct OfSession {

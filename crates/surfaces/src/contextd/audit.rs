@@ -1,4 +1,4 @@
-//! `AuditService`: what was done with the workbench, for its user.
+//! `AuditService`: what was done and refused, for the daemon's user.
 
 use domain::Error;
 use tokio::sync::mpsc;
@@ -28,22 +28,56 @@ impl AuditService for Contextd {
         &self,
         _request: Request<pb::VerifyAuditRequest>,
     ) -> Result<Response<pb::VerifyAuditResponse>, Status> {
-        let desk = self.desk().await.map_err(|error| status::grpc(&error))?;
-        let verdict = desk.bench.audit().verify().await.map_err(|error| status::grpc(&error))?;
-        let (broken_at, reason) = verdict.broken.clone().unwrap_or_default();
+        let verdict = self.supervisor.audit().verify().await.map_err(|error| status::grpc(&error))?;
+        let (broken_at, reason) = verdict.problems.first().cloned().unwrap_or_default();
+        let said = |(seq, what): &(u64, String)| match seq {
+            0 => what.clone(),
+            seq => format!("entry {seq}: {what}"),
+        };
         Ok(Response::new(pb::VerifyAuditResponse {
-            intact: verdict.broken.is_none(),
+            intact: verdict.problems.is_empty(),
             entries: verdict.entries,
             broken_at,
             reason,
             head: hex(&verdict.head),
+            problems: verdict.problems.iter().map(said).collect(),
+            marked: verdict.marked,
+            public_key: hex(&verdict.public_key),
         }))
+    }
+
+    type ExportAuditStream = Messages<pb::ExportAuditResponse>;
+
+    async fn export_audit(
+        &self,
+        request: Request<pb::ExportAuditRequest>,
+    ) -> Result<Response<Self::ExportAuditStream>, Status> {
+        let export = self.supervisor.audit().export(request.into_inner().after_seq).await;
+        let mut export = export.map_err(|error| status::grpc(&error))?;
+        let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
+        tokio::spawn(async move {
+            loop {
+                let message = match export.next().await {
+                    Ok(None) => return,
+                    Ok(Some(lines)) => {
+                        let lines = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+                        Ok(pb::ExportAuditResponse { lines })
+                    }
+                    Err(error) => Err(status::grpc(&error)),
+                };
+                let failed = message.is_err();
+                if sender.send(message).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 }
 
 impl Contextd {
     async fn read_rows(&self, request: pb::ReadAuditRequest) -> Result<Messages<pb::AuditEntry>, Error> {
-        let audit = self.desk().await?.bench.audit().clone();
+        let audit = self.supervisor.audit();
         let session = (!request.session_id.is_empty()).then_some(request.session_id);
         let mut after = request.after_seq;
         if request.last > 0 {
@@ -98,6 +132,7 @@ fn to_wire(row: Row) -> pb::AuditEntry {
         tier: row.entry.tier,
         secrets: row.entry.secrets,
         hash: hex(&row.hash),
+        origin: row.entry.origin,
     }
 }
 

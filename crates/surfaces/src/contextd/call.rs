@@ -15,7 +15,7 @@ use workbench::sessions::Session;
 use super::operations::{Handled, Operation, operation};
 use super::{Desk, fields};
 use crate::asking::Asking;
-use crate::peer::Caller;
+use crate::peer::{self, Caller};
 
 /// One operation under way.
 pub(super) struct Call {
@@ -123,13 +123,7 @@ impl Desk {
         let entry = Entry {
             at: clock::now(),
             session,
-            caller: match &call.caller {
-                Caller::User => "user".to_owned(),
-                Caller::Agent(session) => format!("agent {session}"),
-                Caller::Unknown => "unknown".to_owned(),
-                Caller::Token => "token".to_owned(),
-                Caller::Device(device) => format!("device {}", device.name),
-            },
+            caller: peer::named(&call.caller),
             operation: call.operation.key.to_owned(),
             input: input_text(scrubber, input),
             outcome: error.map_or_else(|| "ok".to_owned(), |error| error.code.to_string()),
@@ -137,6 +131,7 @@ impl Desk {
             duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
             tier: call.tier.to_owned(),
             secrets: call.secrets,
+            ..Entry::default()
         };
         self.bench.audit().append(entry).await.map(|_| ())
     }

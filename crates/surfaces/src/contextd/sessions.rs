@@ -181,16 +181,18 @@ impl Desk {
         Ok(pb::SessionEndResponse { memories_extracted, tokens_used: tokens([outcome]) })
     }
 
-    /// Returns what was done in a session, oldest first.
+    /// Returns what was done with the workbench in a session, oldest first. The audit also has what others did to it.
     pub(super) async fn calls_of(&self, id: &SessionId) -> Result<Vec<workbench::audit::Row>, Error> {
         let mut rows: Vec<workbench::audit::Row> = Vec::new();
+        let mut after = 0;
         loop {
-            let after = rows.last().map_or(0, |row| row.seq);
             let page = self.bench.audit().after(after, Some(id.to_string())).await?;
-            if page.is_empty() || rows.len() >= most::CHECKPOINT_CALLS_MAX {
+            let Some(last) = page.last() else { return Ok(rows) };
+            if rows.len() >= most::CHECKPOINT_CALLS_MAX {
                 return Ok(rows);
             }
-            rows.extend(page);
+            after = last.seq;
+            rows.extend(page.into_iter().filter(|row| row.entry.is_of_workbench()));
         }
     }
 }

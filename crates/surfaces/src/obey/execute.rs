@@ -1,7 +1,5 @@
 //! `Execute`: one allowed command in a campaign's folder, its output streamed.
 
-use std::path::PathBuf;
-
 use domain::Error;
 use runtime::execute::{Execution, Output};
 use tokio::sync::mpsc;
@@ -27,7 +25,7 @@ impl Obey {
         let campaign = self.supervisor.campaigns().find(&request.campaign_id).await?;
         let timeout = request.timeout.map(|wait| from_wire::timeout("timeout", wait)).transpose()?.flatten();
         let execution = Execution {
-            root: PathBuf::from(campaign.path),
+            root: self.supervisor.campaigns().root(&campaign).await?,
             below: request.working_dir,
             command: request.command,
             args: request.args,

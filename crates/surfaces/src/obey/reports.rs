@@ -125,6 +125,10 @@ impl Obey {
             pb::CampaignEventType::Deleted => self.supervisor.campaigns().remove(id).await.map(|_| ()),
             pb::CampaignEventType::Updated => {
                 let known = self.supervisor.campaigns().find(id).await?;
+                if request.path.is_empty() || request.path == known.path {
+                    // A report is no registration: the root must still be the folder it was.
+                    self.supervisor.campaigns().root(&known).await?;
+                }
                 let or = |new: &str, old: String| if new.is_empty() { old } else { new.to_owned() };
                 let changed = NewCampaign {
                     id: known.id,

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::routing::get;
 use domain::{Error, ErrorCode};
 use http::{HeaderMap, header};
+use runtime::audit::Audit;
 use serde_json::json;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
@@ -12,7 +13,7 @@ use tonic_health::server::HealthReporter;
 use crate::access;
 
 /// Returns the router around the given services, and the hand that says whether they serve.
-pub(super) async fn build(routes: Routes) -> Result<(axum::Router, Health), Error> {
+pub(super) async fn build(routes: Routes, audit: Option<Audit>) -> Result<(axum::Router, Health), Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
     let services = services();
     for service in &services {
@@ -27,7 +28,9 @@ pub(super) async fn build(routes: Routes) -> Result<(axum::Router, Health), Erro
         .into_axum_router()
         .reset_fallback()
         .route("/health", get(healthy))
-        .layer(axum::middleware::from_fn(access::guard));
+        .layer(axum::middleware::from_fn(access::guard))
+        // Outside of the guard, so that what it refuses is written down.
+        .layer(axum::middleware::from_fn_with_state(access::Recorder::new(audit), access::record));
     Ok((router, Health { reporter, services }))
 }
 

@@ -141,7 +141,7 @@ mod tests {
             summary: summary.into(),
             ..Entry::default()
         };
-        Row { seq: 0, entry, hash: Vec::new() }
+        Row { seq: 0, entry, body: String::new(), hash: Vec::new() }
     }
 
     fn bash(command: &str, exit: i32) -> Row {

@@ -117,7 +117,8 @@ struct Tools {
 impl Tools {
     /// Serves them; nothing, and a word about it, where that cannot be done: agents work without.
     fn serve(folder: &Path, lock: &DaemonLock, supervisor: &Supervisor) -> Option<Self> {
-        let access = Access { agents: Arc::new(AgentProcesses(supervisor.clone())), ..Access::default() };
+        let (agents, audit) = (Arc::new(AgentProcesses(supervisor.clone())), Some(supervisor.audit()));
+        let access = Access { agents, audit, ..Access::default() };
         let bound = match Server::bind(&[Listen::Unix(tools_socket(folder))], lock, access) {
             Ok(bound) => bound,
             Err(error) => {

@@ -12,7 +12,7 @@ impl Actor {
         self.complete(plan);
         self.complete_sealed(plan).map_err(|error| cannot_seal(&error))?;
         let write = std::mem::take(&mut plan.write);
-        self.services.store.write(durability, move |connection| sessions::write(connection, &write)).await?;
+        self.services.store.write_session(durability, Arc::new(write)).await?;
         self.forget_keys();
         Ok(())
     }
@@ -28,11 +28,12 @@ impl Actor {
         let write = Arc::new(std::mem::take(&mut plan.write));
         let is_small = write.is_small();
         loop {
-            let attempt = Arc::clone(&write);
-            let run = move |connection: &_| sessions::write(connection, &attempt);
-            let store = &self.services.store;
-            let result =
-                if is_small { store.write_here(run).await } else { store.write(Durability::Soon, run).await };
+            let (store, attempt) = (&self.services.store, Arc::clone(&write));
+            let result = if is_small {
+                store.write_session_here(attempt).await
+            } else {
+                store.write_session(Durability::Soon, attempt).await
+            };
             match result {
                 Ok(()) => return self.forget_keys(),
                 Err(error) => {

@@ -1,0 +1,57 @@
+//! What of a session's events is in the audit, too: what somebody did to it, over whichever surface, and what became of
+//! requests. Written with the events, in one transaction. Tells who and what, never the text of anybody: that is in the
+//! journal. Pure.
+
+use domain::turn::Interrupt;
+use domain::{EventKind, SessionId, Status, Timestamp};
+
+use crate::audit::Entry;
+
+/// Returns the row of an event; most have none.
+pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Option<Entry> {
+    let row = |operation: &str, by: &str, outcome: &str, summary: String| {
+        Some(Entry {
+            at,
+            session: session.to_string(),
+            caller: if by.is_empty() { String::new() } else { format!("by {by}") },
+            operation: operation.to_owned(),
+            outcome: outcome.to_owned(),
+            summary,
+            ..Entry::default()
+        })
+    };
+    match kind {
+        EventKind::SessionCreated { provider, mode, .. } => {
+            row("session.create", "", "ok", format!("{} in mode {}", provider.name(), mode.name()))
+        }
+        EventKind::TurnStarted { turn, by, prompt, attachments, .. } => {
+            let (letters, files) = (prompt.chars().count(), attachments.len());
+            row("session.prompt", by, "ok", format!("turn {turn}: {letters} letters, {files} attachments"))
+        }
+        EventKind::MessageAdded { turn, by, text } => {
+            row("session.add", by, "ok", format!("turn {turn}: {} letters", text.chars().count()))
+        }
+        EventKind::InterruptRequested { turn, reason: Interrupt::Cancelled } => {
+            row("session.cancel", "", "ok", format!("turn {turn}"))
+        }
+        EventKind::RequestSettled { request, outcome, by, grant, .. } => {
+            let granted = grant.as_ref().map(|grant| format!(", granted {}", grant.tool)).unwrap_or_default();
+            row("session.request", by, outcome.word(), format!("{request} {}{granted}", outcome.word()))
+        }
+        EventKind::GrantsChanged { grants, by } => {
+            let tools: Vec<&str> = grants.iter().map(|grant| grant.tool.as_str()).collect();
+            row("session.grants", by, "ok", format!("{} grants: {}", tools.len(), tools.join(", ")))
+        }
+        EventKind::ModeChanged { mode } => row("session.mode", "", "ok", mode.name().to_owned()),
+        EventKind::Restarted { count } => row("session.restart", "", "ok", format!("restart {count}")),
+        EventKind::StatusChanged {
+            to: to @ (Status::Stopping | Status::Stopped | Status::Failed),
+            code,
+            ..
+        } => {
+            let outcome = code.as_ref().map_or_else(|| "ok".to_owned(), ToString::to_string);
+            row("session.status", "", &outcome, to.name().to_owned())
+        }
+        _ => None,
+    }
+}
