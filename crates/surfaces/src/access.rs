@@ -15,7 +15,7 @@ mod tests;
 use domain::{Error, ErrorCode, SessionId};
 use wire::access::{ACP, Effect, GRPC, Protocol, REST, Row, SessionIn, TOOLS, Who};
 
-pub(crate) use audited::{Recorder, record};
+pub(crate) use audited::{Recorder, Summary, origin_here, record, served_from};
 pub use document::{cells, page};
 pub(crate) use guard::{guard, not_json, read as read_body};
 

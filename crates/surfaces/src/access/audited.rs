@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::{ErrorCode, Timestamp};
-use http::Request;
+use http::{Extensions, Request};
 use hyper::body::{Frame, SizeHint};
 use runtime::audit::{Audit, Entry};
 use runtime::clock;
@@ -22,6 +22,25 @@ use wire::access::{Effect, Protocol, Row, SessionIn};
 use super::frames;
 use crate::peer::{self, Caller, Calling, Peer, Via};
 use crate::{limits, status};
+
+tokio::task_local! {
+    /// From where the request comes that this task serves.
+    static SERVED: Option<Peer>;
+}
+
+/// Does work for a request in a task that did not receive it.
+pub(crate) fn served_from<F: Future>(extensions: &Extensions, work: F) -> impl Future<Output = F::Output> {
+    SERVED.scope(extensions.get::<Peer>().copied(), work)
+}
+
+/// Says from where the request comes that the current task serves; nothing outside of one.
+pub(crate) fn origin_here() -> String {
+    SERVED.try_with(|peer| peer.map(origin)).ok().flatten().unwrap_or_default()
+}
+
+/// What the row of a call says beside its method; an extension of the response.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary(pub(crate) String);
 
 /// Where rows go; none: nowhere, for programs that embed a surface.
 #[derive(Clone)]
@@ -53,7 +72,7 @@ pub(crate) async fn record(State(recorder): State<Recorder>, request: Request<Bo
         calling: request.extensions().get::<Calling>().cloned(),
     };
     let (request, head) = watched(row, request);
-    let response = next.run(request).await;
+    let response = SERVED.scope(seen.peer, next.run(request)).await;
     let outcome = status::code_of(&response);
     let is_refusal = outcome == Some(ErrorCode::NotAllowed);
     if !is_refusal && (row.effect == Effect::Reads || is_of_workbench(row)) {
@@ -62,6 +81,9 @@ pub(crate) async fn record(State(recorder): State<Recorder>, request: Request<Bo
     let caller = seen.calling.as_ref().map_or(Caller::Unknown, Calling::caller);
     let mut entry = seen.entry(row, &caller, head.session(row));
     entry.outcome = outcome.map_or_else(|| "ok".to_owned(), |code| code.to_string());
+    if let Some(Summary(text)) = response.extensions().get() {
+        entry.summary.clone_from(text);
+    }
     if is_refusal {
         let mut refusals = inner.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         match refusals.take(&entry.caller, Instant::now()) {

@@ -22,7 +22,7 @@ use wire::obey::v1 as pb;
 
 use super::{Bridge, Output};
 use crate::peer::{self, Caller};
-use crate::{limits, query};
+use crate::{access, limits, query};
 
 /// Returns the route.
 pub(super) fn router(bridge: Bridge) -> Router {
@@ -133,15 +133,21 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let done = self.call(whose(&context)?, request).await.map_err(|error| refused(&error))?;
+        let call = self.call(whose(&context)?, request);
+        let done = access::served_from(&parts(&context)?.extensions, call).await;
+        let done = done.map_err(|error| refused(&error))?;
         let text = vec![ContentBlock::text(done.text)];
         Ok(if done.ok { CallToolResult::success(text) } else { CallToolResult::error(text) }.into())
     }
 }
 
-fn whose(context: &RequestContext<RoleServer>) -> Result<Whose, ErrorData> {
+fn parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
     let parts = context.extensions.get::<Parts>();
-    let parts = parts.ok_or_else(|| ErrorData::internal_error("the request came by no connection", None))?;
+    parts.ok_or_else(|| ErrorData::internal_error("the request came by no connection", None))
+}
+
+fn whose(context: &RequestContext<RoleServer>) -> Result<Whose, ErrorData> {
+    let parts = parts(context)?;
     if let Caller::Agent(session) = peer::caller(&parts.extensions) {
         return Ok(Whose::Agents(session));
     }

@@ -14,6 +14,7 @@ use workbench::sessions::Session;
 
 use super::operations::{Handled, Operation, operation};
 use super::{Desk, fields};
+use crate::access;
 use crate::asking::Asking;
 use crate::peer::{self, Caller};
 
@@ -131,7 +132,7 @@ impl Desk {
             duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
             tier: call.tier.to_owned(),
             secrets: call.secrets,
-            ..Entry::default()
+            origin: access::origin_here(),
         };
         self.bench.audit().append(entry).await.map(|_| ())
     }

@@ -8,8 +8,8 @@ use wire::obey::v1::event_service_server::EventService;
 
 use super::local::answer;
 use super::{Obey, from_wire, to_wire};
-use crate::limits;
 use crate::pump::{Messages, Until, pump};
+use crate::{access, limits};
 
 #[tonic::async_trait]
 impl EventService for Obey {
@@ -26,7 +26,11 @@ impl EventService for Obey {
         &self,
         request: Request<pb::RevealRequest>,
     ) -> Result<Response<pb::RevealResponse>, Status> {
-        answer(self.reveal_event(request.into_inner()).await)
+        let request = request.into_inner();
+        let summary = access::Summary(format!("event {}", request.seq));
+        let mut response = answer(self.reveal_event(request).await)?;
+        response.extensions_mut().insert(summary);
+        Ok(response)
     }
 }
 

@@ -112,6 +112,36 @@ async fn every_method_answers_each_caller_as_the_table_says() -> Result<()> {
     stage.close().await
 }
 
+/// The token is not its user's rights: it lets others see that the daemon is well, and what it serves.
+#[tokio::test]
+async fn another_user_gets_nothing_without_the_token_and_health_and_documents_with_it() -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: being another user needs root");
+        return Ok(());
+    }
+    let stage = hostile_stage().await?;
+    let address = stage.daemon.listen().first().context("the daemon listens on no port")?.to_string();
+    let session = hostile_session(&stage, "autonomous").await?;
+    // Copied to where everybody may run it.
+    let program = std::env::temp_dir().join(format!("access-client-{}", std::process::id()));
+    std::fs::copy(client()?, &program)?;
+    let token = std::fs::read_to_string(stage.daemon.socket().with_file_name("token"))?;
+    for (caller, token) in [("nobody", None), ("token", Some(token.trim()))] {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        command.arg(&program).args([&address, &session]).env_clear();
+        if let Some(token) = token {
+            command.env("ACCESS_TOKEN", token);
+        }
+        let done = command.output()?;
+        let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+        let found = differences(&answered(&printed), &expected(caller));
+        ensure!(found.is_empty(), "{caller}: {found:#?} {}", String::from_utf8_lossy(&done.stderr));
+    }
+    std::fs::remove_file(&program)?;
+    stage.close().await
+}
+
 /// Conversations say inside their stream what is wrong with a message; the library's reflection ends its stream.
 const IN_BAND: [&str; 4] = [
     "betcode.v1.AgentService/Converse",

@@ -176,6 +176,7 @@ async fn acting_calls_outcomes_and_refusals_are_in_the_audit() -> Result<()> {
     )
     .await?;
     stage.cli().ok(&["exec", "-c", "demo", "--", "git", "--version"]).await?;
+    stage.cli().ok(&["exec", "--sandbox", "--session", &session, "--", "true"]).await?;
     stage.cli().ok(&["session", "stop", &session]).await?;
     let rows = stage.cli().ok(&["audit", "tail", "-n", "0", "--json"]).await?.json_lines()?;
     let has = |what: &str, fits: &dyn Fn(&Value) -> bool| {
@@ -193,11 +194,43 @@ async fn acting_calls_outcomes_and_refusals_are_in_the_audit() -> Result<()> {
             of(row, method) && row["caller"] == "user" && text(row, "origin").starts_with("unix uid ")
         })?;
     }
+    has("a command of the workbench", &|row| {
+        of(row, "SafeExec.Bash") && text(row, "origin").starts_with("unix uid ")
+    })?;
     let agent = format!("agent {other}");
     for method in ["/ListSessions", "/Execute"] {
         has(method, &|row| {
             of(row, method) && row["outcome"] == "OBEY-1002" && row["caller"] == agent.as_str()
         })?;
     }
+    stage.close().await
+}
+
+/// Looking at an event with its secrets is on record, with who looked and at which event.
+#[tokio::test]
+async fn reveals_are_in_the_audit() -> Result<()> {
+    let stage = hostile_stage().await?;
+    let session = hostile_session(&stage, "autonomous").await?;
+    // Made up from parts, so that no file of the repository looks as if it held one.
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    run_as_agent(&stage, &session, &format!("echo {token}")).await?;
+    let events = stage.journal(&session).await?;
+    let scrubbed =
+        events.iter().find(|event| event.json.contains("[REDACTED:")).context("nothing was taken out")?;
+    let seq = scrubbed.seq.to_string();
+    let shown = stage.cli().ok(&["session", "reveal", &session, &seq]).await?;
+    ensure!(shown.stdout.contains(&token), "{shown:?}");
+    let output = stage.cli().ok(&["audit", "tail", "-n", "0", "--json"]).await?;
+    ensure!(!output.stdout.contains(&token), "the audit holds the secret");
+    let rows = output.json_lines()?;
+    let row = rows.iter().find(|row| row["operation"] == "obey.v1.EventService/Reveal");
+    let row = row.context("the reveal is not in the audit")?;
+    ensure!(
+        row["caller"] == "user"
+            && row["session_id"] == session.as_str()
+            && row["summary"] == format!("event {seq}")
+            && row["origin"].as_str().is_some_and(|origin| origin.starts_with("unix uid ")),
+        "{row:#}"
+    );
     stage.close().await
 }
