@@ -169,12 +169,7 @@ async fn acting_calls_outcomes_and_refusals_are_in_the_audit() -> Result<()> {
     stage.decide(&session, &waiting[0].id, own::Decision::Deny).await?;
     stage.wait_for(&session, "turn_ended", |_| true).await?;
     let other = hostile_session(&stage, "autonomous").await?;
-    run_as_agent(
-        &stage,
-        &other,
-        &format!("{obey} session list 2>&1; {obey} exec -c demo -- git status 2>&1"),
-    )
-    .await?;
+    run_as_agent(&stage, &other, &format!("{obey} session list 2>&1; {obey} stop 2>&1")).await?;
     stage.cli().ok(&["exec", "-c", "demo", "--", "git", "--version"]).await?;
     stage.cli().ok(&["exec", "--sandbox", "--session", &session, "--", "true"]).await?;
     stage.cli().ok(&["session", "stop", &session]).await?;
@@ -198,7 +193,8 @@ async fn acting_calls_outcomes_and_refusals_are_in_the_audit() -> Result<()> {
         of(row, "SafeExec.Bash") && text(row, "origin").starts_with("unix uid ")
     })?;
     let agent = format!("agent {other}");
-    for method in ["/ListSessions", "/Execute"] {
+    // The command line asks for campaigns before it lists sessions.
+    for method in ["/ListCampaigns", "/Shutdown"] {
         has(method, &|row| {
             of(row, method) && row["outcome"] == "OBEY-1002" && row["caller"] == agent.as_str()
         })?;
