@@ -137,7 +137,10 @@ fn origin(peer: Peer) -> String {
 
 fn is_of_workbench(row: &Row) -> bool {
     match row.protocol {
-        Protocol::Grpc => row.method.starts_with("contextd.v1."),
+        // The bridge hands tools on, most of them the workbench's, which writes them down itself.
+        Protocol::Grpc => {
+            ["contextd.v1.", "obey.v1.BridgeService/"].iter().any(|of| row.method.starts_with(of))
+        }
         // All that REST and MCP do is the workbench's.
         Protocol::Rest | Protocol::Tool => true,
         Protocol::Acp => false,
