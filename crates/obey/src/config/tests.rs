@@ -25,6 +25,10 @@ fn every_key_can_be_written() {
         socket = "/s"
         data_dir = "~/d"
         log_level = "debug,h2=warn"
+        [access]
+        token_users = ["1234"]
+        [scrub]
+        events = false
         [claude_code]
         binary = "claude"
         [codex]
@@ -46,6 +50,10 @@ fn every_key_can_be_written() {
         default_provider = "codex"
         [sandbox]
         agents = true
+        network = "none"
+        campaigns = ["shop"]
+        providers = ["codex"]
+        model_hosts = ["model.example:443"]
         required = false
         read_only = ["/opt/tools"]
         writable = ["/var/cache/build"]
@@ -66,6 +74,7 @@ fn every_key_can_be_written() {
         [acp]
         agents = ["mine=/opt/mine/agent --acp"]
         provider = "claude-code"
+        agent = "mine"
         model = "sonnet"
         mode = "plan"
         keep = true
@@ -77,8 +86,14 @@ fn every_key_can_be_written() {
     assert_eq!(loaded.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
     assert_eq!(loaded.data_dir.as_deref(), Some(Path::new("~/d")));
     assert!(loaded.sandbox.agents && !loaded.sandbox.required && loaded.workbench.project_rules);
-    let written = keys().iter().filter(|(key, _)| text.contains(key.rsplit('.').next().unwrap())).count();
-    assert_eq!(written, keys().len(), "the text above should use every key");
+    let table: toml::Table = text.parse().unwrap();
+    for (key, _) in keys() {
+        let written = match key.split_once('.') {
+            Some((section, name)) => table.get(section).and_then(|section| section.get(name)),
+            None => table.get(&key),
+        };
+        assert!(written.is_some(), "the text above should use {key}");
+    }
 }
 
 #[test]
