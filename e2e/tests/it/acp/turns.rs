@@ -1,6 +1,6 @@
 //! Prompts and what comes of them, with every agent.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::json;
 
 use super::{agents, assert_no_agent, editor, start, status};
@@ -69,7 +69,12 @@ async fn a_permission_is_asked_and_allowed_once(agent: Agent) -> Result<()> {
         .flatten()
         .filter_map(|option| option["kind"].as_str())
         .collect();
-    ensure!(kinds == ["allow_once", "allow_always", "reject_once"], "{asked}");
+    // Between once and not at all stand the grants, the narrowest first; each name says what it covers.
+    let ["allow_once", grants @ .., "reject_once"] = kinds.as_slice() else { bail!("{asked}") };
+    ensure!(!grants.is_empty() && grants.iter().all(|kind| *kind == "allow_always"), "{asked}");
+    let narrowest = &asked["params"]["options"][1];
+    ensure!(narrowest["optionId"] == "allow-always", "{asked}");
+    ensure!(narrowest["name"].as_str().is_some_and(|name| name.contains("touch made")), "{asked}");
     let call = &asked["params"]["toolCall"];
     ensure!(call["kind"] == "execute" && call["rawInput"].to_string().contains("touch made"), "{asked}");
     editor.reply(&asked, json!({"outcome": {"outcome": "selected", "optionId": "allow-once"}})).await?;
