@@ -3,6 +3,7 @@
 //! Knows how to read and check values; acting on them is the daemon's work.
 
 pub(crate) mod listen;
+pub(crate) mod sandbox;
 pub(crate) mod scrub;
 
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ pub(crate) struct Config {
     pub(crate) execute: Execute,
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: sandbox::Sandbox,
     pub(crate) scrub: scrub::Scrub,
     pub(crate) workbench: Workbench,
     pub(crate) memory: Memory,
@@ -134,25 +135,6 @@ pub(crate) struct Sessions {
     pub(crate) default_provider: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Sandbox {
-    /// Start agents inside the sandbox.
-    pub(crate) agents: bool,
-    /// What they reach there by network: `full`, `model` or `none`.
-    pub(crate) network: String,
-    /// Otherwise for single campaigns and providers: `name=full`, `model`, `none` or `off`.
-    pub(crate) campaigns: Vec<String>,
-    pub(crate) providers: Vec<String>,
-    /// Endpoints, `host:port`, that agents with the network `model` reach beside their provider's own.
-    pub(crate) model_hosts: Vec<String>,
-    /// Refuse commands where no sandbox holds.
-    pub(crate) required: bool,
-    /// Folders outside the project that commands and agents in the sandbox may read, and that they may write.
-    pub(crate) read_only: Vec<PathBuf>,
-    pub(crate) writable: Vec<PathBuf>,
-}
-
 /// Tools for agents and scripts (`contextd.v1`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -199,27 +181,12 @@ impl Default for Config {
             execute: Execute::default(),
             retention: Retention::default(),
             sessions: Sessions::default(),
-            sandbox: Sandbox::default(),
+            sandbox: sandbox::Sandbox::default(),
             scrub: scrub::Scrub::default(),
             workbench: Workbench::default(),
             memory: Memory::default(),
             acp: Acp::default(),
             access: Access::default(),
-        }
-    }
-}
-
-impl Default for Sandbox {
-    fn default() -> Self {
-        Self {
-            agents: false,
-            network: "full".to_owned(),
-            campaigns: Vec::new(),
-            providers: Vec::new(),
-            model_hosts: Vec::new(),
-            required: true,
-            read_only: Vec::new(),
-            writable: Vec::new(),
         }
     }
 }

@@ -129,7 +129,7 @@ async fn sessions_are_listed_with_filters() {
     assert!(table.contains("alive") && table.contains("RUNNING") && !table.contains("gone"), "{table}");
     let info = world.run(&["session", "info", "alive"]).await;
     assert!(
-        info.out.starts_with(&format!("Session:  {ID}\nName:     alive\nStatus:   RUNNING\n")),
+        info.out.starts_with(&format!("Session:   {ID}\nName:      alive\nStatus:    RUNNING\n")),
         "{}",
         info.out
     );
