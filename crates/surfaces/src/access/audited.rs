@@ -1,9 +1,11 @@
 //! What the layer in front of every surface writes into the audit: every call that acts or administers, once it is
-//! answered, and every refusal. A call that cannot be written down gets no answer. The workbench writes rows of its own,
-//! with more in them; of its calls only refusals are written here.
+//! answered, and every refusal. What was done is answered truthfully even where its row cannot be written, on a full disk
+//! for example: the next row then says how many are missing. The workbench writes rows of its own, with more in them; of
+//! its calls only refusals are written here.
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -49,11 +51,35 @@ pub(crate) struct Recorder(Option<Arc<Inner>>);
 struct Inner {
     audit: Audit,
     refusals: Mutex<Refusals>,
+    /// Rows that could not be written since the last that could.
+    missing: AtomicU64,
+}
+
+impl Inner {
+    /// Writes a row, with the number of those that could not be written before it.
+    async fn append(&self, mut entry: Entry) {
+        let missing = self.missing.swap(0, Ordering::Relaxed);
+        if missing > 0 {
+            let separator = if entry.summary.is_empty() { "" } else { "; " };
+            entry
+                .summary
+                .push_str(&format!("{separator}{missing} rows before this one could not be written"));
+        }
+        let operation = entry.operation.clone();
+        if let Err(error) = self.audit.append(entry).await {
+            self.missing.fetch_add(missing + 1, Ordering::Relaxed);
+            tracing::error!(%error, operation, "a call is missing from the audit");
+        }
+    }
 }
 
 impl Recorder {
     pub(crate) fn new(audit: Option<Audit>) -> Self {
-        Self(audit.map(|audit| Arc::new(Inner { audit, refusals: Mutex::default() })))
+        Self(
+            audit.map(|audit| {
+                Arc::new(Inner { audit, refusals: Mutex::default(), missing: AtomicU64::new(0) })
+            }),
+        )
     }
 }
 
@@ -92,11 +118,8 @@ pub(crate) async fn record(State(recorder): State<Recorder>, request: Request<Bo
             Some(more) => entry.summary = format!("and {more} more refusals before, not written one by one"),
         }
     }
-    match inner.audit.append(entry).await {
-        Ok(_) => response,
-        Err(error) if row.protocol == Protocol::Grpc => status::grpc(&error).into_http(),
-        Err(error) => status::rest(&error),
-    }
+    inner.append(entry).await;
+    response
 }
 
 /// What is known of a call before it is served.
