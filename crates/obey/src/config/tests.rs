@@ -25,8 +25,6 @@ fn every_key_can_be_written() {
         socket = "/s"
         data_dir = "~/d"
         log_level = "debug,h2=warn"
-        [access]
-        token_users = ["1234"]
         [scrub]
         events = false
         [claude_code]
