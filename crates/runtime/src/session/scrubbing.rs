@@ -115,10 +115,11 @@ impl Scrubbing {
                 }
                 let Saved { view, shown, redacted } =
                     saved.unwrap_or(Saved { view: Vec::new(), shown: 0, redacted: false });
-                // Pieces are text, and what is dropped of them is dropped at its beginning.
-                let lost = view.len();
-                let view = String::from_utf8_lossy(&view).into_owned();
-                let shown = if view.len() == lost { shown } else { view.len() };
+                // A view is cut at its beginning, perhaps inside a letter; what is held after it is whole text.
+                let (before, held) = view.split_at(shown.min(view.len()));
+                let mut view = String::from_utf8_lossy(before).into_owned();
+                let shown = view.len();
+                view.push_str(&String::from_utf8_lossy(held));
                 Some(SavedText { source: text.source.clone(), view, shown, redacted, line })
             })
             .collect()
@@ -372,6 +373,30 @@ mod tests {
             matches!(&said[0].event, AgentEvent::Text { text, .. } if text.contains("[REDACTED:")),
             "{said:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_text_is_lost_though_its_letters_have_several_bytes() {
+        let whole: String =
+            (0..400).map(|n| format!("teller·{n}·{}", ["e", "é", "€", "🐎"][n % 4])).collect();
+        let letters: Vec<char> = whole.chars().collect();
+        let mut said = String::new();
+        let mut note = |events: Vec<Clean>| {
+            for clean in events {
+                if let AgentEvent::Text { text, .. } = clean.event {
+                    said.push_str(&text);
+                }
+            }
+        };
+        let mut current = scrubbing();
+        for piece in letters.chunks(7) {
+            note(current.take(text(&piece.iter().collect::<String>())));
+            let mut next = scrubbing();
+            next.restore(current.save());
+            current = next;
+        }
+        note(current.take(ended()));
+        assert_eq!(said, whole);
     }
 
     #[tokio::test]
