@@ -18,9 +18,8 @@ fn an_empty_file_is_the_default() {
     assert_eq!(loaded, Config::default());
 }
 
-#[test]
-fn every_key_can_be_written() {
-    let text = r#"
+/// A configuration that sets every key.
+const EVERY_KEY: &str = r#"
         listen = ["localhost:1", "[::1]:2"]
         socket = "/s"
         data_dir = "~/d"
@@ -80,11 +79,14 @@ fn every_key_can_be_written() {
         [access]
         token_users = ["somebody"]
     "#;
-    let loaded = load_text(text).unwrap();
+
+#[test]
+fn every_key_can_be_written() {
+    let loaded = load_text(EVERY_KEY).unwrap();
     assert_eq!(loaded.execute, Execute { allow: vec!["make".to_owned()], timeout_secs: 9 });
     assert_eq!(loaded.data_dir.as_deref(), Some(Path::new("~/d")));
     assert!(loaded.sandbox.agents && !loaded.sandbox.required && loaded.workbench.project_rules);
-    let table: toml::Table = text.parse().unwrap();
+    let table: toml::Table = EVERY_KEY.parse().unwrap();
     for (key, _) in keys() {
         let written = match key.split_once('.') {
             Some((section, name)) => table.get(section).and_then(|section| section.get(name)),
