@@ -48,8 +48,8 @@ const EVERY_KEY: &str = r#"
         [sandbox]
         agents = true
         network = "none"
-        campaigns = ["shop"]
-        providers = ["codex"]
+        campaigns = ["shop=model"]
+        providers = ["codex=none"]
         model_hosts = ["model.example:443"]
         required = false
         read_only = ["/opt/tools"]
