@@ -35,8 +35,16 @@ async fn attempts(tier: Tier) -> Result<()> {
     arena.run("plan", false, plan::ATTEMPTS).await?;
     arena.run("planted", false, planted::ATTEMPTS).await?;
     arena.work_as_user(planted::WORK).await?;
-    arena.run("network", false, network::ATTEMPTS).await?;
+    if !tier.contained {
+        arena.run("network", false, network::ATTEMPTS).await?;
+    }
     arena.run("resources", false, resources::ATTEMPTS).await?;
+    if tier.contained {
+        for network in ["model", "none"] {
+            arena.change_network(network).await?;
+            arena.run(&format!("network-{network}"), false, network::ATTEMPTS).await?;
+        }
+    }
     arena.close().await
 }
 
@@ -48,4 +56,14 @@ async fn an_agent_of_root_stays_in_its_place() -> Result<()> {
 #[tokio::test]
 async fn an_agent_of_an_ordinary_user_stays_in_its_place() -> Result<()> {
     attempts(Tier { user: Some(ORDINARY_USER), contained: false }).await
+}
+
+#[tokio::test]
+async fn an_agent_of_root_in_the_sandbox_finds_no_way_out() -> Result<()> {
+    attempts(Tier { user: None, contained: true }).await
+}
+
+#[tokio::test]
+async fn an_agent_of_an_ordinary_user_in_the_sandbox_finds_no_way_out() -> Result<()> {
+    attempts(Tier { user: Some(ORDINARY_USER), contained: true }).await
 }

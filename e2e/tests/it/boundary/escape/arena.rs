@@ -59,6 +59,8 @@ impl Arena {
         let (bystander, port) = bystander(&world, &suffix).await?;
         let agent = format!("hostile={}", program());
         world.set_env("OBEY_ACP_AGENTS", agent);
+        let model = world.model().base_url();
+        world.set_env("OBEY_SANDBOX_MODEL_HOSTS", model.trim_start_matches("http://"));
         // What is the daemon's and no agent's.
         world.set_env("AWS_SECRET_ACCESS_KEY", format!("canary-cloud-{suffix}"));
         world.set_env("SSH_AUTH_SOCK", world.path(&format!("run/canary-{suffix}")).into_os_string());
@@ -139,6 +141,15 @@ impl Arena {
             ("BYSTANDER_PORT", port.to_owned()),
         ];
         self.variables.extend(set.map(|(name, value)| (name.to_owned(), value)));
+        Ok(())
+    }
+
+    /// Goes on with another session in the sandbox, whose agent has this network.
+    pub(super) async fn change_network(&mut self, network: &str) -> Result<()> {
+        let name = format!("hostile-{network}");
+        let words = ["-c", "demo", "--name", &name, "--sandbox", "--network", network];
+        self.own = create(&self.cli(), &words).await?;
+        self.variables.insert("OWN".into(), self.own.clone());
         Ok(())
     }
 

@@ -11,7 +11,7 @@ pub(super) const ATTEMPTS: &[Try] = &[
         "$P call $TCP obey.local.v1.LocalDaemonService/Ping | grep -q 'status OK' && echo POSSIBLE",
     ),
     inherent("model-server", "$P http tcp:$MODEL GET / | grep -q HTTP/1.1 && echo POSSIBLE")
-        .in_sandbox(Expect::Depends("the endpoint of the agent's own model")),
+        .in_sandbox(Expect::Depends("whether the network is `model`, whose endpoint it is, or `none`")),
     // What remains must work: the socket of the session itself.
     inherent(
         "own-socket",

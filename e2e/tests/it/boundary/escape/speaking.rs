@@ -45,6 +45,8 @@ pub(super) const ATTEMPTS: &[Try] = &[
     refused("end-daemon", "$D stop"),
     refused("end-daemon-and-sessions", "$D stop --sessions"),
     refused("exchange-daemon", "$D upgrade --binary $OBEY"),
+    refused("reveal-what-another-said", "$D session reveal $OTHER 8"),
+    refused("reveal-what-it-said-itself", "$D session reveal $OWN 1"),
     refused("execute", "$D exec -c demo -- git --version"),
     refused(
         "execute-by-alias",
