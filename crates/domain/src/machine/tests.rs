@@ -8,6 +8,7 @@ mod recovery;
 mod redacting;
 mod requests;
 mod script;
+mod secrets;
 mod starting;
 mod stopping;
 mod tools;
