@@ -4,7 +4,7 @@
 mod bad_input;
 mod bridge;
 mod content;
-mod editor_tools;
+pub(crate) mod editor_tools;
 mod leaving;
 mod many;
 mod modes;

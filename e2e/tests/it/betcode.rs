@@ -12,5 +12,5 @@ mod sessions;
 pub(crate) mod settings;
 mod sharing;
 mod strangers;
-mod talk;
+pub(crate) mod talk;
 mod worktrees;

@@ -15,11 +15,11 @@ process_scenarios!(
 );
 
 /// A step that calls a tool the editor brings.
-fn call(tool: &str, input: Value) -> Value {
+pub(crate) fn call(tool: &str, input: Value) -> Value {
     json!({"tool": format!("mcp__obey__{tool}"), "input": input})
 }
 
-async fn offering(stage: &Stage) -> Result<Editor> {
+pub(crate) async fn offering(stage: &Stage) -> Result<Editor> {
     offering_to(stage, &[]).await
 }
 
@@ -31,7 +31,7 @@ async fn offering_to(stage: &Stage, args: &[&str]) -> Result<Editor> {
 }
 
 /// Answers what the agent asks, permissions by allowing them, until the prompt is answered; returns what was asked.
-async fn serve(editor: &mut Editor, id: u64, answers: &[(&str, Value)]) -> Result<Vec<Value>> {
+pub(crate) async fn serve(editor: &mut Editor, id: u64, answers: &[(&str, Value)]) -> Result<Vec<Value>> {
     let mut asked = Vec::new();
     loop {
         let message = editor.next().await?;

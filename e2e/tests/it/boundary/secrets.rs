@@ -1,6 +1,8 @@
 //! Secrets that agents say, think, run, read and log: taken out before the journal, whatever the agent is, and found in no file of
 //! the daemon after the turn.
 
+mod surfaces;
+
 use std::path::Path;
 
 use anyhow::{Result, ensure};
@@ -10,6 +12,14 @@ use serde_json::{Value, json};
 use crate::stage::{Agent, Stage, process_scenarios, stage};
 
 process_scenarios!(secrets_reach_neither_the_journal_nor_a_file);
+
+/// Agents inside the daemon and behind ACP, which have tools of other names.
+mod spoken {
+    use super::what_an_agent_says_reaches_no_journal;
+    crate::stage::scenarios_of!(openai, Openai, what_an_agent_says_reaches_no_journal);
+    crate::stage::scenarios_of!(openai_chat, OpenaiChat, what_an_agent_says_reaches_no_journal);
+    crate::stage::scenarios_of!(real_acp, Acp, what_an_agent_says_reaches_no_journal);
+}
 
 /// Made up from parts, so that no file of the repository looks as if it held one.
 fn secrets() -> [String; 3] {
@@ -84,6 +94,18 @@ async fn secrets_reach_neither_the_journal_nor_a_file(agent: Agent) -> Result<()
     let prompt = stage.script(&id, "secrets", &steps(agent.shell()));
     let turn = stage.turn(&id, &prompt).await?;
     for event in &turn {
+        let text = format!("{event:?}");
+        ensure!(secrets().iter().all(|secret| !text.contains(secret)), "streamed: {text}");
+    }
+    nothing_holds_a_secret(&stage, &id).await?;
+    stage.close().await
+}
+
+async fn what_an_agent_says_reaches_no_journal(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let id = stage.create().await?;
+    let prompt = stage.script(&id, "spoken", &json!([{"text": words(), "chunks": 23, "gap_ms": 2}]));
+    for event in &stage.turn(&id, &prompt).await? {
         let text = format!("{event:?}");
         ensure!(secrets().iter().all(|secret| !text.contains(secret)), "streamed: {text}");
     }
