@@ -10,7 +10,7 @@ use crate::error::ErrorCode;
 use crate::event::{AgentCommand, Attachment, ClientTool, Level, Todo, ToolServer};
 use crate::id::CallId;
 use crate::permission::{Decision, Mode};
-use crate::request::{Ask, PermissionAsk};
+use crate::request::{PermissionSubject, RequestSubject};
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
@@ -57,13 +57,13 @@ pub enum AgentEvent {
     /// It waits for an answer; `native` is its own name for the request.
     Asked {
         native: String,
-        ask: Ask,
+        ask: RequestSubject,
     },
     /// It goes on unless grants or rules are against it, and is told so like the answer to a request. A person is asked
     /// only where a rule wants it, and nothing is recorded where nothing stands against it.
     Checks {
         native: String,
-        ask: PermissionAsk,
+        ask: PermissionSubject,
     },
     /// It no longer waits.
     Withdrew {
@@ -136,12 +136,12 @@ pub enum AgentInput {
         message: String,
         updated_input: Option<Value>,
         /// What was asked, so that an adapter need not remember it.
-        ask: Ask,
+        ask: RequestSubject,
     },
     Answer {
         native: String,
         answers: BTreeMap<String, String>,
-        ask: Ask,
+        ask: RequestSubject,
     },
     ToolResult {
         native: String,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::event::{Attachment, ClientTool};
 use crate::id::{CallId, RequestId};
 use crate::permission::{Choice, Decision, Grant, Mode};
-use crate::request::PermissionAsk;
+use crate::request::PermissionSubject;
 
 /// What to do with a prompt while a turn is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum WhenBusy {
 
 /// How a session is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopHow {
+pub enum StopMode {
     /// The running turn may end first, for a while.
     Graceful,
     Now,
@@ -54,7 +54,7 @@ pub enum Command {
     /// Asks for a permission in the agent's name: its call came to the daemon, not through its own protocol.
     AskPermission {
         native: String,
-        ask: PermissionAsk,
+        ask: PermissionSubject,
     },
     /// Has a client run a tool for the agent, whose call came to the daemon. Asked again under the same name it
     /// changes nothing.
@@ -99,7 +99,7 @@ pub enum Command {
         holder: Option<String>,
     },
     Stop {
-        how: StopHow,
+        how: StopMode,
     },
     /// Starts a stopped or failed session again, or a running one anew.
     Restart {

@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::error::ErrorCode;
 use crate::id::{CallId, RequestId, SessionId, TurnId};
 use crate::permission::{Grant, Mode, Proposal};
-use crate::request::{Ask, Outcome};
+use crate::request::{RequestOutcome, RequestSubject};
 use crate::session::{ProviderKind, Status};
 use crate::time::Timestamp;
-use crate::turn::{EndReason, Interrupt, Origin};
+use crate::turn::{EndReason, InterruptReason, TurnOrigin};
 use crate::usage::Usage;
 
 /// One entry of a session's journal.
@@ -167,7 +167,7 @@ pub enum EventKind {
 
     TurnStarted {
         turn: TurnId,
-        origin: Origin,
+        origin: TurnOrigin,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         prompt: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -178,7 +178,7 @@ pub enum EventKind {
     /// The running turn was told to end.
     InterruptRequested {
         turn: TurnId,
-        reason: Interrupt,
+        reason: InterruptReason,
     },
     /// A message added to the turn that was running.
     MessageAdded {
@@ -234,7 +234,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "is_false")]
         automatic: bool,
         #[serde(flatten)]
-        ask: Ask,
+        ask: RequestSubject,
         /// What may be remembered with an allowance, the default first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         proposals: Vec<Proposal>,
@@ -242,7 +242,7 @@ pub enum EventKind {
     RequestSettled {
         request: RequestId,
         #[serde(flatten)]
-        outcome: Outcome,
+        outcome: RequestOutcome,
         by: String,
         /// Told to the agent.
         #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -21,7 +21,7 @@ pub mod turn;
 pub mod usage;
 
 pub use agent::{AgentEvent, AgentInput, Exit};
-pub use command::{Command, StopHow, WhenBusy};
+pub use command::{Command, StopMode, WhenBusy};
 pub use containment::{AgentNetwork, Containment};
 pub use error::{Error, ErrorCode, ErrorKind};
 pub use event::{Event, EventKind};
@@ -29,7 +29,7 @@ pub use id::{CallId, CampaignId, RequestId, SessionId, TurnId};
 pub use machine::{Decided, Effect, Input, Machine, StopStep, Timer};
 pub use permission::{Decision, Mode};
 pub use redact::{Originals, Redact};
-pub use session::{Launch, ProviderKind, SessionSpec, Status, Upkeep};
+pub use session::{LaunchPolicy, ProviderKind, SessionSpec, Status, Timeouts};
 pub use state::State;
 pub use time::Timestamp;
 pub use usage::Usage;

@@ -17,9 +17,9 @@ use crate::agent::{AgentEvent, AgentInput, Exit};
 use crate::command::Command;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
-use crate::permission::Findings;
+use crate::permission::CallEvaluation;
 use crate::redact::{self, KeepAll, Originals, Redact};
-use crate::request::{PermissionAsk, is_bridged};
+use crate::request::{PermissionSubject, is_bridged};
 use crate::session::{SessionSpec, Status};
 use crate::state::State;
 use crate::time::Timestamp;
@@ -33,14 +33,14 @@ pub enum Input {
     /// The agent asks for a permission, and somebody has looked at what it wants.
     Asked {
         native: String,
-        ask: PermissionAsk,
-        findings: Findings,
+        ask: PermissionSubject,
+        findings: CallEvaluation,
     },
     /// The agent does something that nobody need be asked about, and somebody has looked at it.
     Checked {
         native: String,
-        ask: PermissionAsk,
-        findings: Findings,
+        ask: PermissionSubject,
+        findings: CallEvaluation,
     },
     /// The agent's process exists (pid 0: it is no process).
     Launched {
@@ -196,7 +196,7 @@ impl Machine {
         input: Input,
         redact: &dyn Redact,
     ) -> Result<Decided, Error> {
-        let mut step = Step { machine: self, now, redact, decided: Decided::default() };
+        let mut step = Transition { machine: self, now, redact, decided: Decided::default() };
         match input {
             Input::Command(command) => step.command(command)?,
             Input::Agent(event) if fit::may_not_fit(&event) => {
@@ -220,14 +220,14 @@ impl Machine {
 }
 
 /// One application of the rules: the machine, the time, and what has been decided so far.
-struct Step<'a> {
+struct Transition<'a> {
     machine: &'a mut Machine,
     now: Timestamp,
     redact: &'a dyn Redact,
     decided: Decided,
 }
 
-impl Step<'_> {
+impl Transition<'_> {
     fn state(&self) -> &State {
         &self.machine.state
     }

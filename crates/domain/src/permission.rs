@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use grant::{Coverage, Grant, GrantAction, Place, Principal, Scope};
 pub use proposal::{Choice, Proposal};
-pub use rules::{Action, Rule, Rules, Verdict};
+pub use rules::{PermissionRule, PermissionRules, RuleAction, RuleVerdict};
 
 /// How much an agent may do by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -81,8 +81,8 @@ impl Decision {
 
 /// What was found out about a call before the rules of the session hear of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Findings {
-    pub verdict: Verdict,
+pub struct CallEvaluation {
+    pub verdict: RuleVerdict,
     /// Where the call's paths lead once links are followed; see [`pattern::paths_of`].
     pub real_paths: Vec<std::path::PathBuf>,
 }

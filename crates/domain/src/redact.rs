@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::event::{EventKind, Todo};
 use crate::id::RequestId;
 use crate::permission::{Coverage, Grant};
-use crate::request::{Ask, Outcome, PermissionAsk};
+use crate::request::{PermissionSubject, RequestOutcome, RequestSubject};
 use crate::state::State;
-use crate::turn::UntoldPrompt;
+use crate::turn::PendingPrompt;
 
 /// Takes secrets out of texts.
 pub trait Redact {
@@ -51,9 +51,9 @@ pub const MARK: &str = "[REDACTED:";
 #[serde(default)]
 pub struct Originals {
     /// Requests that wait, as they were asked.
-    pub asks: BTreeMap<RequestId, Ask>,
+    pub asks: BTreeMap<RequestId, RequestSubject>,
     /// The prompt that waits for its agent.
-    pub untold: Option<UntoldPrompt>,
+    pub untold: Option<PendingPrompt>,
 }
 
 impl Originals {
@@ -69,8 +69,8 @@ impl Originals {
             }
             EventKind::RequestSettled { request, .. } => drop(self.asks.remove(request)),
             EventKind::TurnStarted { prompt, attachments, .. } => {
-                self.untold =
-                    original.map(|_| UntoldPrompt { text: prompt.clone(), attachments: attachments.clone() });
+                self.untold = original
+                    .map(|_| PendingPrompt { text: prompt.clone(), attachments: attachments.clone() });
             }
             EventKind::MessageAdded { text, .. } => {
                 let waiting = state.turn.as_ref().and_then(|turn| turn.untold.clone());
@@ -191,13 +191,13 @@ pub fn redact_value(value: &mut Value, redact: &dyn Redact) -> bool {
     }
 }
 
-fn redact_ask(ask: &mut Ask, redact: &dyn Redact) -> bool {
+fn redact_ask(ask: &mut RequestSubject, redact: &dyn Redact) -> bool {
     match ask {
-        Ask::Permission(PermissionAsk { input, title, .. }) => {
+        RequestSubject::Permission(PermissionSubject { input, title, .. }) => {
             redact_value(input, redact) | redact_text(title, redact)
         }
-        Ask::ClientTool { input, .. } => redact_value(input, redact),
-        Ask::Question { questions, .. } => questions.iter_mut().fold(false, |any, question| {
+        RequestSubject::ClientTool { input, .. } => redact_value(input, redact),
+        RequestSubject::Question { questions, .. } => questions.iter_mut().fold(false, |any, question| {
             let asked = redact_text(&mut question.text, redact) | redact_text(&mut question.header, redact);
             question.options.iter_mut().fold(any | asked, |any, option| {
                 redact_text(&mut option.label, redact) | redact_text(&mut option.description, redact) | any
@@ -206,14 +206,14 @@ fn redact_ask(ask: &mut Ask, redact: &dyn Redact) -> bool {
     }
 }
 
-fn redact_outcome(outcome: &mut Outcome, redact: &dyn Redact) -> bool {
+fn redact_outcome(outcome: &mut RequestOutcome, redact: &dyn Redact) -> bool {
     match outcome {
-        Outcome::Answered { answers } => answers
+        RequestOutcome::Answered { answers } => answers
             .iter_mut()
             .fold(false, |any, (question, answer)| redact_member(question, answer, redact) | any),
-        Outcome::ToolReturned { output, .. } => redact_text(output, redact),
-        Outcome::Withdrawn { reason } => redact_text(reason, redact),
-        Outcome::Decided { .. } => false,
+        RequestOutcome::ToolReturned { output, .. } => redact_text(output, redact),
+        RequestOutcome::Withdrawn { reason } => redact_text(reason, redact),
+        RequestOutcome::Decided { .. } => false,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 /// What a permission request is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PermissionAsk {
+pub struct PermissionSubject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
     pub tool: String,
@@ -49,8 +49,8 @@ pub struct QuestionOption {
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Ask {
-    Permission(PermissionAsk),
+pub enum RequestSubject {
+    Permission(PermissionSubject),
     Question {
         questions: Vec<Question>,
         call: Option<CallId>,
@@ -63,11 +63,11 @@ pub enum Ask {
     },
 }
 
-impl Ask {
+impl RequestSubject {
     /// Drops a tool input that is too large to be carried along; the journal has it.
     pub(crate) fn forget_large_input(&mut self) {
         match self {
-            Self::Permission(PermissionAsk { input, .. }) | Self::ClientTool { input, .. } => {
+            Self::Permission(PermissionSubject { input, .. }) | Self::ClientTool { input, .. } => {
                 if input.to_string().len() > limits::SETTLED_INPUT_MAX_BYTES {
                     *input = Value::Null;
                 }
@@ -79,12 +79,12 @@ impl Ask {
 
 /// A request that waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pending {
+pub struct PendingRequest {
     pub id: RequestId,
     /// How the agent calls it; told back with the answer.
     pub native: String,
     pub asked_at: Timestamp,
-    pub ask: Ask,
+    pub ask: RequestSubject,
     /// What may be remembered with an allowance, the default first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
@@ -93,7 +93,7 @@ pub struct Pending {
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RequestOutcome {
     Decided {
         decision: Decision,
     },
@@ -112,7 +112,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// Drops what is too large to be carried along; the journal has it.
     pub(crate) fn forget_output(&mut self) {
         if let Self::ToolReturned { output, .. } = self {
@@ -151,9 +151,9 @@ pub fn is_bridged(native: &str) -> bool {
 
 /// A request that was settled, and by whom.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settled {
-    pub request: Pending,
-    pub outcome: Outcome,
+pub struct SettledRequest {
+    pub request: PendingRequest,
+    pub outcome: RequestOutcome,
     pub by: String,
     pub at: Timestamp,
     /// What the agent was told with it.

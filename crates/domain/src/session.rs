@@ -110,7 +110,7 @@ impl Status {
 /// When the agent of a session starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Launch {
+pub enum LaunchPolicy {
     /// At once.
     #[default]
     Now,
@@ -121,7 +121,7 @@ pub enum Launch {
 /// What is done for a session without being asked. Nothing, unless its creator wants it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Upkeep {
+pub struct Timeouts {
     /// A permission that nobody answers is denied after this long while a client holds the input.
     pub attended_wait: Option<Duration>,
     /// The same while nobody does.
@@ -160,9 +160,9 @@ pub struct SessionSpec {
     /// Counted from the start of the session.
     pub timeout: Option<Duration>,
     pub mode: Mode,
-    pub launch: Launch,
+    pub launch: LaunchPolicy,
     #[serde(default)]
-    pub upkeep: Upkeep,
+    pub upkeep: Timeouts,
     #[serde(default)]
     pub containment: Containment,
     pub created_at: Timestamp,

@@ -10,11 +10,11 @@ use crate::event::{ClientTool, EventKind, Todo, ToolServer};
 use crate::id::RequestId;
 use crate::limits;
 use crate::permission::{Grant, Mode, Scope};
-use crate::request::{Ask, Pending, Settled};
+use crate::request::{PendingRequest, RequestSubject, SettledRequest};
 use crate::session::{SessionSpec, Status};
 use crate::time::Timestamp;
-use crate::tools::{self, ToolCalls};
-use crate::turn::{COMPACT, Turn, UntoldPrompt};
+use crate::tools::{self, ClientToolQueue};
+use crate::turn::{COMPACT, OpenTurn, PendingPrompt};
 use crate::usage::Usage;
 
 /// The changing part of a session.
@@ -36,12 +36,12 @@ pub struct State {
     pub started_at: Option<Timestamp>,
     pub last_activity_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    pub turn: Option<Turn>,
+    pub turn: Option<OpenTurn>,
     /// Turns begun so far.
     pub turns: u64,
-    pub requests: BTreeMap<RequestId, Pending>,
+    pub requests: BTreeMap<RequestId, PendingRequest>,
     pub requests_opened: u64,
-    pub settled: VecDeque<Settled>,
+    pub settled: VecDeque<SettledRequest>,
     pub grants: Vec<Grant>,
     /// Grants given so far; their ids count them.
     pub grants_given: u64,
@@ -49,7 +49,7 @@ pub struct State {
     /// Grows with every change of the tools.
     pub tools_revision: u64,
     /// Calls of clients' tools that wait.
-    pub tool_calls: ToolCalls,
+    pub tool_calls: ClientToolQueue,
     pub todos: Vec<Todo>,
     /// Servers of tools, as the agent last said.
     pub servers: Vec<ToolServer>,
@@ -68,14 +68,14 @@ pub struct State {
     /// The agent has replaced its conversation by a summary at least once.
     pub compacted: bool,
     /// What changed since the agent was launched and before it was ready, so that it does not know yet.
-    pub untold: Untold,
+    pub untold: PendingSettings,
     pub stderr_tail: VecDeque<String>,
 }
 
 /// Settings an agent has to be told once it is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Untold {
+pub struct PendingSettings {
     pub mode: bool,
     pub tools: bool,
 }
@@ -173,7 +173,7 @@ impl State {
                 if let Some(turn) = &mut self.turn {
                     turn.untold = None;
                 }
-                self.untold = Untold::default();
+                self.untold = PendingSettings::default();
             }
             EventKind::AgentExited { .. } => self.pid = 0,
             EventKind::AgentLogged { line } => {
@@ -196,7 +196,7 @@ impl State {
             self.ended_at = None;
             self.error.clear();
             self.error_code = None;
-            self.untold = Untold::default();
+            self.untold = PendingSettings::default();
         }
         if to.is_terminal() {
             self.ended_at = Some(at);
@@ -219,10 +219,10 @@ impl State {
                     self.count_message(prompt);
                 }
                 let told = matches!(self.status, Status::Running | Status::Working);
-                self.turn = Some(Turn {
+                self.turn = Some(OpenTurn {
                     id: *turn,
                     untold: (!told)
-                        .then(|| UntoldPrompt { text: prompt.clone(), attachments: attachments.clone() }),
+                        .then(|| PendingPrompt { text: prompt.clone(), attachments: attachments.clone() }),
                     interrupted: None,
                     compacting: prompt == COMPACT,
                     calls: BTreeMap::new(),
@@ -257,12 +257,12 @@ impl State {
         match kind {
             EventKind::RequestOpened { request, native, ask, proposals, .. } => {
                 self.requests_opened = request.0;
-                if let Ask::ClientTool { tool, .. } = ask
+                if let RequestSubject::ClientTool { tool, .. } = ask
                     && let Some(tool) = tools::find(&self.tools, tool)
                 {
                     self.tool_calls.open(at, *request, tool);
                 }
-                let pending = Pending {
+                let pending = PendingRequest {
                     id: *request,
                     native: native.clone(),
                     asked_at: at,
@@ -289,7 +289,7 @@ impl State {
                     self.settled.pop_front();
                 }
                 let (by, message) = (by.clone(), message.chars().take(limits::PREVIEW_MAX_CHARS).collect());
-                self.settled.push_back(Settled { request: pending, outcome, by, at, message });
+                self.settled.push_back(SettledRequest { request: pending, outcome, by, at, message });
             }
             EventKind::GrantsChanged { grants, .. } => {
                 self.grants_given += 1;
@@ -317,7 +317,7 @@ impl State {
     }
 
     /// Returns how a request was settled, if it was and that is still remembered.
-    pub fn settled_request(&self, id: RequestId) -> Option<&Settled> {
+    pub fn settled_request(&self, id: RequestId) -> Option<&SettledRequest> {
         self.settled.iter().rev().find(|settled| settled.request.id == id)
     }
 }

@@ -49,26 +49,26 @@ pub fn find<'a>(sources: &'a Sources, name: &str) -> Option<&'a ClientTool> {
 /// Calls that wait for their clients. Those of exclusive tools go out one at a time, the others at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ToolCalls {
-    waiting: BTreeMap<RequestId, ToolCall>,
+pub struct ClientToolQueue {
+    waiting: BTreeMap<RequestId, QueuedToolCall>,
 }
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCall {
+pub struct QueuedToolCall {
     pub exclusive: bool,
     pub timeout_ms: u64,
     /// When it went out; none: another one is to return first.
     pub offered_at: Option<Timestamp>,
 }
 
-impl ToolCalls {
+impl ClientToolQueue {
     /// Takes in a call. Returns whether it goes out at once.
     pub fn open(&mut self, at: Timestamp, request: RequestId, tool: &ClientTool) -> bool {
         let most = limits::TOOL_WAIT_MAX.as_millis() as u64;
         let wait = tool.timeout_ms.filter(|wait| *wait > 0);
         let free = !tool.exclusive || !self.is_occupied();
-        let call = ToolCall {
+        let call = QueuedToolCall {
             exclusive: tool.exclusive,
             timeout_ms: wait.unwrap_or(limits::TOOL_WAIT.as_millis() as u64).min(most),
             offered_at: free.then_some(at),
@@ -89,18 +89,18 @@ impl ToolCalls {
     }
 
     /// Returns a call that waits.
-    pub fn get(&self, request: RequestId) -> Option<&ToolCall> {
+    pub fn get(&self, request: RequestId) -> Option<&QueuedToolCall> {
         self.waiting.get(&request)
     }
 
     /// Returns when the first call that went out must have returned.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.waiting.values().filter_map(ToolCall::deadline).min()
+        self.waiting.values().filter_map(QueuedToolCall::deadline).min()
     }
 
     /// Returns the calls that should have returned by now.
     pub fn late(&self, now: Timestamp) -> Vec<(RequestId, u64)> {
-        let late = |(_, call): &(&RequestId, &ToolCall)| call.deadline().is_some_and(|by| by <= now);
+        let late = |(_, call): &(&RequestId, &QueuedToolCall)| call.deadline().is_some_and(|by| by <= now);
         self.waiting.iter().filter(late).map(|(request, call)| (*request, call.timeout_ms)).collect()
     }
 
@@ -109,7 +109,7 @@ impl ToolCalls {
     }
 }
 
-impl ToolCall {
+impl QueuedToolCall {
     fn deadline(&self) -> Option<Timestamp> {
         Some(self.offered_at?.after(Duration::from_millis(self.timeout_ms)))
     }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn exclusive_calls_go_out_one_at_a_time_and_others_at_once() {
-        let mut calls = ToolCalls::default();
+        let mut calls = ClientToolQueue::default();
         let (arm, read) = (tool("arm", true, Some(1_000)), tool("read", false, None));
         assert!(calls.open(Timestamp(0), RequestId(1), &arm));
         assert!(!calls.open(Timestamp(0), RequestId(2), &arm));
@@ -145,12 +145,12 @@ mod tests {
         // One that never went out makes no room.
         assert_eq!(calls.settle(Timestamp(7), RequestId(4)), None);
         assert_eq!(calls.settle(Timestamp(8), RequestId(2)), None);
-        assert_eq!(calls, ToolCalls::default());
+        assert_eq!(calls, ClientToolQueue::default());
     }
 
     #[test]
     fn the_wait_begins_when_a_call_goes_out() {
-        let mut calls = ToolCalls::default();
+        let mut calls = ClientToolQueue::default();
         let arm = tool("arm", true, Some(1_000));
         calls.open(Timestamp(0), RequestId(1), &arm);
         calls.open(Timestamp(0), RequestId(2), &arm);

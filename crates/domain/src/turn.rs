@@ -27,7 +27,7 @@ pub enum EndReason {
 /// Who began a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum TurnOrigin {
     /// A client's prompt; the text names the client where it is known.
     #[default]
     Client,
@@ -38,7 +38,7 @@ pub enum Origin {
 /// Why a running turn was told to end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Interrupt {
+pub enum InterruptReason {
     Cancelled,
     BudgetExceeded,
 }
@@ -48,19 +48,19 @@ pub const COMPACT: &str = "/compact";
 
 /// A prompt that waits for its agent to be ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UntoldPrompt {
+pub struct PendingPrompt {
     pub text: String,
     pub attachments: Vec<Attachment>,
 }
 
 /// The turn that is open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct OpenTurn {
     pub id: TurnId,
     /// The prompt, until the agent was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub untold: Option<UntoldPrompt>,
-    pub interrupted: Option<Interrupt>,
+    pub untold: Option<PendingPrompt>,
+    pub interrupted: Option<InterruptReason>,
     /// It was opened to compact the conversation.
     #[serde(default)]
     pub compacting: bool,

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use domain::ProviderKind;
 use runtime::Supervisor;
-use runtime::settings::{Settings, Sources};
+use runtime::settings::{Settings, SettingsSources};
 use runtime::store::Store;
-use runtime::supervisor::Options;
-use surfaces::acp::{Habits, RuntimeConfig};
+use runtime::supervisor::SupervisorOptions;
+use surfaces::acp::{AcpSessionDefaults, RuntimeConfig};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -24,8 +24,9 @@ async fn main() -> anyhow::Result<()> {
     let agents_dir = data.join("agents");
     std::fs::create_dir_all(&agents_dir)?;
     let store = Store::open(&data.join("sessions.db"))?;
-    let providers = providers::all(&providers::Options { obey_exe: obey.clone(), ..Default::default() });
-    let supervisor = Supervisor::new(Options {
+    let providers =
+        providers::all(&providers::ProviderOptions { obey_exe: obey.clone(), ..Default::default() });
+    let supervisor = Supervisor::new(SupervisorOptions {
         store: store.clone(),
         providers,
         agents_dir,
@@ -37,12 +38,12 @@ async fn main() -> anyhow::Result<()> {
         socket: data.join("none.sock"),
         spool_max_bytes: 1 << 30,
         active_sessions_max: 64,
-        settings: Settings::new(Sources::default()),
+        settings: Settings::new(SettingsSources::default()),
     })
     .await?;
     let mut server = surfaces::acp::start(RuntimeConfig {
         supervisor: supervisor.clone(),
-        habits: Habits { provider: ProviderKind::Scripted, ..Habits::default() },
+        defaults: AcpSessionDefaults { provider: ProviderKind::Scripted, ..AcpSessionDefaults::default() },
         input: Box::new(tokio::io::stdin()),
         output: Box::new(tokio::io::stdout()),
     })

@@ -10,7 +10,7 @@ use crate::failure::Result;
 
 /// A request and who answers it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct To<'a> {
+pub(crate) struct AnsweredRequest<'a> {
     pub(crate) session: &'a str,
     pub(crate) request: &'a str,
     /// For the record; empty: the daemon names the connection.
@@ -19,7 +19,7 @@ pub(crate) struct To<'a> {
 
 /// A decision on a permission request.
 #[derive(Clone, Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct PermissionDecision {
     pub(crate) decision: Decision,
     /// Told to the agent.
     pub(crate) message: String,
@@ -38,14 +38,18 @@ pub(crate) struct Granted {
     pub(crate) sub_agents: bool,
 }
 
-impl Verdict {
+impl PermissionDecision {
     pub(crate) fn of(decision: Decision) -> Self {
         Self { decision, message: String::new(), input: String::new(), grant: Granted::default() }
     }
 }
 
 /// Decides on a permission request.
-pub(crate) async fn decide(client: &Client, to: To<'_>, verdict: Verdict) -> Result<pb::AnswerResponse> {
+pub(crate) async fn decide(
+    client: &Client,
+    to: AnsweredRequest<'_>,
+    verdict: PermissionDecision,
+) -> Result<pb::AnswerResponse> {
     let decision = match verdict.decision {
         Decision::AllowOnce => pb::Decision::AllowOnce,
         Decision::AllowSession => pb::Decision::AllowSession,
@@ -70,7 +74,7 @@ pub(crate) async fn decide(client: &Client, to: To<'_>, verdict: Verdict) -> Res
 /// Answers the questions of a request.
 pub(crate) async fn answer(
     client: &Client,
-    to: To<'_>,
+    to: AnsweredRequest<'_>,
     answers: BTreeMap<String, String>,
 ) -> Result<pb::AnswerResponse> {
     let answer = pb::AnswerQuestionRequest {

@@ -13,7 +13,7 @@ use crate::daemon;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::inherited::Inherited;
-use crate::input::{Ears, Interrupts};
+use crate::input::{Interrupts, SignalListener};
 use crate::output::Output;
 use crate::serve;
 use crate::vars::Vars;
@@ -46,7 +46,7 @@ fn finish(console: &mut Console, done: Result<Exit>) -> i32 {
     }
 }
 
-fn run_command(console: &mut Console, command: Command, ears: Ears) -> Result<Exit> {
+fn run_command(console: &mut Console, command: Command, ears: SignalListener) -> Result<Exit> {
     // One worker beside this thread: it hears Ctrl-C even while output is stuck in a pipe.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -1,11 +1,11 @@
 //! The command line: what can be typed, and nothing about what it does. Help texts live here.
 
 pub(crate) mod acp;
-pub(crate) mod bench;
 pub(crate) mod grants;
 pub(crate) mod mcp;
 pub(crate) mod session;
 pub(crate) mod values;
+pub(crate) mod workbench;
 pub(crate) mod worktree;
 
 use std::path::PathBuf;
@@ -92,25 +92,25 @@ pub(crate) enum Command {
     Exec(ExecArgs),
     /// What was learnt: find, keep, judge
     #[command(subcommand)]
-    Memory(bench::MemoryCommand),
+    Memory(workbench::MemoryCommand),
     /// Where sessions of the workbench stood
     #[command(subcommand)]
-    Checkpoint(bench::CheckpointCommand),
+    Checkpoint(workbench::CheckpointCommand),
     /// Errors and what cured them
     #[command(subcommand)]
-    Remediation(bench::RemediationCommand),
+    Remediation(workbench::RemediationCommand),
     /// What must not be done, and why
     #[command(subcommand)]
-    Policy(bench::PolicyCommand),
+    Policy(workbench::PolicyCommand),
     /// Ways to do something, written down
     #[command(subcommand)]
-    Skill(bench::SkillCommand),
+    Skill(workbench::SkillCommand),
     /// Agents with a character, for `obey session create --agent NAME`
     #[command(subcommand)]
-    Agent(bench::AgentCommand),
+    Agent(workbench::AgentCommand),
     /// What was done with the workbench
     #[command(subcommand)]
-    Audit(bench::AuditCommand),
+    Audit(workbench::AuditCommand),
     /// Print who may call what: every method, route and tool
     Access,
     /// Show in one minute what this program does

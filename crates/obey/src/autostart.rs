@@ -32,23 +32,23 @@ pub(crate) struct Launch {
     pub(crate) environment: Option<Vec<(OsString, OsString)>>,
     pub(crate) socket: PathBuf,
     pub(crate) paths: Paths,
-    pub(crate) patience: Patience,
+    pub(crate) deadline: StartDeadline,
 }
 
 /// How long the daemon may take until it is ready, and what becomes of one that takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum StartDeadline {
     /// A person waits. One that takes longer may still become ready.
     Short,
     /// It may have to change its database first. One that takes longer is ended, so that another one can be started.
     Long,
 }
 
-impl Patience {
+impl StartDeadline {
     fn limit(self) -> Duration {
         match self {
-            Patience::Short => limits::START_WAIT,
-            Patience::Long => limits::UPGRADE_START_WAIT,
+            StartDeadline::Short => limits::START_WAIT,
+            StartDeadline::Long => limits::UPGRADE_START_WAIT,
         }
     }
 }
@@ -103,14 +103,14 @@ pub(crate) async fn start_holding(launch: &Launch, _lock: &StartLock) -> Result<
         .map_err(|error| Failure::failed(format!("cannot start {}: {error}", launch.program.display())))?;
     let pid = child.id().unwrap_or_default();
     let Some(stdout) = child.stdout.take() else { return Err(Failure::failed("the daemon has no output")) };
-    let limit = launch.patience.limit();
+    let limit = launch.deadline.limit();
     let why = match tokio::time::timeout(limit, ready(stdout)).await {
         Ok(Some(listen)) => return Ok(Started::Ready { pid, listen }),
         Ok(None) if client::probe(&launch.socket).await? => return Ok(Started::Already),
         Ok(None) => "it was started but ended at once".to_owned(),
         Err(_) => format!("it was started but is not ready after {} s", limit.as_secs()),
     };
-    if launch.patience == Patience::Long {
+    if launch.deadline == StartDeadline::Long {
         // One that ended by itself cannot be ended again.
         let _gone = child.kill().await;
     }

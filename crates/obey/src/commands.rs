@@ -3,7 +3,6 @@
 mod access;
 mod acp;
 mod agents;
-mod bench;
 mod campaign;
 mod daemon;
 mod demo;
@@ -15,6 +14,7 @@ mod mcp;
 mod service;
 mod session;
 mod upgrade;
+mod workbench;
 mod worktree;
 
 pub(crate) use acp::forward_notification;
@@ -48,15 +48,15 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Agents(AgentsCommand::List) => agents::list(console),
         Command::Agents(AgentsCommand::Test(args)) => agents::test(console, &args).await,
         Command::Grants(command) => grants::run(console, command).await,
-        Command::Exec(args) if args.sandbox => bench::exec(console, args).await,
+        Command::Exec(args) if args.sandbox => workbench::exec(console, args).await,
         Command::Exec(args) => exec::run(console, args).await,
-        Command::Memory(command) => bench::memories(console, command).await,
-        Command::Checkpoint(command) => bench::checkpoints(console, command).await,
-        Command::Remediation(command) => bench::remediations(console, command).await,
-        Command::Policy(command) => bench::policies(console, command).await,
-        Command::Skill(command) => bench::skills(console, command).await,
-        Command::Agent(command) => bench::agents(console, command).await,
-        Command::Audit(command) => bench::audit(console, command).await,
+        Command::Memory(command) => workbench::memories(console, command).await,
+        Command::Checkpoint(command) => workbench::checkpoints(console, command).await,
+        Command::Remediation(command) => workbench::remediations(console, command).await,
+        Command::Policy(command) => workbench::policies(console, command).await,
+        Command::Skill(command) => workbench::skills(console, command).await,
+        Command::Agent(command) => workbench::agents(console, command).await,
+        Command::Audit(command) => workbench::audit(console, command).await,
         Command::Access => access::run(console),
         Command::Demo(args) => demo::run(console, &args).await,
         Command::Doctor => doctor::run(console).await,

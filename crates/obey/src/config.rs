@@ -98,8 +98,8 @@ pub(crate) struct Openclaw {
 
 impl Openclaw {
     /// Returns what the provider is told; a daemon has a folder by which it knows a gateway again.
-    pub(crate) fn options(&self, folder: Option<PathBuf>) -> providers::openclaw::Options {
-        providers::openclaw::Options {
+    pub(crate) fn options(&self, folder: Option<PathBuf>) -> providers::openclaw::OpenclawOptions {
+        providers::openclaw::OpenclawOptions {
             folder,
             binary: self.binary.clone(),
             url: self.url.clone(),
@@ -260,7 +260,7 @@ pub(crate) struct Flags {
 
 /// The kinds of values; they decide how a variable's text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     Text,
     List,
     Number,
@@ -268,7 +268,7 @@ pub(crate) enum Kind {
 }
 
 /// Returns every key with its kind, `section.key` for those in a section.
-pub(crate) fn keys() -> Vec<(String, Kind)> {
+pub(crate) fn keys() -> Vec<(String, ValueKind)> {
     let mut keys = Vec::new();
     let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
     for (name, value) in defaults.as_object().into_iter().flatten() {
@@ -282,12 +282,12 @@ pub(crate) fn keys() -> Vec<(String, Kind)> {
     keys
 }
 
-fn kind_of(default: &serde_json::Value) -> Kind {
+fn kind_of(default: &serde_json::Value) -> ValueKind {
     match default {
-        serde_json::Value::Array(_) => Kind::List,
-        serde_json::Value::Number(_) => Kind::Number,
-        serde_json::Value::Bool(_) => Kind::Switch,
-        _ => Kind::Text,
+        serde_json::Value::Array(_) => ValueKind::List,
+        serde_json::Value::Number(_) => ValueKind::Number,
+        serde_json::Value::Bool(_) => ValueKind::Switch,
+        _ => ValueKind::Text,
     }
 }
 
@@ -375,11 +375,11 @@ fn overlay_variables(table: &mut Table, vars: &Vars) -> Result<()> {
     for (key, kind) in keys() {
         let name = variable(&key);
         // An empty list is a value (no TCP address at all); for the other kinds empty means unset.
-        let found = if kind == Kind::List { vars.set(&name) } else { vars.get(&name) };
+        let found = if kind == ValueKind::List { vars.set(&name) } else { vars.get(&name) };
         let Some(text) = found else { continue };
         let text = text.to_str().ok_or_else(|| invalid(format!("{name} is not UTF-8")))?;
         let value = value_of(&key, kind, text).ok_or_else(|| {
-            let wanted = if kind == Kind::Number { "a whole number" } else { "true or false" };
+            let wanted = if kind == ValueKind::Number { "a whole number" } else { "true or false" };
             invalid(format!("{name}={text}: must be {wanted}"))
         })?;
         set(table, &key, value);
@@ -387,15 +387,15 @@ fn overlay_variables(table: &mut Table, vars: &Vars) -> Result<()> {
     Ok(())
 }
 
-fn value_of(key: &str, kind: Kind, text: &str) -> Option<Value> {
+fn value_of(key: &str, kind: ValueKind, text: &str) -> Option<Value> {
     Some(match kind {
-        Kind::Text if matches!(key, "socket" | "data_dir") => {
+        ValueKind::Text if matches!(key, "socket" | "data_dir") => {
             Value::String(std::path::absolute(text).ok()?.to_string_lossy().into_owned())
         }
-        Kind::Text => Value::String(text.to_owned()),
-        Kind::List => Value::Array(split_list(text)),
-        Kind::Number => Value::Integer(text.parse().ok()?),
-        Kind::Switch => Value::Boolean(text.parse().ok()?),
+        ValueKind::Text => Value::String(text.to_owned()),
+        ValueKind::List => Value::Array(split_list(text)),
+        ValueKind::Number => Value::Integer(text.parse().ok()?),
+        ValueKind::Switch => Value::Boolean(text.parse().ok()?),
     })
 }
 
@@ -445,7 +445,7 @@ fn check(config: &Config) -> Result<()> {
     if let Some(name) = config.execute.allow.iter().find(|name| name.is_empty() || name.contains('/')) {
         return Err(invalid(format!("execute.allow: {name:?} must be a program's name without a path")));
     }
-    if let Err(problem) = providers::acp::Named::new(&config.acp.agents) {
+    if let Err(problem) = providers::acp::NamedAgents::new(&config.acp.agents) {
         return Err(invalid(format!("acp.agents: {problem}")));
     }
     if let Err(error) = crate::daemon::contained::policy(config) {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 
 use crate::args::Global;
-use crate::autostart::{self, Launch, Patience, Started};
+use crate::autostart::{self, Launch, StartDeadline, Started};
 use crate::client::{self, Client, unreachable_daemon};
 use crate::config::{self, Flags};
 use crate::failure::{Failure, Result};
 use crate::input::{Input, Interrupts};
-use crate::output::{Output, Style};
+use crate::output::{Output, TextStyle};
 use crate::paths::{self, Paths};
 use crate::serve;
 use crate::vars::Vars;
@@ -104,7 +104,7 @@ impl Console {
         let started = autostart::start(launch).await?;
         self.out.hide_status()?;
         if let Started::Ready { pid, .. } = started {
-            self.out.note(Style::Dim, &format!("Started the daemon (pid {pid})."))?;
+            self.out.note(TextStyle::Dim, &format!("Started the daemon (pid {pid})."))?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Console {
             environment: None,
             socket: socket.to_owned(),
             paths: self.paths.clone(),
-            patience: Patience::Short,
+            deadline: StartDeadline::Short,
         }
     }
 

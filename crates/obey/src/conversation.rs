@@ -4,16 +4,16 @@
 use domain::{Decision, EventKind};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::answers::{self, Granted, To, Verdict};
-use crate::asking::{Asking, Open, Reply};
+use crate::answers::{self, AnsweredRequest, Granted, PermissionDecision};
 use crate::client::Client;
 use crate::console::Console;
 use crate::events::LogEvent;
 use crate::failure::{Failure, Result};
 use crate::feed::{Feed, FeedItem};
 use crate::limits;
-use crate::output::Style;
-use crate::view::View;
+use crate::output::TextStyle;
+use crate::request_prompts::{OpenRequest, RequestPrompts, TypedReply};
+use crate::view::LiveView;
 
 /// What is done about requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub(crate) struct Conversation<'a> {
     pub(crate) console: &'a mut Console,
     pub(crate) client: Client,
     pub(crate) session: String,
-    pub(crate) view: View,
-    pub(crate) asking: Asking,
+    pub(crate) view: LiveView,
+    pub(crate) asking: RequestPrompts,
     feed: Feed,
     requests: Requests,
     input_open: bool,
@@ -72,8 +72,8 @@ impl<'a> Conversation<'a> {
         Self {
             feed: Feed::follow(&client, &session, after),
             input_open: requests == Requests::Ask,
-            view: View::new(),
-            asking: Asking::default(),
+            view: LiveView::new(),
+            asking: RequestPrompts::default(),
             console,
             client,
             session,
@@ -94,7 +94,7 @@ impl<'a> Conversation<'a> {
     /// Takes up requests that waited before.
     pub(crate) async fn take_up_requests(&mut self) -> Result<()> {
         for request in answers::list(&self.client, &self.session, false).await? {
-            self.request_opened(Open::of_request(&request)).await?;
+            self.request_opened(OpenRequest::of_request(&request)).await?;
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Says something to the person. The agent's words in a pipe are not interrupted by it.
-    pub(crate) fn note(&mut self, style: Style, text: &str) -> Result<()> {
+    pub(crate) fn note(&mut self, style: TextStyle, text: &str) -> Result<()> {
         self.console.out.note(style, text)
     }
 
@@ -141,11 +141,11 @@ impl<'a> Conversation<'a> {
             }
             Some(FeedItem::Failed(failure)) => Err(failure),
             Some(FeedItem::Lost) => {
-                self.note(Style::Warn, "connection lost; the session goes on, trying again…")?;
+                self.note(TextStyle::Warn, "connection lost; the session goes on, trying again…")?;
                 Ok(None)
             }
             Some(FeedItem::Back) => {
-                self.note(Style::Dim, "connected again; nothing was missed")?;
+                self.note(TextStyle::Dim, "connected again; nothing was missed")?;
                 Ok(None)
             }
             Some(FeedItem::Event(event)) => {
@@ -154,7 +154,7 @@ impl<'a> Conversation<'a> {
                 }
                 match &event.kind {
                     Some(EventKind::RequestOpened { request, ask, automatic: false, proposals, .. }) => {
-                        if let Some(open) = Open::of_event(request.to_string(), ask, proposals) {
+                        if let Some(open) = OpenRequest::of_event(request.to_string(), ask, proposals) {
                             self.request_opened(open).await?;
                         }
                     }
@@ -177,21 +177,23 @@ impl<'a> Conversation<'a> {
         self.console.out.answered();
         let Some(reply) = self.asking.take(&line) else { return Ok(Some(Happened::Line(line))) };
         match reply {
-            Reply::Next => {}
-            Reply::Show(lines) => {
+            TypedReply::Next => {}
+            TypedReply::Show(lines) => {
                 for line in lines {
-                    self.console.out.say(Style::Dim, &line)?;
+                    self.console.out.say(TextStyle::Dim, &line)?;
                 }
             }
-            Reply::Decide { request, decision, message, grant: proposal } => {
+            TypedReply::Decide { request, decision, message, grant: proposal } => {
                 let grant = Granted { proposal, ..Granted::default() };
-                let verdict = Verdict { message, grant, ..Verdict::of(decision) };
-                let to = To { session: &self.session, request: &request, by: &self.console.person() };
+                let verdict = PermissionDecision { message, grant, ..PermissionDecision::of(decision) };
+                let to =
+                    AnsweredRequest { session: &self.session, request: &request, by: &self.console.person() };
                 let sent = answers::decide(&self.client, to, verdict).await;
                 self.answered(&request, sent)?;
             }
-            Reply::Answer { request, answers } => {
-                let to = To { session: &self.session, request: &request, by: &self.console.person() };
+            TypedReply::Answer { request, answers } => {
+                let to =
+                    AnsweredRequest { session: &self.session, request: &request, by: &self.console.person() };
                 let sent = answers::answer(&self.client, to, answers).await;
                 self.answered(&request, sent)?;
             }
@@ -204,13 +206,15 @@ impl<'a> Conversation<'a> {
     fn answered(&mut self, request: &str, sent: Result<wire::obey::v1::AnswerResponse>) -> Result<()> {
         self.asking.remove(request);
         match sent {
-            Ok(response) => self.console.out.note(Style::Dim, &format!("  {}", answers::outcome(&response))),
+            Ok(response) => {
+                self.console.out.note(TextStyle::Dim, &format!("  {}", answers::outcome(&response)))
+            }
             Err(failure) if failure.is_connection_lost() => Err(failure),
-            Err(failure) => self.console.out.say(Style::Warn, &format!("  {}", failure.message)),
+            Err(failure) => self.console.out.say(TextStyle::Warn, &format!("  {}", failure.message)),
         }
     }
 
-    async fn request_opened(&mut self, open: Open) -> Result<()> {
+    async fn request_opened(&mut self, open: OpenRequest) -> Result<()> {
         let session = self.session.clone();
         match self.requests {
             Requests::Ask => {
@@ -225,23 +229,23 @@ impl<'a> Conversation<'a> {
                 Ok(())
             }
             Requests::Deny => {
-                self.note(Style::Warn, &format!("? {}", open.summary()))?;
-                self.note(Style::Dim, "  Denied: a test lets no agent do anything.")?;
-                let to = To { session: &session, request: &open.id, by: "obey agents test" };
-                answers::decide(&self.client, to, Verdict::of(Decision::Deny)).await?;
+                self.note(TextStyle::Warn, &format!("? {}", open.summary()))?;
+                self.note(TextStyle::Dim, "  Denied: a test lets no agent do anything.")?;
+                let to = AnsweredRequest { session: &session, request: &open.id, by: "obey agents test" };
+                answers::decide(&self.client, to, PermissionDecision::of(Decision::Deny)).await?;
                 Ok(())
             }
             Requests::Allow => {
-                self.note(Style::Warn, &format!("? {}", open.summary()))?;
+                self.note(TextStyle::Warn, &format!("? {}", open.summary()))?;
                 self.note(
-                    Style::Dim,
+                    TextStyle::Dim,
                     "  Allowed by the demo; you would answer it here, or from anywhere with:",
                 )?;
                 for command in open.commands(&session) {
-                    self.note(Style::Dim, &format!("    {command}"))?;
+                    self.note(TextStyle::Dim, &format!("    {command}"))?;
                 }
-                let allowed = Verdict::of(Decision::AllowOnce);
-                let to = To { session: &session, request: &open.id, by: "obey demo" };
+                let allowed = PermissionDecision::of(Decision::AllowOnce);
+                let to = AnsweredRequest { session: &session, request: &open.id, by: "obey demo" };
                 answers::decide(&self.client, to, allowed).await?;
                 Ok(())
             }
@@ -249,13 +253,13 @@ impl<'a> Conversation<'a> {
     }
 
     /// Tells how a request can be answered. Also where only results are wanted: without an answer there will be none.
-    fn tell(&mut self, open: &Open) -> Result<()> {
+    fn tell(&mut self, open: &OpenRequest) -> Result<()> {
         if self.console.out.json {
             return Ok(());
         }
-        self.console.out.say(Style::Warn, &format!("? {}", crate::format::one_line(&open.summary())))?;
+        self.console.out.say(TextStyle::Warn, &format!("? {}", crate::format::one_line(&open.summary())))?;
         for command in open.commands(&self.session) {
-            self.console.out.say(Style::Warn, &format!("  answer with: {command}"))?;
+            self.console.out.say(TextStyle::Warn, &format!("  answer with: {command}"))?;
         }
         Ok(())
     }
@@ -268,7 +272,7 @@ impl<'a> Conversation<'a> {
         }
         if waiting {
             let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
-            self.note(Style::Dim, &format!("  {id} {outcome}{by}"))?;
+            self.note(TextStyle::Dim, &format!("  {id} {outcome}{by}"))?;
         }
         if asked { self.ask() } else { Ok(()) }
     }
@@ -281,7 +285,7 @@ impl<'a> Conversation<'a> {
         let Some((lines, prompt)) = self.asking.prompt() else { return Ok(()) };
         self.view.close(&mut self.console.out)?;
         for line in lines {
-            self.console.out.say(Style::Warn, &line)?;
+            self.console.out.say(TextStyle::Warn, &line)?;
         }
         self.console.out.ask(&prompt)
     }

@@ -1,39 +1,39 @@
 //! The composition root: configuration → store → providers → supervisor → surfaces → serving → leaving.
 //! Must not know the command line; everything it needs is in `ServeOptions`.
 
-pub(crate) mod bench;
 pub(crate) mod contained;
-mod inside;
+mod daemon_tools;
 mod mapped;
 mod projects;
 mod token_users;
 mod tools;
+pub(crate) mod workbench;
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::workbench::scrub::Scrubber;
 use anyhow::Context as _;
 use domain::{Error, ErrorCode, SessionId};
 use runtime::retention::Retention;
 use runtime::settings::Settings;
 use runtime::store::Store;
-use runtime::supervisor::Options;
+use runtime::supervisor::SupervisorOptions;
 use runtime::{Supervisor, clock, failpoint};
-use surfaces::obey::{About, Shutdown};
+use surfaces::obey::{ObeyConfig, Shutdown};
 use surfaces::peer::{Access, Agents, Token};
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::mpsc;
-use workbench::scrub::Scrubber;
 
 use crate::holder::Holder;
 use crate::limits;
 use crate::running::Running;
 use crate::serve::ServeOptions;
-use crate::toolbox::{Operations, Workshop};
-pub(crate) use inside::Inside;
-use tools::BenchTools;
+use crate::toolbox::{Operations, WorkbenchToolbox};
+pub(crate) use daemon_tools::DaemonTools;
+use tools::WorkbenchTools;
 
 /// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
 /// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
@@ -64,13 +64,16 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     failpoint!("start.locked");
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
-    let plan = bench::Plan::of(&options)?;
+    let plan = workbench::WorkbenchConfig::of(&options)?;
     let scrubber = plan.event_scrubber(options.config.scrub).await?;
-    let opening = bench::Opener::start(plan, store.clone()).await?;
+    let opening = workbench::LazyWorkbench::start(plan, store.clone()).await?;
     let operations = Operations::default();
     let settings = Settings::new(options.settings.clone());
-    let workshop =
-        Workshop { opener: opening.clone(), settings: settings.clone(), operations: operations.clone() };
+    let workshop = WorkbenchToolbox {
+        lazy_workbench: opening.clone(),
+        settings: settings.clone(),
+        operations: operations.clone(),
+    };
     let supervisor = supervisor(&options, store.clone(), settings, workshop, scrubber).await?;
     failpoint!("start.numbered");
     let manager = options.inherited.manager.take();
@@ -123,19 +126,19 @@ async fn supervisor(
     options: &ServeOptions,
     store: Store,
     settings: Settings,
-    toolbox: Workshop,
+    toolbox: WorkbenchToolbox,
     scrubber: Option<Scrubber>,
 ) -> Result<Supervisor, Error> {
-    Supervisor::new(Options {
+    Supervisor::new(SupervisorOptions {
         store,
-        providers: providers::all(&providers::Options {
+        providers: providers::all(&providers::ProviderOptions {
             obey_exe: own_program()?,
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: options.config.codex.binary.clone(),
             codex_notify: Vec::new(),
             openclaw: options.config.openclaw.options(Some(options.data_dir.join("openclaw"))),
             // The configuration was checked when it was read.
-            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
+            acp_agents: providers::acp::NamedAgents::new(&options.config.acp.agents).unwrap_or_default(),
             toolbox: Some(Arc::new(toolbox)),
         }),
         agents_dir: options.data_dir.join("agents"),
@@ -156,19 +159,20 @@ async fn supervisor(
 fn bench_routes(
     routes: surfaces::Routes,
     options: &ServeOptions,
-    opening: Arc<bench::Opener>,
+    opening: Arc<workbench::LazyWorkbench>,
     supervisor: &Supervisor,
     operations: &Operations,
 ) -> surfaces::Routes {
-    let contextd = bench::contextd(options, opening, supervisor.clone());
+    let contextd = workbench::contextd(options, opening, supervisor.clone());
     let mut toolboxes = surfaces::bridge::toolboxes(supervisor);
     let offers_bench = options.config.workbench.for_agents;
-    let bench = offers_bench.then(|| BenchTools::new(contextd.clone()));
-    if let Some(bench) = &bench {
-        toolboxes.push(Box::new(bench.clone()));
+    let workbench = offers_bench.then(|| WorkbenchTools::new(contextd.clone()));
+    if let Some(workbench) = &workbench {
+        toolboxes.push(Box::new(workbench.clone()));
     }
-    operations.get_or_init(|| Inside::new(bench, surfaces::bridge::Team::new(supervisor.clone())));
-    let usual = bench::usual_project(&options.config);
+    operations
+        .get_or_init(|| DaemonTools::new(workbench, surfaces::bridge::TeamTools::new(supervisor.clone())));
+    let usual = workbench::usual_project(&options.config);
     let projects = Arc::new(projects::Projects::new(contextd.clone(), usual));
     let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes, projects);
     surfaces::contextd::routes(routes, contextd)
@@ -255,8 +259,8 @@ impl Agents for AgentProcesses {
     }
 }
 
-fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Shutdown>) -> About {
-    About {
+fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Shutdown>) -> ObeyConfig {
+    ObeyConfig {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: clock::now(),
         execute_allow: options.config.execute.allow.clone(),
@@ -267,16 +271,16 @@ fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Sh
     }
 }
 
-fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::About {
+fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::BetcodeConfig {
     // A daemon that was started in no folder in particular has no default; one that may not be used is refused by name.
     let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
     let port = |listen: &Listen| match listen {
         Listen::Tcp(address) => Some(address.port()),
         Listen::TcpOrNext(_) | Listen::Unix(_) => None,
     };
-    surfaces::betcode::About {
+    surfaces::betcode::BetcodeConfig {
         default_folder: folder,
-        daemon: surfaces::betcode::Daemon {
+        daemon: surfaces::betcode::DaemonInfo {
             max_subprocesses: options.config.sessions.max_active,
             socket: options.socket.clone(),
             port: bound.addresses().iter().find_map(port),
@@ -286,10 +290,10 @@ fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::Ab
     }
 }
 
-fn about_roz(options: &ServeOptions) -> surfaces::roz::About {
+fn about_roz(options: &ServeOptions) -> surfaces::roz::RozConfig {
     // Empty, or a name that was checked when the configuration was read.
     let default_provider = domain::ProviderKind::parse(&options.config.sessions.default_provider);
-    surfaces::roz::About { default_provider, started_at: clock::now() }
+    surfaces::roz::RozConfig { default_provider, started_at: clock::now() }
 }
 
 /// What the next daemon must know to become like this one; where it listens is known once it is bound.

@@ -27,11 +27,11 @@ impl Holder {
     }
 
     /// Has it end as `obey stop` would: its agents go on. Returns whether it ended in time.
-    pub(crate) fn end(&self, patience: Duration) -> bool {
+    pub(crate) fn end(&self, deadline: Duration) -> bool {
         if pidfd_send_signal(&self.process, Signal::TERM).is_err() {
             return false;
         }
-        ended(&self.process, patience)
+        ended(&self.process, deadline)
     }
 }
 
@@ -59,8 +59,8 @@ fn number_in_held(lock: &Path) -> Option<i32> {
 }
 
 /// Waits for the end of a process. Returns whether it came in time.
-pub(crate) fn ended(process: &OwnedFd, patience: Duration) -> bool {
-    let limit = Timespec::try_from(patience).ok();
+pub(crate) fn ended(process: &OwnedFd, deadline: Duration) -> bool {
+    let limit = Timespec::try_from(deadline).ok();
     let mut waited = [PollFd::new(process, PollFlags::IN)];
     poll(&mut waited, limit.as_ref()).is_ok_and(|ended| ended > 0)
 }

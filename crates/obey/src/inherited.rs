@@ -22,14 +22,14 @@ const VARIABLES: [&str; 5] =
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     pub(crate) socket: Option<OwnedFd>,
-    pub(crate) manager: Option<Manager>,
+    pub(crate) manager: Option<ManagerNotifier>,
 }
 
 impl Inherited {
     /// Takes what this process was given. To be called once, before there are threads.
     pub(crate) fn take(vars: &Vars) -> Result<Self> {
         let count = files_passed(vars, std::process::id());
-        let manager = vars.get("NOTIFY_SOCKET").and_then(|name| Manager::at(name.as_bytes()));
+        let manager = vars.get("NOTIFY_SOCKET").and_then(|name| ManagerNotifier::at(name.as_bytes()));
         VARIABLES.into_iter().for_each(forget);
         if count == 0 {
             return Ok(Self { socket: None, manager });
@@ -74,9 +74,9 @@ fn own(file: RawFd) -> OwnedFd {
 
 /// Whoever wants to know how the daemon is.
 #[derive(Debug)]
-pub(crate) struct Manager(SocketAddr);
+pub(crate) struct ManagerNotifier(SocketAddr);
 
-impl Manager {
+impl ManagerNotifier {
     fn at(name: &[u8]) -> Option<Self> {
         match name.strip_prefix(b"@") {
             #[cfg(target_os = "linux")]
@@ -127,7 +127,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("notify");
         let heard = UnixDatagram::bind(&path).unwrap();
-        let manager = Manager::at(path.as_os_str().as_bytes()).unwrap();
+        let manager = ManagerNotifier::at(path.as_os_str().as_bytes()).unwrap();
         manager.ready();
         manager.stopping();
         let mut bytes = [0; 64];
@@ -141,7 +141,7 @@ mod tests {
             let name = format!("obey-test-{}", std::process::id());
             let address = SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
             let heard = UnixDatagram::bind_addr(&address).unwrap();
-            Manager::at(format!("@{name}").as_bytes()).unwrap().ready();
+            ManagerNotifier::at(format!("@{name}").as_bytes()).unwrap().ready();
             let count = heard.recv(&mut bytes).unwrap();
             assert_eq!(&bytes[..count], b"READY=1");
         }

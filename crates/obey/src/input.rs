@@ -67,11 +67,11 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     /// Prepares for the presses of this process; they are heard once `hear` runs.
-    pub(crate) fn of_process() -> (Self, Ears) {
+    pub(crate) fn of_process() -> (Self, SignalListener) {
         // One press may wait to be seen.
         let (tx, presses) = mpsc::channel(1);
         let taken = Arc::new(AtomicBool::new(false));
-        (Self { presses, taken: Arc::clone(&taken) }, Ears { tx, taken })
+        (Self { presses, taken: Arc::clone(&taken) }, SignalListener { tx, taken })
     }
 
     #[cfg(test)]
@@ -94,12 +94,12 @@ impl Interrupts {
 }
 
 /// What hears the presses.
-pub(crate) struct Ears {
+pub(crate) struct SignalListener {
     tx: mpsc::Sender<()>,
     taken: Arc<AtomicBool>,
 }
 
-impl Ears {
+impl SignalListener {
     /// Passes presses on for as long as the process lives.
     pub(crate) async fn hear(self) {
         while tokio::signal::ctrl_c().await.is_ok() {

@@ -5,7 +5,6 @@
 mod answers;
 mod app;
 mod args;
-mod asking;
 mod autostart;
 mod client;
 mod commands;
@@ -29,6 +28,7 @@ mod output;
 mod paths;
 mod programs;
 mod render;
+mod request_prompts;
 mod resolve;
 mod running;
 mod serve;

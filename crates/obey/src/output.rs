@@ -15,7 +15,7 @@ const DEFAULT_WIDTH: usize = 100;
 
 /// How a piece of text looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum TextStyle {
     Plain,
     Dim,
     Bold,
@@ -25,7 +25,7 @@ pub(crate) enum Style {
     Accent,
 }
 
-impl Style {
+impl TextStyle {
     fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -40,15 +40,15 @@ impl Style {
 }
 
 /// One of the two streams.
-struct Stream {
+struct OutputStream {
     to: Box<dyn Write + Send + Sync>,
     terminal: bool,
     color: bool,
 }
 
-impl Stream {
-    fn write(&mut self, style: Style, text: &str) -> io::Result<()> {
-        if self.color && style != Style::Plain {
+impl OutputStream {
+    fn write(&mut self, style: TextStyle, text: &str) -> io::Result<()> {
+        if self.color && style != TextStyle::Plain {
             write!(self.to, "{}{text}\x1b[0m", style.code())
         } else {
             self.to.write_all(text.as_bytes())
@@ -58,8 +58,8 @@ impl Stream {
 
 /// Both streams of the command.
 pub(crate) struct Output {
-    out: Stream,
-    err: Stream,
+    out: OutputStream,
+    err: OutputStream,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     width: Option<usize>,
@@ -86,14 +86,18 @@ impl Output {
         Self {
             width: vars.get("COLUMNS").and_then(|text| text.to_str()?.parse().ok()).or_else(terminal_width),
             ..Self::new(
-                Stream { to: Box::new(stdout), terminal: terminals.0, color: color(terminals.0) },
-                Stream { to: Box::new(stderr), terminal: terminals.1 && !dumb, color: color(terminals.1) },
+                OutputStream { to: Box::new(stdout), terminal: terminals.0, color: color(terminals.0) },
+                OutputStream {
+                    to: Box::new(stderr),
+                    terminal: terminals.1 && !dumb,
+                    color: color(terminals.1),
+                },
                 global,
             )
         }
     }
 
-    fn new(out: Stream, err: Stream, global: &Global) -> Self {
+    fn new(out: OutputStream, err: OutputStream, global: &Global) -> Self {
         Self {
             out,
             err,
@@ -111,8 +115,8 @@ impl Output {
     #[cfg(test)]
     pub(crate) fn to_buffers(out: test::Buffer, err: test::Buffer, global: &Global, terminal: bool) -> Self {
         Self::new(
-            Stream { to: Box::new(out), terminal, color: false },
-            Stream { to: Box::new(err), terminal, color: false },
+            OutputStream { to: Box::new(out), terminal, color: false },
+            OutputStream { to: Box::new(err), terminal, color: false },
             global,
         )
     }
@@ -129,11 +133,11 @@ impl Output {
 
     /// Writes a line of the result.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
-        self.styled_line(&[(Style::Plain, text)])
+        self.styled_line(&[(TextStyle::Plain, text)])
     }
 
     /// Writes a line of the result made of pieces.
-    pub(crate) fn styled_line(&mut self, pieces: &[(Style, &str)]) -> Result<(), Failure> {
+    pub(crate) fn styled_line(&mut self, pieces: &[(TextStyle, &str)]) -> Result<(), Failure> {
         self.begin_out()?;
         for (style, text) in pieces {
             let text = clean(text, self.out.terminal);
@@ -150,7 +154,7 @@ impl Output {
         let text = clean(text, self.out.terminal);
         self.hide_status()?;
         self.share_cursor_with_out()?;
-        self.out.write(Style::Plain, &text)?;
+        self.out.write(TextStyle::Plain, &text)?;
         self.out.to.flush()?;
         if !text.is_empty() {
             self.out_fresh = text.ends_with('\n');
@@ -185,7 +189,7 @@ impl Output {
     }
 
     /// Says something beside the result, unless only results are wanted.
-    pub(crate) fn note(&mut self, style: Style, text: &str) -> Result<(), Failure> {
+    pub(crate) fn note(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         if self.quiet || self.json {
             return Ok(());
         }
@@ -193,7 +197,7 @@ impl Output {
     }
 
     /// Says something beside the result that must be seen.
-    pub(crate) fn say(&mut self, style: Style, text: &str) -> Result<(), Failure> {
+    pub(crate) fn say(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         self.begin_err()?;
         let text = clean(text, self.err.terminal);
         self.err.write(style, &text)?;
@@ -202,7 +206,7 @@ impl Output {
     }
 
     /// Says a piece of running text beside the result, as it comes.
-    pub(crate) fn note_text(&mut self, style: Style, text: &str) -> Result<(), Failure> {
+    pub(crate) fn note_text(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         if self.quiet || self.json {
             return Ok(());
         }
@@ -232,7 +236,7 @@ impl Output {
         if self.status_shown || !self.err.terminal || !self.out_fresh || !self.err_fresh {
             return Ok(());
         }
-        self.err.write(Style::Bold, &clean(&question, true))?;
+        self.err.write(TextStyle::Bold, &clean(&question, true))?;
         self.status_shown = true;
         Ok(self.err.to.flush()?)
     }
@@ -258,7 +262,7 @@ impl Output {
         let room = self.width.unwrap_or(DEFAULT_WIDTH).saturating_sub(1);
         let text = crate::format::shorten(&clean(text, true), room);
         self.err.to.write_all(b"\r\x1b[2K")?;
-        self.err.write(Style::Dim, &text)?;
+        self.err.write(TextStyle::Dim, &text)?;
         self.status_shown = true;
         Ok(self.err.to.flush()?)
     }
@@ -278,9 +282,9 @@ impl Output {
             return;
         }
         let _stderr_is_gone = if self.json {
-            self.say(Style::Plain, &failure.for_programs().to_string())
+            self.say(TextStyle::Plain, &failure.for_programs().to_string())
         } else {
-            self.say(Style::Bad, &failure.for_people())
+            self.say(TextStyle::Bad, &failure.for_people())
         };
     }
 
@@ -391,7 +395,7 @@ pub(crate) mod test {
     fn text_and_notes_do_not_share_a_line_on_a_terminal() {
         let (mut output, both) = on_terminal();
         output.text("half").unwrap();
-        output.note(Style::Dim, "note").unwrap();
+        output.note(TextStyle::Dim, "note").unwrap();
         output.text("more").unwrap();
         output.end_text().unwrap();
         assert_eq!(both.text(), "half\nnote\nmore\n");
@@ -402,7 +406,7 @@ pub(crate) mod test {
         let (out, err) = (Buffer::default(), Buffer::default());
         let mut output = Output::to_buffers(out.clone(), err.clone(), &Global::default(), false);
         output.text("half ").unwrap();
-        output.note(Style::Dim, "note").unwrap();
+        output.note(TextStyle::Dim, "note").unwrap();
         output.text("and half").unwrap();
         output.end_text().unwrap();
         assert_eq!((out.text().as_str(), err.text().as_str()), ("half and half\n", "note\n"));
@@ -434,7 +438,7 @@ pub(crate) mod test {
         let (out, err) = (Buffer::default(), Buffer::default());
         let global = Global { quiet: true, ..Global::default() };
         let mut output = Output::to_buffers(out.clone(), err.clone(), &global, true);
-        output.note(Style::Plain, "note").unwrap();
+        output.note(TextStyle::Plain, "note").unwrap();
         output.status("working").unwrap();
         output.line("result").unwrap();
         output.failure(&Failure::failed("broken"));

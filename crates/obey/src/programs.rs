@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What a program said.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct ProgramOutput {
     pub(crate) status: ExitStatus,
     /// Standard output, trimmed.
     pub(crate) out: String,
@@ -17,13 +17,17 @@ pub(crate) struct Said {
 }
 
 /// Runs a program to its end. The error says in words what went wrong.
-pub(crate) async fn ask(program: &Path, args: &[impl AsRef<OsStr>], wait: Duration) -> Result<Said, String> {
+pub(crate) async fn ask(
+    program: &Path,
+    args: &[impl AsRef<OsStr>],
+    wait: Duration,
+) -> Result<ProgramOutput, String> {
     let run =
         tokio::process::Command::new(program).args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     match tokio::time::timeout(wait, run).await {
         Ok(Ok(output)) => {
-            Ok(Said { status: output.status, out: text(&output.stdout), err: text(&output.stderr) })
+            Ok(ProgramOutput { status: output.status, out: text(&output.stdout), err: text(&output.stderr) })
         }
         Ok(Err(error)) => Err(format!("cannot be run: {error}")),
         Err(_) => Err(format!("does not end within {} s", wait.as_secs())),

@@ -3,7 +3,7 @@
 
 use domain::event::{Level, TodoStatus};
 use domain::permission::{Decision, Grant, GrantAction};
-use domain::request::{Ask, Outcome};
+use domain::request::{RequestOutcome, RequestSubject};
 use domain::turn::EndReason;
 use domain::usage::Usage;
 use domain::{EventKind, Status};
@@ -11,18 +11,18 @@ use serde_json::Value;
 
 use crate::events::LogEvent;
 use crate::format;
-use crate::output::Style;
+use crate::output::TextStyle;
 
 /// What a row says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) word: &'static str,
     pub(crate) text: String,
-    pub(crate) style: Style,
+    pub(crate) style: TextStyle,
 }
 
 impl Row {
-    fn new(word: &'static str, style: Style, text: impl Into<String>) -> Self {
+    fn new(word: &'static str, style: TextStyle, text: impl Into<String>) -> Self {
         Self { word, text: text.into(), style }
     }
 }
@@ -31,7 +31,7 @@ impl Row {
 pub(crate) fn row(event: &LogEvent) -> Row {
     match &event.kind {
         Some(kind) => of_kind(kind),
-        None => Row::new("other", Style::Dim, format!("{} {}", event.name, event.raw())),
+        None => Row::new("other", TextStyle::Dim, format!("{} {}", event.name, event.raw())),
     }
 }
 
@@ -55,7 +55,7 @@ fn of_kind(kind: &EventKind) -> Row {
         | EventKind::ToolFinished { .. }
         | EventKind::TurnEnded { .. } => of_turn(kind),
         EventKind::RequestOpened { request, ask, .. } => {
-            Row::new("request", Style::Warn, format!("{request} {}", ask_text(ask)))
+            Row::new("request", TextStyle::Warn, format!("{request} {}", ask_text(ask)))
         }
         EventKind::RequestSettled { request, outcome, by, message, grant, .. } => {
             let granted = grant.as_ref().map_or_else(String::new, |grant| {
@@ -94,7 +94,7 @@ fn of_life(kind: &EventKind) -> Row {
         EventKind::SessionCreated { provider, model, name, working_dir, mode } => {
             let model = if model.is_empty() { String::new() } else { format!(" {model}") };
             let text = format!("{name}: {}{model} in {working_dir}, {}", provider.name(), mode.name());
-            Row::new("created", Style::Bold, text)
+            Row::new("created", TextStyle::Bold, text)
         }
         EventKind::StatusChanged { from, to, message, code } => {
             let because = if message.is_empty() { String::new() } else { format!(": {message}") };
@@ -102,13 +102,13 @@ fn of_life(kind: &EventKind) -> Row {
             let text = format!("{} → {}{because}{code}", from.name(), to.name());
             Row::new("status", status_style(*to), text)
         }
-        EventKind::AgentStarted { pid: 0 } => Row::new("agent", Style::Dim, "started in the daemon"),
-        EventKind::AgentStarted { pid } => Row::new("agent", Style::Dim, format!("started, pid {pid}")),
+        EventKind::AgentStarted { pid: 0 } => Row::new("agent", TextStyle::Dim, "started in the daemon"),
+        EventKind::AgentStarted { pid } => Row::new("agent", TextStyle::Dim, format!("started, pid {pid}")),
         EventKind::AgentReady { native_session, model, version } => {
             let parts = [("version", version), ("model", model), ("conversation", native_session)];
             let known = parts.into_iter().filter(|(_, text)| !text.is_empty());
             let known: Vec<String> = known.map(|(name, text)| format!("{name} {text}")).collect();
-            Row::new("agent", Style::Dim, format!("ready {}", known.join(", ")).trim_end())
+            Row::new("agent", TextStyle::Dim, format!("ready {}", known.join(", ")).trim_end())
         }
         EventKind::AgentExited { exit_code, signal, message } => {
             let how = match (exit_code, signal) {
@@ -117,14 +117,14 @@ fn of_life(kind: &EventKind) -> Row {
                 (None, None) => "ended".to_owned(),
             };
             let because = if message.is_empty() { String::new() } else { format!(": {message}") };
-            let style = if *exit_code == Some(0) { Style::Dim } else { Style::Warn };
+            let style = if *exit_code == Some(0) { TextStyle::Dim } else { TextStyle::Warn };
             Row::new("agent", style, format!("{how}{because}"))
         }
-        EventKind::AgentLogged { line } => Row::new("stderr", Style::Dim, line),
-        EventKind::Restarted { count } => Row::new("restart", Style::Bold, format!("number {count}")),
-        EventKind::Renamed { name } => Row::new("renamed", Style::Plain, name),
+        EventKind::AgentLogged { line } => Row::new("stderr", TextStyle::Dim, line),
+        EventKind::Restarted { count } => Row::new("restart", TextStyle::Bold, format!("number {count}")),
+        EventKind::Renamed { name } => Row::new("renamed", TextStyle::Plain, name),
         // The caller sends only the kinds above.
-        _ => Row::new("other", Style::Dim, kind.name()),
+        _ => Row::new("other", TextStyle::Dim, kind.name()),
     }
 }
 
@@ -134,27 +134,27 @@ fn of_turn(kind: &EventKind) -> Row {
             // Behind the sign is how an editor's connection knows its own prompts again.
             let who = by.split('#').next().unwrap_or_default();
             let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
-            Row::new("prompt", Style::Bold, format!("{turn}{by}: {prompt}"))
+            Row::new("prompt", TextStyle::Bold, format!("{turn}{by}: {prompt}"))
         }
         EventKind::InterruptRequested { turn, .. } => {
-            Row::new("cancel", Style::Warn, format!("{turn} was told to end"))
+            Row::new("cancel", TextStyle::Warn, format!("{turn} was told to end"))
         }
-        EventKind::MessageAdded { text, .. } => Row::new("message", Style::Bold, text),
-        EventKind::TextDelta { text, .. } => Row::new("text", Style::Plain, text),
-        EventKind::ThinkingDelta { text, .. } => Row::new("thinking", Style::Dim, text),
+        EventKind::MessageAdded { text, .. } => Row::new("message", TextStyle::Bold, text),
+        EventKind::TextDelta { text, .. } => Row::new("text", TextStyle::Plain, text),
+        EventKind::ThinkingDelta { text, .. } => Row::new("thinking", TextStyle::Dim, text),
         EventKind::ToolStarted { tool, input, title, .. } => {
-            Row::new("tool", Style::Accent, call_text(tool, input, title))
+            Row::new("tool", TextStyle::Accent, call_text(tool, input, title))
         }
-        EventKind::ToolProgress { output, .. } => Row::new("output", Style::Dim, output),
+        EventKind::ToolProgress { output, .. } => Row::new("output", TextStyle::Dim, output),
         EventKind::ToolFinished { tool, ok, output, .. } => {
-            let (mark, style) = if *ok { ("✓", Style::Good) } else { ("✗", Style::Bad) };
+            let (mark, style) = if *ok { ("✓", TextStyle::Good) } else { ("✗", TextStyle::Bad) };
             Row::new("result", style, format!("{mark} {tool} {output}"))
         }
         EventKind::TurnEnded { turn, reason, error, .. } => {
             let because = if error.is_empty() { String::new() } else { format!(": {error}") };
             Row::new("end", end_style(*reason), format!("{turn} {}{because}", end_word(*reason)))
         }
-        _ => Row::new("other", Style::Dim, kind.name()),
+        _ => Row::new("other", TextStyle::Dim, kind.name()),
     }
 }
 
@@ -168,51 +168,51 @@ fn of_rest(kind: &EventKind) -> Row {
             };
             let all: Vec<String> = grants.iter().map(word).collect();
             let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-            Row::new("grants", Style::Plain, format!("{all}, by {by}"))
+            Row::new("grants", TextStyle::Plain, format!("{all}, by {by}"))
         }
         EventKind::TodosChanged { todos } => {
             let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
             let current = todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
             let current = current.map_or_else(String::new, |todo| format!(", now: {}", todo.text));
-            Row::new("todo", Style::Plain, format!("{done} of {} done{current}", todos.len()))
+            Row::new("todo", TextStyle::Plain, format!("{done} of {} done{current}", todos.len()))
         }
-        EventKind::ModeChanged { mode } => Row::new("mode", Style::Plain, mode.name()),
+        EventKind::ModeChanged { mode } => Row::new("mode", TextStyle::Plain, mode.name()),
         EventKind::PlanModeChanged { on } => {
-            Row::new("plan", Style::Plain, if *on { "planning began" } else { "planning ended" })
+            Row::new("plan", TextStyle::Plain, if *on { "planning began" } else { "planning ended" })
         }
-        EventKind::ModelChanged { model } => Row::new("model", Style::Plain, model),
+        EventKind::ModelChanged { model } => Row::new("model", TextStyle::Plain, model),
         EventKind::CommandsChanged { commands } => {
-            Row::new("commands", Style::Dim, format!("{} offered by the agent", commands.len()))
+            Row::new("commands", TextStyle::Dim, format!("{} offered by the agent", commands.len()))
         }
         EventKind::ServersChanged { servers } => {
             let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-            Row::new("servers", Style::Dim, names.join(", "))
+            Row::new("servers", TextStyle::Dim, names.join(", "))
         }
-        EventKind::UsageReported { usage, .. } => Row::new("usage", Style::Dim, usage_text(usage)),
+        EventKind::UsageReported { usage, .. } => Row::new("usage", TextStyle::Dim, usage_text(usage)),
         EventKind::Compacted { tokens_before, tokens_after, .. } => {
             let count = |tokens: &Option<u64>| tokens.map_or_else(|| "?".to_owned(), format::count);
             Row::new(
                 "compact",
-                Style::Plain,
+                TextStyle::Plain,
                 format!("{} → {} tokens", count(tokens_before), count(tokens_after)),
             )
         }
         EventKind::ToolsRegistered { source, tools } => {
             let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-            Row::new("tools", Style::Dim, format!("{source} offers {}", names.join(", ")))
+            Row::new("tools", TextStyle::Dim, format!("{source} offers {}", names.join(", ")))
         }
         EventKind::WorkerStarted { worker, title, .. } => {
-            Row::new("worker", Style::Accent, format!("{worker} began: {title}"))
+            Row::new("worker", TextStyle::Accent, format!("{worker} began: {title}"))
         }
         EventKind::WorkerProgressed { worker, summary } => {
-            Row::new("worker", Style::Dim, format!("{worker}: {summary}"))
+            Row::new("worker", TextStyle::Dim, format!("{worker}: {summary}"))
         }
         EventKind::WorkerFinished { worker, ok, summary } => {
-            let (mark, style) = if *ok { ("✓", Style::Good) } else { ("✗", Style::Bad) };
+            let (mark, style) = if *ok { ("✓", TextStyle::Good) } else { ("✗", TextStyle::Bad) };
             Row::new("worker", style, format!("{mark} {worker} {summary}"))
         }
         EventKind::InputHolderChanged { holder } => {
-            Row::new("input", Style::Dim, holder.as_deref().unwrap_or("free for everybody"))
+            Row::new("input", TextStyle::Dim, holder.as_deref().unwrap_or("free for everybody"))
         }
         EventKind::Notice { level, code, message } => {
             let code = code.map_or_else(String::new, |code| format!(" [{code}]"));
@@ -220,10 +220,10 @@ fn of_rest(kind: &EventKind) -> Row {
         }
         EventKind::ActivityReported { activity, agent_name, content, tool, .. } => {
             let parts = [activity, agent_name, tool, content].into_iter().filter(|part| !part.is_empty());
-            Row::new("report", Style::Plain, parts.map(String::as_str).collect::<Vec<_>>().join(" "))
+            Row::new("report", TextStyle::Plain, parts.map(String::as_str).collect::<Vec<_>>().join(" "))
         }
-        EventKind::Unparsed { raw, .. } => Row::new("unparsed", Style::Dim, raw),
-        _ => Row::new("other", Style::Dim, kind.name()),
+        EventKind::Unparsed { raw, .. } => Row::new("unparsed", TextStyle::Dim, raw),
+        _ => Row::new("other", TextStyle::Dim, kind.name()),
     }
 }
 
@@ -245,14 +245,18 @@ pub(crate) fn call_text(tool: &str, input: &Value, title: &str) -> String {
 }
 
 /// Returns what a request asks for.
-pub(crate) fn ask_text(ask: &Ask) -> String {
+pub(crate) fn ask_text(ask: &RequestSubject) -> String {
     match ask {
-        Ask::Permission(ask) => format!("permission for {}", call_text(&ask.tool, &ask.input, &ask.title)),
-        Ask::Question { questions, .. } => {
+        RequestSubject::Permission(ask) => {
+            format!("permission for {}", call_text(&ask.tool, &ask.input, &ask.title))
+        }
+        RequestSubject::Question { questions, .. } => {
             let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
             format!("question: {}", texts.join(" / "))
         }
-        Ask::ClientTool { tool, input, .. } => format!("a client's tool {}", call_text(tool, input, "")),
+        RequestSubject::ClientTool { tool, input, .. } => {
+            format!("a client's tool {}", call_text(tool, input, ""))
+        }
     }
 }
 
@@ -283,43 +287,43 @@ pub(crate) fn end_word(reason: EndReason) -> &'static str {
 }
 
 /// Returns the colour of a status.
-pub(crate) fn status_style(status: Status) -> Style {
+pub(crate) fn status_style(status: Status) -> TextStyle {
     match status {
-        Status::Running => Style::Good,
-        Status::Working => Style::Accent,
-        Status::Failed => Style::Bad,
-        Status::Created | Status::Starting | Status::Stopping => Style::Warn,
-        Status::Stopped => Style::Dim,
+        Status::Running => TextStyle::Good,
+        Status::Working => TextStyle::Accent,
+        Status::Failed => TextStyle::Bad,
+        Status::Created | Status::Starting | Status::Stopping => TextStyle::Warn,
+        Status::Stopped => TextStyle::Dim,
     }
 }
 
-fn end_style(reason: EndReason) -> Style {
+fn end_style(reason: EndReason) -> TextStyle {
     match reason {
-        EndReason::Completed => Style::Good,
-        EndReason::Cancelled => Style::Warn,
+        EndReason::Completed => TextStyle::Good,
+        EndReason::Cancelled => TextStyle::Warn,
         EndReason::Failed
         | EndReason::Refused
         | EndReason::LimitReached
         | EndReason::BudgetExceeded
-        | EndReason::Interrupted => Style::Bad,
+        | EndReason::Interrupted => TextStyle::Bad,
     }
 }
 
-fn outcome_style(outcome: &Outcome) -> Style {
+fn outcome_style(outcome: &RequestOutcome) -> TextStyle {
     match outcome {
-        Outcome::Decided { decision: Decision::AllowOnce | Decision::AllowSession }
-        | Outcome::Answered { .. }
-        | Outcome::ToolReturned { ok: true, .. } => Style::Good,
-        Outcome::Decided { .. } | Outcome::ToolReturned { ok: false, .. } => Style::Bad,
-        Outcome::Withdrawn { .. } => Style::Dim,
+        RequestOutcome::Decided { decision: Decision::AllowOnce | Decision::AllowSession }
+        | RequestOutcome::Answered { .. }
+        | RequestOutcome::ToolReturned { ok: true, .. } => TextStyle::Good,
+        RequestOutcome::Decided { .. } | RequestOutcome::ToolReturned { ok: false, .. } => TextStyle::Bad,
+        RequestOutcome::Withdrawn { .. } => TextStyle::Dim,
     }
 }
 
-fn level_style(level: Level) -> Style {
+fn level_style(level: Level) -> TextStyle {
     match level {
-        Level::Info => Style::Plain,
-        Level::Warning => Style::Warn,
-        Level::Error => Style::Bad,
+        Level::Info => TextStyle::Plain,
+        Level::Warning => TextStyle::Warn,
+        Level::Error => TextStyle::Bad,
     }
 }
 

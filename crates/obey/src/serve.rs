@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use runtime::settings::Sources;
+use runtime::settings::SettingsSources;
 
 use crate::args::ServeArgs;
 use crate::config::{self, Config, Flags};
@@ -28,7 +28,7 @@ pub(crate) struct ServeOptions {
     /// The folder of the configuration file: rules and policies of the user lie beside it.
     pub(crate) config_dir: PathBuf,
     /// Settings of conversations.
-    pub(crate) settings: Sources,
+    pub(crate) settings: SettingsSources,
     pub(crate) ready: Announcer,
     /// The flags that make another daemon like this one.
     pub(crate) flags: Vec<OsString>,
@@ -92,13 +92,13 @@ pub(crate) fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
 const RULES_FILE: &str = "rules.toml";
 
 /// Works out where the settings of conversations come from.
-fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths, config: &Path) -> Result<Sources> {
+fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths, config: &Path) -> Result<SettingsSources> {
     let coded = |error: domain::Error| Failure::coded(error.code, error.message);
-    Ok(Sources {
+    Ok(SettingsSources {
         global_file: Some(paths.settings_file(vars)),
         rules_file: Some(config.with_file_name(RULES_FILE)),
-        environment: Sources::read_environment(vars.all()).map_err(coded)?,
-        flags: Sources::read_flags(args.betcode.iter().map(String::as_str)).map_err(coded)?,
+        environment: SettingsSources::read_environment(vars.all()).map_err(coded)?,
+        flags: SettingsSources::read_flags(args.betcode.iter().map(String::as_str)).map_err(coded)?,
     })
 }
 

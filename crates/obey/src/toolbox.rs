@@ -10,29 +10,31 @@ use std::sync::{Arc, OnceLock};
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::permissions;
 use runtime::settings::Settings;
-use runtime::toolbox::{Call, Done, Offer, Stop, Task, Toolbox, Tools, Work};
-use surfaces::contextd::Opening;
-use workbench::{Edit, Exec, Hidden, Project, ProjectRules, Read, Search, Workbench, Write};
+use runtime::toolbox::{
+    ExternalToolCall, OfferedTool, SessionToolbox, SessionTools, StopSignal, ToolOutput, ToolTask, Work,
+};
+use surfaces::contextd::OpenWorkbench;
+use workbench::{Edit, Exec, FileSearch, HiddenFiles, Project, ProjectRules, Read, Workbench, Write};
 
 use record::Record;
 
-use crate::daemon::Inside;
+use crate::daemon::DaemonTools;
 
 /// The workbench's operations by name, once the daemon serves them; never, where nobody put any in.
-pub(crate) type Operations = Arc<OnceLock<Inside>>;
+pub(crate) type Operations = Arc<OnceLock<DaemonTools>>;
 
 /// Hands the workbench out, session by session.
-pub(crate) struct Workshop {
-    pub(crate) opener: Arc<dyn Opening>,
+pub(crate) struct WorkbenchToolbox {
+    pub(crate) lazy_workbench: Arc<dyn OpenWorkbench>,
     /// Some of its rules say what may not be read.
     pub(crate) settings: Settings,
     pub(crate) operations: Operations,
 }
 
-impl Toolbox for Workshop {
-    fn open(&self, spec: &SessionSpec) -> Arc<dyn Tools> {
-        Arc::new(Desk {
-            opener: Arc::clone(&self.opener),
+impl SessionToolbox for WorkbenchToolbox {
+    fn open(&self, spec: &SessionSpec) -> Arc<dyn SessionTools> {
+        Arc::new(WorkbenchSessionTools {
+            lazy_workbench: Arc::clone(&self.lazy_workbench),
             settings: self.settings.clone(),
             operations: Arc::clone(&self.operations),
             session: spec.id.clone(),
@@ -44,8 +46,8 @@ impl Toolbox for Workshop {
 
 /// The tools of one session.
 #[derive(Clone)]
-struct Desk {
-    opener: Arc<dyn Opening>,
+struct WorkbenchSessionTools {
+    lazy_workbench: Arc<dyn OpenWorkbench>,
     settings: Settings,
     operations: Operations,
     session: SessionId,
@@ -55,7 +57,7 @@ struct Desk {
 
 /// What became of a task, for the agent and for the record.
 struct Outcome {
-    done: Done,
+    done: ToolOutput,
     summary: String,
     /// Where a command ran.
     tier: &'static str,
@@ -64,26 +66,26 @@ struct Outcome {
 
 impl Outcome {
     fn said(output: String, summary: String) -> Self {
-        Self { done: Done { ok: true, output, exit_code: None }, summary, tier: "", secrets: 0 }
+        Self { done: ToolOutput { ok: true, output, exit_code: None }, summary, tier: "", secrets: 0 }
     }
 }
 
-impl Tools for Desk {
-    fn perform(&self, task: Task) -> Work<Done> {
+impl SessionTools for WorkbenchSessionTools {
+    fn perform(&self, task: ToolTask) -> Work<ToolOutput> {
         let desk = self.clone();
         Box::pin(async move { desk.carry_out(task, std::future::pending()).await })
     }
 
-    fn perform_until(&self, task: Task, stop: Stop) -> Work<Done> {
+    fn perform_until(&self, task: ToolTask, stop: StopSignal) -> Work<ToolOutput> {
         let desk = self.clone();
         Box::pin(async move { desk.carry_out(task, stop.wait()).await })
     }
 
-    fn noted(&self, call: Call, work: Work<Done>) -> Work<Done> {
+    fn noted(&self, call: ExternalToolCall, work: Work<ToolOutput>) -> Work<ToolOutput> {
         let desk = self.clone();
         Box::pin(async move {
-            let bench = desk.opener.bench().await?;
-            let record = Record::of_call(bench, &desk.session, &call);
+            let workbench = desk.lazy_workbench.workbench().await?;
+            let record = Record::of_call(workbench, &desk.session, &call);
             let outcome = work.await.map(|done| {
                 let how = if done.ok { "Called" } else { "Failed" };
                 let summary = format!("{how}: {} bytes", done.output.len());
@@ -94,25 +96,29 @@ impl Tools for Desk {
         })
     }
 
-    fn offers(&self) -> Arc<[Offer]> {
-        self.operations.get().map(Inside::offers).unwrap_or_default()
+    fn offers(&self) -> Arc<[OfferedTool]> {
+        self.operations.get().map(DaemonTools::offers).unwrap_or_default()
     }
 }
 
-impl Desk {
+impl WorkbenchSessionTools {
     /// Does something and writes it down. What cannot be written down is not told.
-    async fn carry_out(&self, task: Task, stop: impl Future<Output = ()> + Send) -> Result<Done, Error> {
-        if let Task::Call { tool, arguments } = task {
+    async fn carry_out(
+        &self,
+        task: ToolTask,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<ToolOutput, Error> {
+        if let ToolTask::Call { tool, arguments } = task {
             // Operations write themselves down.
             let operations = self.operations.get();
             let operations = operations.ok_or_else(|| Error::invalid("tool", "nothing is offered here"))?;
             return operations.call(&self.session, &tool, arguments).await;
         }
-        let bench = self.opener.bench().await?;
-        let record = Record::begin(Arc::clone(&bench), &self.session, &task);
+        let workbench = self.lazy_workbench.workbench().await?;
+        let record = Record::begin(Arc::clone(&workbench), &self.session, &task);
         // A project's own rules could switch the scrubber off, and nobody has looked at them.
-        let outcome = match bench.project(&self.root, ProjectRules::Ignored) {
-            Ok(project) => self.work(&bench, &project, task, stop).await,
+        let outcome = match workbench.project(&self.root, ProjectRules::Ignored) {
+            Ok(project) => self.work(&workbench, &project, task, stop).await,
             Err(error) => Err(error),
         };
         record.end(&outcome).await?;
@@ -121,50 +127,53 @@ impl Desk {
 
     async fn work(
         &self,
-        bench: &Workbench,
+        workbench: &Workbench,
         project: &Project,
-        task: Task,
+        task: ToolTask,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<Outcome, Error> {
         match task {
-            Task::Read { path, first_line, lines, raw } => {
-                self.read(bench, project, &path, (first_line, lines), raw).await
+            ToolTask::Read { path, first_line, lines, raw } => {
+                self.read(workbench, project, &path, (first_line, lines), raw).await
             }
-            Task::Write { path, content } => {
+            ToolTask::Write { path, content } => {
                 let write = Write { path: self.absolute(&path)?, content, append: false };
-                bench
+                workbench
                     .write(project, write)
                     .await
                     .map(|answer| Outcome::said(answer.summary.clone(), answer.summary))
             }
-            Task::Edit { path, old, new, all } => {
+            ToolTask::Edit { path, old, new, all } => {
                 let edit = Edit { path: self.absolute(&path)?, old, new, all };
-                bench.edit(project, edit).await.map(|said| Outcome::said(said.clone(), said))
+                workbench.edit(project, edit).await.map(|said| Outcome::said(said.clone(), said))
             }
-            Task::List { path } => {
-                let output = bench.list(project, self.absolute(&path)?).await?;
+            ToolTask::List { path } => {
+                let output = workbench.list(project, self.absolute(&path)?).await?;
                 let summary = format!("Listed: {} entries", output.lines().count());
                 Ok(Outcome::said(output, summary))
             }
-            Task::Search { pattern, path, files } => {
-                let hidden =
-                    Hidden::where_true(permissions::unreadable(&self.settings, &self.folder, &self.root));
-                let search = Search { pattern, path: self.absolute(&path)?, files, hidden };
-                let output = bench.search(project, search).await?;
+            ToolTask::Search { pattern, path, files } => {
+                let hidden = HiddenFiles::where_true(permissions::unreadable(
+                    &self.settings,
+                    &self.folder,
+                    &self.root,
+                ));
+                let search = FileSearch { pattern, path: self.absolute(&path)?, files, hidden };
+                let output = workbench.search(project, search).await?;
                 let summary = format!("Searched: {} lines", output.lines().count());
                 Ok(Outcome::said(output, summary))
             }
-            Task::Run { command, environment, folder, timeout } => {
+            ToolTask::Run { command, environment, folder, timeout } => {
                 let exec = Exec { command, working_dir: self.absolute(&folder)?, timeout, env: environment };
-                self.run(bench, project, exec, stop).await
+                self.run(workbench, project, exec, stop).await
             }
-            Task::Call { .. } => Err(Error::invalid("tool", "nothing is offered here")),
+            ToolTask::Call { .. } => Err(Error::invalid("tool", "nothing is offered here")),
         }
     }
 
     async fn read(
         &self,
-        bench: &Workbench,
+        workbench: &Workbench,
         project: &Project,
         path: &str,
         (first_line, lines): (u64, u64),
@@ -172,7 +181,7 @@ impl Desk {
     ) -> Result<Outcome, Error> {
         let path = self.absolute(path)?;
         if raw {
-            let text = bench.read_raw(project, path).await?;
+            let text = workbench.read_raw(project, path).await?;
             let summary = format!("Read: {} bytes, as they are", text.len());
             if first_line <= 1 && lines == 0 {
                 return Ok(Outcome::said(text, summary));
@@ -183,26 +192,26 @@ impl Desk {
             return Ok(Outcome::said(part, summary));
         }
         let answer =
-            bench.read(&self.session, project, Read { path, offset: first_line, limit: lines }).await?;
+            workbench.read(&self.session, project, Read { path, offset: first_line, limit: lines }).await?;
         let secrets = answer.content.findings.total();
         let output = match answer.binary {
             true => answer.summary.clone(),
-            false => self.whole(bench, answer.content.ref_id).await?,
+            false => self.whole(workbench, answer.content.ref_id).await?,
         };
         Ok(Outcome { secrets, ..Outcome::said(output, answer.summary) })
     }
 
     async fn run(
         &self,
-        bench: &Workbench,
+        workbench: &Workbench,
         project: &Project,
         exec: Exec,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<Outcome, Error> {
-        let answer = bench.exec_until(&self.session, project, exec, stop).await?;
+        let answer = workbench.exec_until(&self.session, project, exec, stop).await?;
         let secrets = answer.stdout.findings.total() + answer.stderr.findings.total();
-        let mut output = self.whole(bench, answer.stdout.ref_id).await?;
-        let errors = self.whole(bench, answer.stderr.ref_id).await?;
+        let mut output = self.whole(workbench, answer.stdout.ref_id).await?;
+        let errors = self.whole(workbench, answer.stderr.ref_id).await?;
         if !errors.is_empty() {
             if !output.is_empty() && !output.ends_with('\n') {
                 output.push('\n');
@@ -213,15 +222,15 @@ impl Desk {
             let newline = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
             output.push_str(&format!("{newline}{}", answer.summary));
         }
-        let done = Done { ok: answer.exit_code == 0, output, exit_code: Some(answer.exit_code) };
+        let done = ToolOutput { ok: answer.exit_code == 0, output, exit_code: Some(answer.exit_code) };
         Ok(Outcome { done, summary: answer.summary, tier: answer.tier.name(), secrets })
     }
 
     /// Returns all of an output that was stored.
-    async fn whole(&self, bench: &Workbench, ref_id: Option<String>) -> Result<String, Error> {
+    async fn whole(&self, workbench: &Workbench, ref_id: Option<String>) -> Result<String, Error> {
         match ref_id {
             None => Ok(String::new()),
-            Some(id) => bench.content(Some(&self.session), &id, 0).await.map(|answer| answer.content),
+            Some(id) => workbench.content(Some(&self.session), &id, 0).await.map(|answer| answer.content),
         }
     }
 
@@ -253,26 +262,26 @@ fn plain(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use surfaces::contextd::Bench;
+    use surfaces::contextd::WorkbenchFuture;
 
     use super::*;
 
     /// A workbench nobody may open.
     struct Closed;
 
-    impl Opening for Closed {
-        fn bench(&self) -> Bench<'_> {
+    impl OpenWorkbench for Closed {
+        fn workbench(&self) -> WorkbenchFuture<'_> {
             Box::pin(async { Err(Error::new(ErrorCode::StorageFailed, "closed")) })
         }
     }
 
     #[test]
     fn paths_begin_in_the_working_folder() {
-        let opener = Arc::new(Closed);
+        let lazy_workbench = Arc::new(Closed);
         let (root, folder) = (PathBuf::from("/p"), PathBuf::from("/p/sub"));
         let (settings, session) = (Settings::default(), SessionId::new("sess_a"));
         let operations = Operations::default();
-        let desk = Desk { opener, settings, operations, session, root, folder };
+        let desk = WorkbenchSessionTools { lazy_workbench, settings, operations, session, root, folder };
         for (path, absolute) in [
             ("", "/p/sub"),
             ("a", "/p/sub/a"),

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::events::LogEvent;
 use crate::failure::Result;
 use crate::format;
-use crate::output::{Output, Style};
+use crate::output::{Output, TextStyle};
 use crate::render;
 
 /// Longest piece of a call or its output shown live.
@@ -21,15 +21,15 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 
 /// What kind of running text stands at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
+enum RunningText {
     Nothing,
     Text,
     Thinking,
 }
 
 /// The state of a live view.
-pub(crate) struct View {
-    open: Open,
+pub(crate) struct LiveView {
+    open: RunningText,
     /// Everything the agent itself said in this turn, and where its last words begin.
     said: String,
     last_words: usize,
@@ -42,10 +42,10 @@ pub(crate) struct View {
     frame: usize,
 }
 
-impl View {
+impl LiveView {
     pub(crate) fn new() -> Self {
         Self {
-            open: Open::Nothing,
+            open: RunningText::Nothing,
             said: String::new(),
             last_words: 0,
             thoughts: String::new(),
@@ -146,15 +146,15 @@ impl View {
 
     /// Ends running text, so that something else can be said.
     pub(crate) fn close(&mut self, out: &mut Output) -> Result<()> {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Nothing => Ok(()),
-            Open::Text => out.end_text(),
-            Open::Thinking => {
+        match std::mem::replace(&mut self.open, RunningText::Nothing) {
+            RunningText::Nothing => Ok(()),
+            RunningText::Text => out.end_text(),
+            RunningText::Thinking => {
                 if out.err_is_terminal() {
-                    return out.note_text(Style::Dim, "\n");
+                    return out.note_text(TextStyle::Dim, "\n");
                 }
                 let thoughts = format::one_line(&std::mem::take(&mut self.thoughts));
-                out.note(Style::Dim, &format!("thinking: {thoughts}"))
+                out.note(TextStyle::Dim, &format!("thinking: {thoughts}"))
             }
         }
     }
@@ -169,9 +169,9 @@ impl View {
     }
 
     fn text(&mut self, out: &mut Output, text: &str) -> Result<()> {
-        if self.open != Open::Text {
+        if self.open != RunningText::Text {
             self.close(out)?;
-            self.open = Open::Text;
+            self.open = RunningText::Text;
             self.last_words = self.said.len();
         }
         self.said.push_str(text);
@@ -180,12 +180,12 @@ impl View {
     }
 
     fn thinking(&mut self, out: &mut Output, text: &str) -> Result<()> {
-        if self.open != Open::Thinking {
+        if self.open != RunningText::Thinking {
             self.close(out)?;
-            self.open = Open::Thinking;
+            self.open = RunningText::Thinking;
         }
         if out.err_is_terminal() {
-            return out.note_text(Style::Dim, text);
+            return out.note_text(TextStyle::Dim, text);
         }
         self.thoughts.push_str(text);
         Ok(())
@@ -194,7 +194,7 @@ impl View {
     fn tool_started(&mut self, out: &mut Output, call: &CallId, text: &str) -> Result<()> {
         self.close(out)?;
         let text = format::shorten(&format::one_line(text), CALL_MAX_CHARS);
-        out.note(Style::Accent, &format!("● {text}"))?;
+        out.note(TextStyle::Accent, &format!("● {text}"))?;
         self.calls.insert(call.clone(), (text, Instant::now()));
         Ok(())
     }
@@ -210,7 +210,7 @@ impl View {
         self.close(out)?;
         let took =
             self.calls.remove(call).map(|(_, since)| format::duration(since.elapsed())).unwrap_or_default();
-        let (mark, style) = if ok { ("✓", Style::Good) } else { ("✗", Style::Bad) };
+        let (mark, style) = if ok { ("✓", TextStyle::Good) } else { ("✗", TextStyle::Bad) };
         let more = output.lines().count().saturating_sub(1);
         let more = if more > 0 { format!(" (+{})", format::plural(more, "line")) } else { String::new() };
         let first = format::shorten(output.lines().next().unwrap_or_default(), CALL_MAX_CHARS);
@@ -237,16 +237,16 @@ impl View {
             format!(" · {}", render::usage_text(&self.usage))
         };
         if reason == EndReason::Completed {
-            return out.note(Style::Dim, &format!("✓ {took}{usage}"));
+            return out.note(TextStyle::Dim, &format!("✓ {took}{usage}"));
         }
         let because = if error.is_empty() { String::new() } else { format!(": {error}") };
-        let style = if reason == EndReason::Cancelled { Style::Warn } else { Style::Bad };
+        let style = if reason == EndReason::Cancelled { TextStyle::Warn } else { TextStyle::Bad };
         out.say(style, &format!("✗ the turn {}{because} ({took}{usage})", end_phrase(reason)))
     }
 
     fn note_row(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
         // Words in a pipe go on behind a note; thoughts share its stream.
-        if self.open == Open::Thinking {
+        if self.open == RunningText::Thinking {
             self.close(out)?;
         }
         let row = render::row(event);

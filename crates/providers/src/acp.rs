@@ -1,16 +1,16 @@
 //! Any agent that speaks the Agent Client Protocol, version 1, as one long-lived process with JSON-RPC lines. Says how
 //! it starts, what its lines mean (`rpc`, `translate`) and how it is told things (`encode`); everything remembered
-//! between two lines is in `memory`. Files and commands the agent asks its client for are run by `helper`.
+//! between two lines is in `state`. Files and commands the agent asks its client for are run by `helper`.
 
 mod choices;
-mod deeds;
+mod client_requests;
 mod encode;
-mod helper;
-mod memory;
 mod names;
 mod options;
+mod permitted;
 mod rpc;
 mod settings;
+mod state;
 mod translate;
 mod typed;
 mod versions;
@@ -24,34 +24,34 @@ use std::sync::Arc;
 use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::environment::inherited;
 use runtime::provider::{
-    Availability, Capabilities, Codec, Decoded, Errand, Helper, LaunchPlan, LaunchRequest, ProcessLaunch,
-    Provider,
+    Availability, Capabilities, ClientRequest, ClientRequestHandler, Codec, Decoded, LaunchPlan,
+    LaunchRequest, ProcessLaunch, Provider,
 };
-use runtime::toolbox::Toolbox;
+use runtime::toolbox::SessionToolbox;
 use serde_json::Value;
 
 use crate::config::{fill_servers, invalid};
 use crate::limits::MODEL_NAME_MAX_CHARS;
 use crate::program::{find, is_executable, untrusted_dir, variable};
-use helper::Errands;
-use memory::{Bridge, Memory};
-pub use settings::Named;
-use settings::Settings;
+use client_requests::AcpClientRequestHandler;
+use settings::AcpSettings;
+pub use settings::NamedAgents;
+use state::{AcpState, BridgeCommand};
 
 /// The provider `acp`.
 pub struct Acp {
-    named: Named,
-    toolbox: Option<Arc<dyn Toolbox>>,
+    named: NamedAgents,
+    toolbox: Option<Arc<dyn SessionToolbox>>,
 }
 
 impl Acp {
     /// Makes the provider; agents are known by these names, and their errands are run with the toolbox.
-    pub fn new(named: Named, toolbox: Option<Arc<dyn Toolbox>>) -> Self {
+    pub fn new(named: NamedAgents, toolbox: Option<Arc<dyn SessionToolbox>>) -> Self {
         Self { named, toolbox }
     }
 
-    fn settings(&self, spec: &SessionSpec) -> Result<Settings, Error> {
-        let mut settings = Settings::read(&spec.provider_config, &self.named)?;
+    fn settings(&self, spec: &SessionSpec) -> Result<AcpSettings, Error> {
+        let mut settings = AcpSettings::read(&spec.provider_config, &self.named)?;
         settings.client_tools &= self.toolbox.is_some();
         Ok(settings)
     }
@@ -95,7 +95,7 @@ impl Provider for Acp {
         })?;
         let args = args.iter().map(Into::into).collect();
         let places = settings.places.clone();
-        let codec = Box::new(AcpCodec { memory: first_memory(request), settings, begun: Vec::new() });
+        let codec = Box::new(AcpCodec { state: first_memory(request), settings, begun: Vec::new() });
         Ok(LaunchPlan::Process(Box::new(ProcessLaunch {
             program,
             args,
@@ -106,19 +106,19 @@ impl Provider for Acp {
     }
 
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {
-        let memory: Memory = serde_json::from_str(saved).map_err(|error| {
+        let state: AcpState = serde_json::from_str(saved).map_err(|error| {
             Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
                 .with_detail(error.to_string())
         })?;
         let mut settings = self.settings(spec)?;
         // A variable that is gone costs a server that was not told yet, and no session.
         let _ = fill_servers(&mut settings.mcp_servers, &inherited(&spec.environment));
-        Ok(Box::new(AcpCodec { memory, settings, begun: Vec::new() }))
+        Ok(Box::new(AcpCodec { state, settings, begun: Vec::new() }))
     }
 
-    fn helper(&self, spec: &SessionSpec) -> Option<Arc<dyn Helper>> {
+    fn helper(&self, spec: &SessionSpec) -> Option<Arc<dyn ClientRequestHandler>> {
         let toolbox = self.toolbox.as_ref()?;
-        Some(Arc::new(Errands::new(toolbox.open(spec))))
+        Some(Arc::new(AcpClientRequestHandler::new(toolbox.open(spec))))
     }
 
     fn availability(&self) -> Availability {
@@ -135,7 +135,7 @@ impl Provider for Acp {
 }
 
 /// Says of every named agent whether it can be run here.
-pub fn availability(named: &Named) -> Vec<(String, Availability)> {
+pub fn availability(named: &NamedAgents) -> Vec<(String, Availability)> {
     let path = std::env::var_os("PATH");
     let of = |name: &str, command: &[String]| match command
         .first()
@@ -180,58 +180,58 @@ fn remedy(name: &str) -> String {
 }
 
 /// Returns what the codec of a new run knows.
-fn first_memory(request: &LaunchRequest<'_>) -> Memory {
+fn first_memory(request: &LaunchRequest<'_>) -> AcpState {
     let (spec, state) = (request.spec, request.state);
-    Memory {
+    AcpState {
         cwd: spec.working_dir.to_string_lossy().into_owned(),
         resume: if request.resume { state.native_session.clone() } else { String::new() },
         had_turns: state.turns > 0,
         model_is_wanted: state.model == spec.model,
         asked_model: state.model.clone(),
         mode: state.mode,
-        bridge: request.bridge.as_ref().map(|server| Bridge {
+        bridge: request.bridge.as_ref().map(|server| BridgeCommand {
             command: server.command.to_string_lossy().into_owned(),
             args: server.args.clone(),
         }),
-        ..Memory::default()
+        ..AcpState::default()
     }
 }
 
 struct AcpCodec {
-    memory: Memory,
-    settings: Settings,
+    state: AcpState,
+    settings: AcpSettings,
     /// Errands that were handed out; not saved, so that they are handed out again by the next daemon.
     begun: Vec<String>,
 }
 
 impl Codec for AcpCodec {
     fn open(&mut self, wire: &mut Vec<u8>) {
-        encode::open(&mut self.memory, &self.settings, wire);
+        encode::open(&mut self.state, &self.settings, wire);
     }
 
     fn decode(&mut self, line: &[u8], out: &mut Decoded) {
-        translate::line(&mut self.memory, &self.settings, line, out);
+        translate::line(&mut self.state, &self.settings, line, out);
     }
 
     fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
-        encode::input(&mut self.memory, input, wire)
+        encode::input(&mut self.state, input, wire)
     }
 
-    fn take_errands(&mut self) -> Vec<Errand> {
-        let fresh = self.memory.errands.iter().filter(|(id, _)| !self.begun.contains(id));
-        let fresh: Vec<Errand> =
-            fresh.map(|(id, wanted)| Errand { id: id.clone(), what: wanted.what.clone() }).collect();
+    fn take_client_requests(&mut self) -> Vec<ClientRequest> {
+        let fresh = self.state.errands.iter().filter(|(id, _)| !self.begun.contains(id));
+        let fresh: Vec<ClientRequest> =
+            fresh.map(|(id, wanted)| ClientRequest { id: id.clone(), what: wanted.what.clone() }).collect();
         self.begun.extend(fresh.iter().map(|errand| errand.id.clone()));
         fresh
     }
 
-    fn returned(&mut self, id: &str, result: Result<Value, Error>, out: &mut Decoded) {
+    fn client_request_done(&mut self, id: &str, result: Result<Value, Error>, out: &mut Decoded) {
         self.begun.retain(|begun| begun != id);
-        translate::returned(&mut self.memory, id, result, out);
+        translate::returned(&mut self.state, id, result, out);
     }
 
     fn save(&self) -> String {
         // Plain data with text keys; writing it cannot fail.
-        serde_json::to_string(&self.memory).unwrap_or_default()
+        serde_json::to_string(&self.state).unwrap_or_default()
     }
 }

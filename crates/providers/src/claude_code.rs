@@ -1,12 +1,12 @@
 //! Claude Code, as one long-lived process that speaks JSON lines (`--input-format stream-json`). Says how it starts
 //! (`launch`), what its lines mean (`wire`, `translate`) and how it is told things (`encode`); everything remembered
-//! between two lines is in `memory`. Knows nothing of who else watches the session.
+//! between two lines is in `state`. Knows nothing of who else watches the session.
 
 mod encode;
 mod launch;
-mod memory;
 mod models;
 mod settings;
+mod state;
 mod title;
 mod translate;
 mod usage;
@@ -24,8 +24,8 @@ use runtime::provider::{
 };
 use serde_json::{Map, Value};
 
-use memory::Memory;
-use settings::Settings;
+use settings::ClaudeSettings;
+use state::ClaudeState;
 
 /// The version this code was tested with. Others of the same line are expected to work.
 pub const TESTED_VERSION: &str = "2.1.325";
@@ -69,11 +69,11 @@ impl Provider for ClaudeCode {
 
     fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
         models::check(&spec.model)?;
-        Settings::read(&spec.provider_config).map(drop)
+        ClaudeSettings::read(&spec.provider_config).map(drop)
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
-        let mut settings = Settings::read(&request.spec.provider_config)?;
+        let mut settings = ClaudeSettings::read(&request.spec.provider_config)?;
         if request.bridge.is_some() {
             launch::allow_bridge(&mut settings);
         }
@@ -85,20 +85,20 @@ impl Provider for ClaudeCode {
         let (name, exists) = launch::conversation(request);
         let mut args = launch::arguments(&settings, request.state, &name, exists);
         args.extend(request.bridge.as_ref().map(launch::bridge));
-        let memory = launch::memory(request, &name);
+        let state = launch::codec_state(request, &name);
         let first = First { system_prompt: settings.append_system_prompt, servers: settings.mcp_servers };
-        let codec = Box::new(ClaudeCodec { memory, first });
+        let codec = Box::new(ClaudeCodec { state, first });
         let mut places = crate::places::claude(&environment);
         places.writable.extend(settings.add_dirs);
         Ok(LaunchPlan::Process(Box::new(ProcessLaunch { program, args, environment, codec, places })))
     }
 
     fn codec(&self, _spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {
-        let memory: Memory = serde_json::from_str(saved).map_err(|error| {
+        let state: ClaudeState = serde_json::from_str(saved).map_err(|error| {
             Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
                 .with_detail(error.to_string())
         })?;
-        Ok(Box::new(ClaudeCodec { memory, first: First::default() }))
+        Ok(Box::new(ClaudeCodec { state, first: First::default() }))
     }
 
     fn availability(&self) -> Availability {
@@ -142,26 +142,26 @@ struct First {
 }
 
 struct ClaudeCodec {
-    memory: Memory,
+    state: ClaudeState,
     first: First,
 }
 
 impl Codec for ClaudeCodec {
     fn open(&mut self, wire: &mut Vec<u8>) {
         let First { system_prompt, servers } = std::mem::take(&mut self.first);
-        encode::open(&mut self.memory, &system_prompt, servers, wire);
+        encode::open(&mut self.state, &system_prompt, servers, wire);
     }
 
     fn decode(&mut self, line: &[u8], out: &mut Decoded) {
-        translate::line(&mut self.memory, line, out);
+        translate::line(&mut self.state, line, out);
     }
 
     fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
-        encode::input(&mut self.memory, input, wire)
+        encode::input(&mut self.state, input, wire)
     }
 
     fn save(&self) -> String {
         // Plain data with text keys; writing it cannot fail.
-        serde_json::to_string(&self.memory).unwrap_or_default()
+        serde_json::to_string(&self.state).unwrap_or_default()
     }
 }

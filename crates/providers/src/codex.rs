@@ -1,14 +1,14 @@
 //! Codex, as one long-lived process that speaks JSON-RPC lines (`codex app-server`). Says how it starts (`launch`),
 //! what its lines mean (`rpc`, `translate`) and how it is told things (`encode`); everything remembered between two
-//! lines is in `memory`. Knows nothing of who else watches the session.
+//! lines is in `state`. Knows nothing of who else watches the session.
 
 mod encode;
 mod launch;
-mod memory;
+mod mode_settings;
 mod models;
 mod rpc;
 mod settings;
-mod stance;
+mod state;
 mod translate;
 
 #[cfg(test)]
@@ -24,8 +24,8 @@ use runtime::provider::{
 use serde_json::Value;
 
 use crate::config::fill_servers;
-use memory::Memory;
-use settings::Settings;
+use settings::CodexSettings;
+use state::CodexState;
 
 /// The version this code was tested with. Others of the same line are expected to work.
 pub const TESTED_VERSION: &str = "0.166.0";
@@ -82,7 +82,7 @@ impl Provider for Codex {
 
     fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
         models::check_form(&spec.model)?;
-        Settings::read(&spec.provider_config).map(drop)
+        CodexSettings::read(&spec.provider_config).map(drop)
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
@@ -96,19 +96,19 @@ impl Provider for Codex {
         launch::check_environment(&settings, &environment)?;
         let args = launch::arguments(&settings, &environment, &notify);
         let places = launch::places(&settings, &environment);
-        let codec = Box::new(CodexCodec { memory: launch::memory(request), settings });
+        let codec = Box::new(CodexCodec { state: launch::codec_state(request), settings });
         Ok(LaunchPlan::Process(Box::new(ProcessLaunch { program, args, environment, codec, places })))
     }
 
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error> {
-        let memory: Memory = serde_json::from_str(saved).map_err(|error| {
+        let state: CodexState = serde_json::from_str(saved).map_err(|error| {
             Error::new(ErrorCode::SessionError, "the agent's saved state cannot be read; restart the session")
                 .with_detail(error.to_string())
         })?;
         let mut settings = settings(spec)?;
         // A variable that is gone costs a server that was not told yet, and no session.
         let _ = fill_servers(&mut settings.mcp_servers, &inherited(&spec.environment));
-        Ok(Box::new(CodexCodec { memory, settings }))
+        Ok(Box::new(CodexCodec { state, settings }))
     }
 
     fn availability(&self) -> Availability {
@@ -124,8 +124,8 @@ impl Provider for Codex {
 }
 
 /// Reads what a session says to its agent.
-fn settings(spec: &SessionSpec) -> Result<Settings, Error> {
-    let mut settings = Settings::read(&spec.provider_config)?;
+fn settings(spec: &SessionSpec) -> Result<CodexSettings, Error> {
+    let mut settings = CodexSettings::read(&spec.provider_config)?;
     settings.contained = spec.containment.sandbox.is_some();
     Ok(settings)
 }
@@ -144,25 +144,25 @@ fn installed_version(program: &Path) -> Option<String> {
 }
 
 struct CodexCodec {
-    memory: Memory,
-    settings: Settings,
+    state: CodexState,
+    settings: CodexSettings,
 }
 
 impl Codec for CodexCodec {
     fn open(&mut self, wire: &mut Vec<u8>) {
-        encode::open(&mut self.memory, wire);
+        encode::open(&mut self.state, wire);
     }
 
     fn decode(&mut self, line: &[u8], out: &mut Decoded) {
-        translate::line(&mut self.memory, &self.settings, line, out);
+        translate::line(&mut self.state, &self.settings, line, out);
     }
 
     fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
-        encode::input(&mut self.memory, &self.settings, input, wire)
+        encode::input(&mut self.state, &self.settings, input, wire)
     }
 
     fn save(&self) -> String {
         // Plain data with text keys; writing it cannot fail.
-        serde_json::to_string(&self.memory).unwrap_or_default()
+        serde_json::to_string(&self.state).unwrap_or_default()
     }
 }

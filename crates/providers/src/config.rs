@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::limits;
 use crate::mcp::filled;
-use crate::near::near;
+use crate::suggestion::near;
 
 /// Refuses keys that are not on a provider's list; a key that is silently ignored is a trap.
 pub(crate) fn check_keys(config: &BTreeMap<String, String>, allowed: &[&str]) -> Result<(), Error> {

@@ -11,13 +11,13 @@ pub mod suite;
 
 mod base64;
 mod config;
+mod json_fields;
 mod limits;
-mod look;
 mod mcp;
-mod near;
 mod places;
 mod program;
 mod secrets;
+mod suggestion;
 mod text;
 mod tls;
 
@@ -25,12 +25,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use runtime::provider::Providers;
-use runtime::toolbox::Toolbox;
+use runtime::toolbox::SessionToolbox;
 
 /// What the daemon's configuration says about agents. Never filled from a request: a client that could name the
 /// program could run any program.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct ProviderOptions {
     /// The daemon's own executable; the scripted agent is a mode of it.
     pub obey_exe: PathBuf,
     /// Claude Code's program; absent: `claude` on the agent's `PATH`.
@@ -39,15 +39,15 @@ pub struct Options {
     pub codex_binary: Option<PathBuf>,
     /// What Codex runs when a turn is over; empty: nothing.
     pub codex_notify: Vec<String>,
-    pub openclaw: openclaw::Options,
+    pub openclaw: openclaw::OpenclawOptions,
     /// ACP agents by name.
-    pub acp_agents: acp::Named,
+    pub acp_agents: acp::NamedAgents,
     /// The tools of agents that live in the daemon; absent: such agents cannot be started.
-    pub toolbox: Option<Arc<dyn Toolbox>>,
+    pub toolbox: Option<Arc<dyn SessionToolbox>>,
 }
 
 /// Returns every provider of this build.
-pub fn all(options: &Options) -> Providers {
+pub fn all(options: &ProviderOptions) -> Providers {
     Providers::new(vec![
         Arc::new(claude_code::ClaudeCode::new(options.claude_binary.clone())),
         Arc::new(

@@ -12,20 +12,20 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use domain::event::{ServerStatus, ToolServer};
-use runtime::held::Programs;
-use runtime::toolbox::Done;
+use runtime::helper_process::HelperPrograms;
+use runtime::toolbox::ToolOutput;
 use serde_json::{Map, Value};
 
 use crate::limits::{MCP_SCHEMA_MAX_BYTES, MCP_TOOLS_MAX, SERVER_TOOLS_MAX};
 use crate::text::cut;
-use server::Server;
+use server::McpServer;
 
-pub(crate) use spec::{Reach, Spec, filled, read};
+pub(crate) use spec::{McpServerSpec, McpTransport, filled, read};
 
 /// What servers are reached with.
-pub(crate) struct Ground {
+pub(crate) struct McpContext {
     /// Absent: no program can be started here.
-    pub(crate) programs: Option<Programs>,
+    pub(crate) programs: Option<HelperPrograms>,
     /// Of programs, and where `${NAME}` in a server's settings is looked up.
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) client: reqwest::Client,
@@ -33,7 +33,7 @@ pub(crate) struct Ground {
 
 /// A tool as a model is told of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Tool {
+pub(crate) struct McpTool {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) schema: Value,
@@ -46,9 +46,9 @@ pub(crate) struct Tool {
 
 /// The servers of one session.
 #[derive(Default)]
-pub(crate) struct Servers {
-    all: Vec<Arc<Server>>,
-    tools: BTreeMap<String, Tool>,
+pub(crate) struct McpServers {
+    all: Vec<Arc<McpServer>>,
+    tools: BTreeMap<String, McpTool>,
     /// What was told of each last.
     told: Vec<ToolServer>,
 }
@@ -57,17 +57,17 @@ pub(crate) struct Servers {
 pub(crate) type Answers = BTreeMap<usize, Result<Vec<rmcp::model::Tool>, String>>;
 
 /// What became of the servers, for the journal.
-pub(crate) struct Report {
+pub(crate) struct McpReport {
     pub(crate) servers: Vec<ToolServer>,
     /// What a person should know.
     pub(crate) warnings: Vec<String>,
 }
 
-impl Servers {
+impl McpServers {
     /// Starts servers, side by side. Nothing is reported where there are none.
-    pub(crate) async fn start(specs: &[Spec], ground: Ground) -> (Self, Option<Report>) {
+    pub(crate) async fn start(specs: &[McpServerSpec], ground: McpContext) -> (Self, Option<McpReport>) {
         let ground = Arc::new(ground);
-        let all = specs.iter().map(|spec| Arc::new(Server::new(spec.clone(), Arc::clone(&ground))));
+        let all = specs.iter().map(|spec| Arc::new(McpServer::new(spec.clone(), Arc::clone(&ground))));
         let mut servers = Self { all: all.collect(), ..Self::default() };
         if servers.all.is_empty() {
             return (servers, None);
@@ -92,7 +92,7 @@ impl Servers {
 
     /// Asks servers for their tools, side by side. Dropping the work takes the questions back.
     pub(crate) fn ask(&self, which: &[usize]) -> impl Future<Output = Answers> + Send + use<> {
-        let asked: Vec<(usize, Arc<Server>)> =
+        let asked: Vec<(usize, Arc<McpServer>)> =
             which.iter().filter_map(|at| Some((*at, Arc::clone(self.all.get(*at)?)))).collect();
         async move {
             let mut answers: Answers =
@@ -111,7 +111,7 @@ impl Servers {
     }
 
     /// Takes in the tools of servers in the place of those they had.
-    pub(crate) fn take_in(&mut self, answers: Answers) -> Report {
+    pub(crate) fn take_in(&mut self, answers: Answers) -> McpReport {
         let mut warnings = Vec::new();
         self.tools.retain(|_, tool| !answers.contains_key(&tool.server));
         for (at, answer) in answers {
@@ -127,24 +127,24 @@ impl Servers {
                 }
             };
         }
-        Report { servers: self.told.clone(), warnings }
+        McpReport { servers: self.told.clone(), warnings }
     }
 
-    pub(crate) fn tools(&self) -> impl Iterator<Item = &Tool> {
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &McpTool> {
         self.tools.values()
     }
 
     /// Returns the tool that a model calls by this name.
-    pub(crate) fn find(&self, name: &str) -> Option<&Tool> {
+    pub(crate) fn find(&self, name: &str) -> Option<&McpTool> {
         self.tools.get(name)
     }
 
     /// Calls a tool. Dropping the work takes the call back. An error is one for the model.
     pub(crate) fn call(
         &self,
-        tool: &Tool,
+        tool: &McpTool,
         arguments: Map<String, Value>,
-    ) -> impl Future<Output = Result<Done, String>> + Send + use<> {
+    ) -> impl Future<Output = Result<ToolOutput, String>> + Send + use<> {
         let (server, native) = (self.all.get(tool.server).cloned(), tool.native.clone());
         async move {
             let server = server.ok_or_else(|| "the server is gone".to_owned())?;
@@ -154,14 +154,14 @@ impl Servers {
 }
 
 /// A server that was not asked yet.
-fn unheard(server: &Server) -> ToolServer {
+fn unheard(server: &McpServer) -> ToolServer {
     let (name, endpoint) = (server.name().to_owned(), server.endpoint());
     ToolServer { name, status: ServerStatus::Failed, tools: Vec::new(), endpoint, error: String::new() }
 }
 
 /// Adds a server's tools and returns those that were taken, as the server calls them.
 fn add(
-    tools: &mut BTreeMap<String, Tool>,
+    tools: &mut BTreeMap<String, McpTool>,
     server: usize,
     name: &str,
     listed: Vec<rmcp::model::Tool>,
@@ -183,7 +183,7 @@ fn add(
         taken.push(tool.name.to_string());
         tools.insert(
             shown.clone(),
-            Tool {
+            McpTool {
                 name: shown,
                 description: cut(tool.description.as_deref().unwrap_or_default(), MCP_SCHEMA_MAX_BYTES / 4),
                 schema,

@@ -11,13 +11,13 @@ mod history;
 mod http;
 mod instructions;
 mod models;
+mod read_only_commands;
 mod reply;
 mod request;
 mod responses;
 mod retry;
-mod safe;
 mod settings;
-mod shorter;
+mod shorten;
 mod sse;
 mod tools;
 mod turn;
@@ -27,14 +27,14 @@ use std::sync::Arc;
 
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
-use runtime::toolbox::Toolbox;
+use runtime::toolbox::SessionToolbox;
 
 use crate::config::{has_userinfo, invalid, is_address};
-use crate::mcp::Ground;
+use crate::mcp::McpContext;
 use crate::program::variable;
-use agent::{Agent, Beginning};
-use http::{Connections, Endpoint};
-use settings::Settings;
+use agent::{OpenaiAgent, WorkerConfig};
+use http::{Endpoint, HttpConnections};
+use settings::OpenaiSettings;
 
 /// Where OpenAI's own API is.
 const BASE_URL: &str = "https://api.openai.com/v1";
@@ -42,23 +42,27 @@ const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
 /// Returns the variable that holds the key.
-fn key_variable(settings: &Settings) -> &str {
+fn key_variable(settings: &OpenaiSettings) -> &str {
     if settings.api_key_env.is_empty() { KEY_VARIABLE } else { &settings.api_key_env }
 }
 
 /// The provider `openai-api`.
 pub struct OpenaiApi {
-    toolbox: Option<Arc<dyn Toolbox>>,
-    connections: Connections,
+    toolbox: Option<Arc<dyn SessionToolbox>>,
+    connections: HttpConnections,
 }
 
 impl OpenaiApi {
     /// Makes the provider; sessions work with the tools of this toolbox.
-    pub fn new(toolbox: Option<Arc<dyn Toolbox>>) -> Self {
-        Self { toolbox, connections: Connections::default() }
+    pub fn new(toolbox: Option<Arc<dyn SessionToolbox>>) -> Self {
+        Self { toolbox, connections: HttpConnections::default() }
     }
 
-    fn endpoint(&self, settings: &Settings, environment: &[(OsString, OsString)]) -> Result<Endpoint, Error> {
+    fn endpoint(
+        &self,
+        settings: &OpenaiSettings,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Endpoint, Error> {
         let set = |name: &str| {
             let value = variable(environment, name)?.to_str()?.trim();
             (!value.is_empty()).then(|| value.to_owned())
@@ -116,18 +120,18 @@ impl Provider for OpenaiApi {
 
     fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
         models::check_form(&spec.model)?;
-        Settings::read(&spec.provider_config).map(drop)
+        OpenaiSettings::read(&spec.provider_config).map(drop)
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
         let (spec, state) = (request.spec, request.state);
-        let settings = Settings::read(&spec.provider_config)?;
+        let settings = OpenaiSettings::read(&spec.provider_config)?;
         let toolbox = self.toolbox.as_ref().ok_or_else(|| {
             Error::new(ErrorCode::ProviderNotReady, "this daemon has no tools for agents that live in it")
         })?;
         let endpoint = self.endpoint(&settings, &request.environment)?;
-        let past = request.past.as_ref().map(runtime::provider::Past::again);
-        Ok(LaunchPlan::InProcess(Box::new(Agent::new(Beginning {
+        let past = request.past.as_ref().map(runtime::provider::PastEvents::again);
+        Ok(LaunchPlan::InProcess(Box::new(OpenaiAgent::new(WorkerConfig {
             session: spec.id.as_str().to_owned(),
             working_dir: spec.working_dir.to_string_lossy().into_owned(),
             endpoint,
@@ -136,7 +140,7 @@ impl Provider for OpenaiApi {
             clients: domain::tools::offered(&state.tools).into_iter().cloned().collect(),
             tools: toolbox.open(spec),
             past,
-            ground: Ground {
+            ground: McpContext {
                 programs: request.programs.clone(),
                 // The key is the endpoint's and nobody else's.
                 environment: request

@@ -3,9 +3,9 @@
 //! acp`: docs/decisions/0013.
 
 mod agent;
+mod config_writer;
 mod frames;
 mod gateway;
-mod registry;
 mod servers;
 mod settings;
 
@@ -19,15 +19,15 @@ use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
 
 use crate::config::invalid;
-use crate::program::{Wanted, untrusted_dir, variable};
-use agent::{Agent, Tools};
-use frames::Talk;
-use gateway::{Gateway, Started, USUAL_URL, is_here};
-use registry::Registry;
-use settings::Settings;
+use crate::program::{ProgramSearch, untrusted_dir, variable};
+use agent::{GatewayTools, OpenclawAgent};
+use config_writer::ConfigWriter;
+use frames::GatewayConversation;
+use gateway::{Gateway, StartedGateway, USUAL_URL, is_here};
+use settings::OpenclawSettings;
 
 /// The program, and what to tell somebody who has no OpenClaw.
-const PROGRAM: Wanted = Wanted {
+const PROGRAM: ProgramSearch = ProgramSearch {
     name: "openclaw",
     title: "OpenClaw",
     remedy: "install OpenClaw with `npm install -g openclaw`, or name a running gateway with provider_config.gateway_url",
@@ -37,7 +37,7 @@ const TOKEN_VARIABLE: &str = "OPENCLAW_GATEWAY_TOKEN";
 
 /// What the daemon's configuration says about OpenClaw.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct OpenclawOptions {
     pub binary: Option<PathBuf>,
     pub url: Option<String>,
     pub token: Option<String>,
@@ -47,15 +47,15 @@ pub struct Options {
 
 /// The provider `openclaw`.
 pub struct Openclaw {
-    options: Options,
-    started: Arc<Started>,
-    registry: Registry,
+    options: OpenclawOptions,
+    started: Arc<StartedGateway>,
+    registry: ConfigWriter,
 }
 
 impl Openclaw {
-    pub fn new(options: Options) -> Self {
-        let started = Arc::new(Started::marked_by(options.folder.as_deref()));
-        Self { options, started, registry: Registry::default() }
+    pub fn new(options: OpenclawOptions) -> Self {
+        let started = Arc::new(StartedGateway::marked_by(options.folder.as_deref()));
+        Self { options, started, registry: ConfigWriter::default() }
     }
 }
 
@@ -76,12 +76,12 @@ impl Provider for Openclaw {
     }
 
     fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
-        Settings::read(&spec.provider_config).map(drop)
+        OpenclawSettings::read(&spec.provider_config).map(drop)
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
         let (spec, environment) = (request.spec, &request.environment);
-        let settings = Settings::read(&spec.provider_config)?;
+        let settings = OpenclawSettings::read(&spec.provider_config)?;
         let set = |name: &str| {
             let value = variable(environment, name)?.to_str()?;
             (!value.is_empty()).then(|| value.to_owned())
@@ -123,7 +123,7 @@ impl Provider for Openclaw {
             request.bridge.as_ref().filter(|_| here),
             Some(folder.as_str()).filter(|_| here),
         );
-        let talk = Talk::new(frames::Wanted {
+        let talk = GatewayConversation::new(frames::ConversationSettings {
             key: format!("agent:{}:obey-{}", settings.agent_id, spec.id.as_str().to_lowercase()),
             agent_id: settings.agent_id,
             token: token.clone(),
@@ -133,10 +133,10 @@ impl Provider for Openclaw {
             is_remote: !here && request.bridge.is_some(),
             servers: servers.iter().map(|server| (server.name.clone(), server.own.clone())).collect(),
         });
-        let tools = Tools { registry: self.registry.clone(), url: url.clone(), token, servers };
+        let tools = GatewayTools { registry: self.registry.clone(), url: url.clone(), token, servers };
         let program = program.filter(|_| is_usual || self.options.url.as_ref() == Some(&url));
         let gateway = Gateway::new(url, program, gateway_environment, Arc::clone(&self.started));
-        Ok(LaunchPlan::InProcess(Box::new(Agent::new(talk, gateway, tools))))
+        Ok(LaunchPlan::InProcess(Box::new(OpenclawAgent::new(talk, gateway, tools))))
     }
 
     fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use domain::{Error, ErrorCode, SessionSpec};
 
 /// A program to be found, and what to say when it is not.
-pub(crate) struct Wanted {
+pub(crate) struct ProgramSearch {
     /// Its name on a `PATH`.
     pub(crate) name: &'static str,
     /// What people call it.
@@ -17,7 +17,7 @@ pub(crate) struct Wanted {
     pub(crate) remedy: &'static str,
 }
 
-impl Wanted {
+impl ProgramSearch {
     /// Returns the program: the configured one, or the first on the agent's `PATH`.
     pub(crate) fn locate(
         &self,
@@ -25,7 +25,7 @@ impl Wanted {
         path: Option<&OsStr>,
         working_dir: Option<&Path>,
     ) -> Result<PathBuf, Error> {
-        let Wanted { name, title, remedy } = self;
+        let ProgramSearch { name, title, remedy } = self;
         let failed = |message: String| Error::new(ErrorCode::CreateFailed, message);
         match configured {
             Some(program) if program.is_absolute() && is_executable(program) => Ok(program.to_owned()),
@@ -106,7 +106,7 @@ mod tests {
     fn a_configured_name_is_looked_for_on_the_path() {
         let temp = tempfile::tempdir().unwrap();
         let real = program(&temp.path().join("bin"));
-        let wanted = Wanted { name: "other", title: "Other", remedy: "install it" };
+        let wanted = ProgramSearch { name: "other", title: "Other", remedy: "install it" };
         let path = temp.path().join("bin").into_os_string();
         let found = |configured: &str| wanted.locate(Some(Path::new(configured)), Some(&path), None);
         assert_eq!(found("agent"), Ok(real.clone()));

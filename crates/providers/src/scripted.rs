@@ -16,7 +16,7 @@ use runtime::provider::{
 };
 
 use crate::config::{check_keys, check_permission_mode, number};
-use crate::near::near;
+use crate::suggestion::near;
 pub use agent::run_agent;
 use codec::ScriptedCodec;
 
@@ -66,7 +66,7 @@ impl Provider for Scripted {
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
         let spec = request.spec;
-        let start = wire::Start {
+        let start = wire::StartMessage {
             session: spec.id.to_string(),
             model: MODEL.to_owned(),
             mode: request.state.mode,

@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 
 use domain::event::{EventKind, Level};
-use domain::request::{Ask, Outcome};
+use domain::request::{RequestOutcome, RequestSubject};
 use domain::turn::EndReason;
 use domain::{CallId, ErrorCode, RequestId, Status, TurnId};
 use serde_json::Value;
 
 /// Something the journal must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Must {
+pub enum Expectation {
     /// The agent is ready.
     Ready,
     Text,
@@ -53,21 +53,21 @@ pub enum Must {
 pub struct Scenario {
     pub name: &'static str,
     pub about: &'static str,
-    pub must: &'static [Must],
+    pub must: &'static [Expectation],
 }
 
-const fn scenario(name: &'static str, about: &'static str, must: &'static [Must]) -> Scenario {
+const fn scenario(name: &'static str, about: &'static str, must: &'static [Expectation]) -> Scenario {
     Scenario { name, about, must }
 }
 
-const DONE: Must = Must::Ended(EndReason::Completed);
-const CANCELLED: Must = Must::Ended(EndReason::Cancelled);
-const NOT_STARTED: Must = Must::Failed(&[ErrorCode::CreateFailed, ErrorCode::ProviderNotReady]);
-const CRASHED: Must = Must::Failed(&[ErrorCode::ProviderCrashed]);
+const DONE: Expectation = Expectation::Ended(EndReason::Completed);
+const CANCELLED: Expectation = Expectation::Ended(EndReason::Cancelled);
+const NOT_STARTED: Expectation = Expectation::Failed(&[ErrorCode::CreateFailed, ErrorCode::ProviderNotReady]);
+const CRASHED: Expectation = Expectation::Failed(&[ErrorCode::ProviderCrashed]);
 
 /// Every scenario, in the order in which people are shown them.
 pub const ALL: [Scenario; 16] = {
-    use Must::{
+    use Expectation::{
         Allowed, Answered, Call, CallDone, CallFailed, Denied, Failed, Garbage, Interrupt, InterruptInCall,
         Permission, Question, Ready, Restarted, Text, Thinking, Usage, Warning,
     };
@@ -117,7 +117,7 @@ pub fn judge(name: &str, journal: &[EventKind]) -> Result<(), String> {
             _ => {}
         }
         let shown = next.is_some_and(|must| match must {
-            Must::InterruptInCall => shows(event, Must::Interrupt) && !open.is_empty(),
+            Expectation::InterruptInCall => shows(event, Expectation::Interrupt) && !open.is_empty(),
             must => shows(event, *must),
         });
         if shown {
@@ -142,7 +142,7 @@ pub fn judge_json(name: &str, journal: &[Value]) -> Result<(), String> {
 pub fn judge_refusal(name: &str, error: &str) -> Result<(), String> {
     let scenario = find(name).ok_or_else(|| format!("there is no scenario {name:?}"))?;
     let codes = scenario.must.iter().filter_map(|must| match must {
-        Must::Failed(codes) => Some(*codes),
+        Expectation::Failed(codes) => Some(*codes),
         _ => None,
     });
     if codes.flatten().any(|code| error.contains(&code.to_string())) {
@@ -151,34 +151,42 @@ pub fn judge_refusal(name: &str, error: &str) -> Result<(), String> {
     Err(format!("{name}: refused for another reason: {error}"))
 }
 
-fn shows(event: &EventKind, must: Must) -> bool {
+fn shows(event: &EventKind, must: Expectation) -> bool {
     use EventKind as E;
     match must {
-        Must::Ready => matches!(event, E::AgentReady { .. }),
-        Must::Text => matches!(event, E::TextDelta { text, .. } if !text.is_empty()),
-        Must::Thinking => matches!(event, E::ThinkingDelta { text, .. } if !text.is_empty()),
-        Must::Call => matches!(event, E::ToolStarted { .. }),
-        Must::CallDone => matches!(event, E::ToolFinished { ok: true, .. }),
-        Must::CallFailed => matches!(event, E::ToolFinished { ok: false, .. }),
-        Must::Permission => matches!(event, E::RequestOpened { ask: Ask::Permission(_), .. }),
-        Must::Question => matches!(event, E::RequestOpened { ask: Ask::Question { .. }, .. }),
-        Must::Allowed | Must::Denied => match event {
-            E::RequestSettled { outcome: Outcome::Decided { decision }, .. } => {
-                decision.allows() == (must == Must::Allowed)
+        Expectation::Ready => matches!(event, E::AgentReady { .. }),
+        Expectation::Text => matches!(event, E::TextDelta { text, .. } if !text.is_empty()),
+        Expectation::Thinking => matches!(event, E::ThinkingDelta { text, .. } if !text.is_empty()),
+        Expectation::Call => matches!(event, E::ToolStarted { .. }),
+        Expectation::CallDone => matches!(event, E::ToolFinished { ok: true, .. }),
+        Expectation::CallFailed => matches!(event, E::ToolFinished { ok: false, .. }),
+        Expectation::Permission => {
+            matches!(event, E::RequestOpened { ask: RequestSubject::Permission(_), .. })
+        }
+        Expectation::Question => {
+            matches!(event, E::RequestOpened { ask: RequestSubject::Question { .. }, .. })
+        }
+        Expectation::Allowed | Expectation::Denied => match event {
+            E::RequestSettled { outcome: RequestOutcome::Decided { decision }, .. } => {
+                decision.allows() == (must == Expectation::Allowed)
             }
             _ => false,
         },
-        Must::Answered => matches!(event, E::RequestSettled { outcome: Outcome::Answered { .. }, .. }),
-        Must::Interrupt | Must::InterruptInCall => matches!(event, E::InterruptRequested { .. }),
-        Must::Ended(wanted) => matches!(event, E::TurnEnded { reason, .. } if *reason == wanted),
-        Must::Usage => matches!(event, E::UsageReported { usage, .. } if !usage.is_empty()),
-        Must::Garbage => matches!(event, E::Unparsed { .. }),
-        Must::Warning => matches!(event, E::Notice { level: Level::Warning, .. }),
-        Must::Failed(codes) => match event {
+        Expectation::Answered => {
+            matches!(event, E::RequestSettled { outcome: RequestOutcome::Answered { .. }, .. })
+        }
+        Expectation::Interrupt | Expectation::InterruptInCall => {
+            matches!(event, E::InterruptRequested { .. })
+        }
+        Expectation::Ended(wanted) => matches!(event, E::TurnEnded { reason, .. } if *reason == wanted),
+        Expectation::Usage => matches!(event, E::UsageReported { usage, .. } if !usage.is_empty()),
+        Expectation::Garbage => matches!(event, E::Unparsed { .. }),
+        Expectation::Warning => matches!(event, E::Notice { level: Level::Warning, .. }),
+        Expectation::Failed(codes) => match event {
             E::StatusChanged { to: Status::Failed, code: Some(code), .. } => codes.contains(code),
             _ => false,
         },
-        Must::Restarted => matches!(event, E::Restarted { .. }),
+        Expectation::Restarted => matches!(event, E::Restarted { .. }),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::limits;
 use crate::store::{Durability, Store};
 
 pub(crate) use chain::Head;
-pub use entry::{Entry, Row};
+pub use entry::{AuditEntry, Row};
 pub use export::{ExportVerdict, verify_export};
 use keys::Keys;
 use mark::Found;
@@ -35,18 +35,18 @@ pub(crate) use start::open;
 #[derive(Clone, Debug)]
 pub struct Audit {
     store: Store,
-    shared: Arc<Shared>,
+    shared: Arc<AuditShared>,
 }
 
 /// What all hands on one audit share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct AuditShared {
     keys: Keys,
     newest: watch::Sender<u64>,
     marker: Marker,
 }
 
-impl Shared {
+impl AuditShared {
     /// Brings the mark up to the last row. Nothing is added afterwards.
     pub(crate) fn close(&self, connection: &Connection) {
         match chain::head(connection) {
@@ -71,12 +71,12 @@ pub struct Verdict {
 }
 
 impl Audit {
-    pub(crate) fn new(store: Store, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(store: Store, shared: Arc<AuditShared>) -> Self {
         Self { store, shared }
     }
 
     /// Adds a row; returns its number once it is safe against the daemon's death.
-    pub async fn append(&self, entry: Entry) -> Result<u64, Error> {
+    pub async fn append(&self, entry: AuditEntry) -> Result<u64, Error> {
         // Where a command ran, no other call comes soon enough to share a commit with: a switch of threads would only add
         // to what the command took.
         let entry_is_rare = !entry.tier.is_empty();
@@ -96,7 +96,7 @@ impl Audit {
     pub(crate) fn append_within(
         &self,
         connection: &Connection,
-        entries: &[Entry],
+        entries: &[AuditEntry],
     ) -> rusqlite::Result<Option<Head>> {
         let mut head = None;
         for entry in entries {
@@ -154,7 +154,7 @@ impl Audit {
     }
 }
 
-impl Shared {
+impl AuditShared {
     fn verify(&self, connection: &Connection) -> rusqlite::Result<Verdict> {
         // The mark first: what is added meanwhile must not look like something the rows lack.
         let (found, written) = (self.marker.read(&self.keys), self.marker.newest());

@@ -12,12 +12,12 @@ use crate::limits;
 /// The bridges of all sessions.
 #[derive(Clone, Default)]
 pub struct Bridges {
-    read: Arc<Mutex<HashMap<SessionId, Reading>>>,
+    read: Arc<Mutex<HashMap<SessionId, ToolRevisions>>>,
 }
 
 /// What one agent knows of its tools.
 #[derive(Default)]
-struct Reading {
+struct ToolRevisions {
     known: watch::Sender<Known>,
     /// It has read a change while somebody waited for that: it will again, and only a busy machine keeps it from it.
     heeds: bool,
@@ -61,8 +61,8 @@ impl Bridges {
                 return true;
             }
             let wait = match reading {
-                Reading { heeds: true, .. } => limits::TOOLS_REREAD_WAIT,
-                Reading { in_vain: true, .. } => return false,
+                ToolRevisions { heeds: true, .. } => limits::TOOLS_REREAD_WAIT,
+                ToolRevisions { in_vain: true, .. } => return false,
                 _ => limits::TOOLS_READ_WAIT,
             };
             (reading.known.subscribe(), wait, known.read)
@@ -82,7 +82,7 @@ impl Bridges {
         self.lock().remove(session);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Reading>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, ToolRevisions>> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

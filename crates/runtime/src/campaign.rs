@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use domain::{Error, ErrorCode, SessionSpec};
 use pin::RootPin;
 
-use crate::store::campaigns::{self, CampaignRow, FestivalRow, Report, Stored};
+use crate::store::campaigns::{self, CampaignReport, CampaignRow, FestivalRow, ReportOutcome};
 use crate::store::{Durability, Store};
 use crate::{clock, ids};
 
@@ -181,7 +181,11 @@ impl Campaigns {
     }
 
     /// Stores a report, unless the same one came a moment ago.
-    pub async fn report(&self, report: Report, festival: Option<FestivalRow>) -> Result<Stored, Error> {
+    pub async fn report(
+        &self,
+        report: CampaignReport,
+        festival: Option<FestivalRow>,
+    ) -> Result<ReportOutcome, Error> {
         self.store
             .write(Durability::Synced, move |connection| {
                 let entity = match &festival {

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use domain::{Error, ErrorCode};
 
 use crate::git::guard;
-use crate::process::{Batch, End, HoldLimits, Holder, Link, Next, ProcessPlan, Stream, Target};
+use crate::process::{
+    AgentLink, AgentOutput, AgentSpawner, Batch, HoldLimits, OutputEnd, ProcessPlan, Stream, Target,
+};
 use crate::session::SharedServices;
 use crate::{campaign, environment, failpoint, ids, limits};
 
@@ -47,7 +49,7 @@ pub enum Output {
 
 /// A command that runs. Dropping it kills the whole tree.
 pub struct Running {
-    link: Option<Link>,
+    link: Option<AgentLink>,
     dir: PathBuf,
     ready: std::collections::VecDeque<Output>,
     started: Instant,
@@ -83,7 +85,7 @@ impl Execution {
         let plan = ProcessPlan { program, args, env, cwd };
         let dir = services.agents_dir.join(format!("{DIR_PREFIX}{}", ids::unique()));
         let hold = HoldLimits { spool_bytes_max: services.spool_max_bytes, ..HoldLimits::default() };
-        let link = Holder::spawn(&services.shim_program, &dir, &plan, services.epoch, &hold)
+        let link = AgentSpawner::spawn(&services.shim_program, &dir, &plan, services.epoch, &hold)
             .await
             .map_err(|error| Error::new(ErrorCode::CommandFailed, format!("{}: {error}", self.command)))?;
         failpoint!("execute.started");
@@ -119,9 +121,11 @@ impl Running {
                 }
             };
             match next {
-                Next::Records(batch) => self.take(&batch),
-                Next::Ended(end) => self.finish(Some(end)).await,
-                Next::Corrupt { .. } | Next::Refused(_) | Next::Unreadable(_) => self.finish(None).await,
+                AgentOutput::Records(batch) => self.take(&batch),
+                AgentOutput::Ended(end) => self.finish(Some(end)).await,
+                AgentOutput::Corrupt { .. } | AgentOutput::Refused(_) | AgentOutput::Unreadable(_) => {
+                    self.finish(None).await
+                }
             }
         }
     }
@@ -143,11 +147,11 @@ impl Running {
         }
     }
 
-    async fn finish(&mut self, end: Option<End>) {
+    async fn finish(&mut self, end: Option<OutputEnd>) {
         let (exit_code, signal) = match end {
-            Some(End::Exited(exit)) if exit.signal != 0 => (128 + exit.signal, exit.signal),
-            Some(End::Exited(exit)) => (exit.code, 0),
-            Some(End::ShimLost) | None => (128 + libc::SIGKILL, libc::SIGKILL),
+            Some(OutputEnd::Exited(exit)) if exit.signal != 0 => (128 + exit.signal, exit.signal),
+            Some(OutputEnd::Exited(exit)) => (exit.code, 0),
+            Some(OutputEnd::ShimLost) | None => (128 + libc::SIGKILL, libc::SIGKILL),
         };
         self.ready.push_back(Output::Ended {
             exit_code,
@@ -180,23 +184,23 @@ impl Drop for Running {
 }
 
 /// Kills whatever a shim holds, lets the shim leave and removes the folder.
-pub(crate) async fn end_and_remove(mut link: Link, dir: PathBuf) {
+pub(crate) async fn end_and_remove(mut link: AgentLink, dir: PathBuf) {
     // A shim that cannot be reached is gone, and what it left is killed below.
     let _ = link.signal(Target::Tree, libc::SIGKILL);
     let last = loop {
         match link.next().await {
-            Next::Records(_) => {}
+            AgentOutput::Records(_) => {}
             last => break last,
         }
     };
     match last {
-        Next::Ended(End::Exited(_)) => drop(link.ack_exit()),
+        AgentOutput::Ended(OutputEnd::Exited(_)) => drop(link.ack_exit()),
         // Nobody goes on with a command, so whoever else has its shim would only end it as well.
-        Next::Records(_)
-        | Next::Refused(_)
-        | Next::Ended(End::ShimLost)
-        | Next::Corrupt { .. }
-        | Next::Unreadable(_) => {
+        AgentOutput::Records(_)
+        | AgentOutput::Refused(_)
+        | AgentOutput::Ended(OutputEnd::ShimLost)
+        | AgentOutput::Corrupt { .. }
+        | AgentOutput::Unreadable(_) => {
             link.outside().kill_left_behind().await;
         }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use domain::{Error, ErrorCode};
 
 use crate::limits;
-use crate::process::brief::{Brief, BriefError, Done};
+use crate::process::short_command::{ShortCommand, ShortCommandError, ShortCommandOutput};
 
 /// Configuration that wins over the repository's in every command. Each of these could run a program.
 const PINS: &[(&str, &str)] = &[
@@ -93,14 +93,18 @@ pub(crate) async fn try_run(
     folder: &Path,
     args: &[&OsStr],
     more_env: &[(&str, &OsStr)],
-) -> Result<Done, Error> {
+) -> Result<ShortCommandOutput, Error> {
     let mut env = environment();
     env.extend(more_env.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())));
     run_with(folder, args, env).await
 }
 
-async fn run_with(folder: &Path, args: &[&OsStr], env: Vec<(OsString, OsString)>) -> Result<Done, Error> {
-    let brief = Brief {
+async fn run_with(
+    folder: &Path,
+    args: &[&OsStr],
+    env: Vec<(OsString, OsString)>,
+) -> Result<ShortCommandOutput, Error> {
+    let brief = ShortCommand {
         program: program()?,
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env,
@@ -109,7 +113,7 @@ async fn run_with(folder: &Path, args: &[&OsStr], env: Vec<(OsString, OsString)>
         output_max_bytes: limits::GIT_OUTPUT_MAX_BYTES,
     };
     brief.run().await.map_err(|error| match error {
-        BriefError::TimedOut(wait) => {
+        ShortCommandError::TimedOut(wait) => {
             Error::new(ErrorCode::CommandTimedOut, format!("git did not end within {} s", wait.as_secs()))
         }
         other => failed(&format!("git: {other}")),
@@ -123,7 +127,7 @@ pub(crate) async fn run(folder: &Path, args: &[&OsStr]) -> Result<Vec<u8>, Error
 }
 
 /// Returns what git said was wrong.
-pub(crate) fn complaint(done: &Done) -> Error {
+pub(crate) fn complaint(done: &ShortCommandOutput) -> Error {
     let text = String::from_utf8_lossy(&done.stderr);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said = lines.map(|line| line.trim_start_matches("fatal: ").trim_start_matches("error: "));

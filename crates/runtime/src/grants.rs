@@ -6,14 +6,14 @@ mod suggest;
 use std::path::{Path, PathBuf};
 
 use domain::permission::rules::FileRule;
-use domain::permission::{Action, Grant, GrantAction, Rule, Scope};
+use domain::permission::{Grant, GrantAction, PermissionRule, RuleAction, Scope};
 use domain::{Command, Error, ErrorCode, EventKind, SessionId};
 
 pub use suggest::Suggestion;
 
 use crate::clock;
 use crate::session::{Applied, Snapshot};
-use crate::store::sessions::Filter;
+use crate::store::sessions::SessionFilter;
 use crate::supervisor::Supervisor;
 
 /// A grant with where it is kept.
@@ -58,7 +58,7 @@ impl Grants {
         let mut listing = Listing::default();
         let sessions = match session {
             Some(id) => vec![self.supervisor.snapshot(id).await?.as_ref().clone()],
-            None => self.supervisor.list(Filter::default()).await?,
+            None => self.supervisor.list(SessionFilter::default()).await?,
         };
         let now = clock::now();
         for session in &sessions {
@@ -229,15 +229,15 @@ fn of_files(settings: &crate::settings::Settings, folders: &[PathBuf]) -> (Vec<L
 }
 
 /// A rule of the settings, as far as it can be said as a grant.
-fn of_setting(rule: &Rule) -> Option<Listed> {
+fn of_setting(rule: &PermissionRule) -> Option<Listed> {
     if rule.is_built_in() {
         return None;
     }
     let grant = Grant::by_pattern("tool_pattern", &rule.tool_pattern, false).ok()?;
     let action = match rule.action {
-        Action::Deny => GrantAction::Deny,
-        Action::Ask | Action::AskSession => GrantAction::Ask,
-        Action::Allow => GrantAction::Allow,
+        RuleAction::Deny => GrantAction::Deny,
+        RuleAction::Ask | RuleAction::AskSession => GrantAction::Ask,
+        RuleAction::Allow => GrantAction::Allow,
     };
     let within =
         if rule.path_pattern.is_empty() { String::new() } else { format!("in {}", rule.path_pattern) };

@@ -19,27 +19,27 @@ use tail::Tail;
 /// The journals of all sessions.
 #[derive(Clone)]
 pub struct Journal {
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
 }
 
 /// How much of a session's journal is kept in memory and handed out at once.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+struct JournalBounds {
     tail_events: usize,
     tail_bytes: usize,
     batch: usize,
 }
 
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: JournalBounds = JournalBounds {
     tail_events: limits::TAIL_EVENTS_MAX,
     tail_bytes: limits::TAIL_BYTES_MAX,
     batch: limits::READ_BATCH_MAX,
 };
 
-struct Shared {
+struct JournalShared {
     store: Store,
-    bounds: Bounds,
-    streams: Mutex<HashMap<SessionId, Weak<Stream>>>,
+    bounds: JournalBounds,
+    streams: Mutex<HashMap<SessionId, Weak<SessionJournal>>>,
     statuses: broadcast::Sender<Arc<Event>>,
 }
 
@@ -50,14 +50,16 @@ impl Journal {
     }
 
     /// Tests use small bounds, so that few events reach them.
-    fn with_bounds(store: Store, bounds: Bounds) -> Self {
+    fn with_bounds(store: Store, bounds: JournalBounds) -> Self {
         let (statuses, _) = broadcast::channel(limits::WATCH_LAG_MAX);
-        Self { shared: Arc::new(Shared { store, bounds, streams: Mutex::new(HashMap::new()), statuses }) }
+        Self {
+            shared: Arc::new(JournalShared { store, bounds, streams: Mutex::new(HashMap::new()), statuses }),
+        }
     }
 
     /// Returns the one stream of a session, shared by its actor and all its readers. `last_seq` is what the store
     /// holds; it counts only when nobody has the stream yet.
-    pub fn stream(&self, session: &SessionId, key: i64, last_seq: u64) -> Arc<Stream> {
+    pub fn stream(&self, session: &SessionId, key: i64, last_seq: u64) -> Arc<SessionJournal> {
         let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = streams.get(session).and_then(Weak::upgrade) {
             return stream;
@@ -66,7 +68,7 @@ impl Journal {
         if streams.len() > 64 && streams.len().is_power_of_two() {
             streams.retain(|_, stream| stream.strong_count() > 0);
         }
-        let stream = Arc::new(Stream {
+        let stream = Arc::new(SessionJournal {
             session: session.clone(),
             key,
             tail: Tail::new(last_seq, self.shared.bounds),
@@ -85,7 +87,7 @@ impl Journal {
 }
 
 /// The journal of one session.
-pub struct Stream {
+pub struct SessionJournal {
     session: SessionId,
     key: i64,
     tail: Tail,
@@ -94,7 +96,7 @@ pub struct Stream {
     statuses: broadcast::Sender<Arc<Event>>,
 }
 
-impl Stream {
+impl SessionJournal {
     /// Returns the number of the newest event.
     pub fn last_seq(&self) -> u64 {
         self.tail.last_seq()
@@ -119,7 +121,7 @@ impl Stream {
 
 /// A reader of one session's journal.
 pub struct Cursor {
-    stream: Arc<Stream>,
+    stream: Arc<SessionJournal>,
     seq: u64,
     wake: tokio::sync::watch::Receiver<u64>,
 }

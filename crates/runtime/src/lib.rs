@@ -12,7 +12,7 @@ pub mod execute;
 pub mod failpoint;
 mod git;
 pub mod grants;
-pub mod held;
+pub mod helper_process;
 mod ids;
 pub mod journal;
 pub mod limits;

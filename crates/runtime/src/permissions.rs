@@ -4,57 +4,67 @@
 use std::path::{Component, Path, PathBuf};
 
 use domain::permission::grant::Asked;
-use domain::permission::pattern::{self, Call};
-use domain::permission::{Findings, Verdict};
-use domain::request::{Ask, PermissionAsk};
+use domain::permission::pattern::{self, PatternCall};
+use domain::permission::{CallEvaluation, RuleVerdict};
+use domain::request::{PermissionSubject, RequestSubject};
 use domain::{AgentEvent, Command, Input, SessionSpec};
 
 use crate::clock;
 use crate::settings::Settings;
 
 /// Adds to a cause of work what its session must know before it decides.
-pub(crate) fn looked_at(settings: &Settings, spec: &SessionSpec, input: Input) -> Input {
+pub(crate) fn with_evaluation(settings: &Settings, spec: &SessionSpec, input: Input) -> Input {
     match input {
-        Input::Agent(AgentEvent::Asked { native, ask: Ask::Permission(ask) })
+        Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) })
         | Input::Command(Command::AskPermission { native, ask }) => {
-            let findings = look_and_count(settings, spec, &ask);
+            let findings = evaluate_and_count(settings, spec, &ask);
             Input::Asked { native, ask, findings }
         }
         Input::Agent(AgentEvent::Checks { native, ask }) => {
-            let findings = look(settings, spec, &ask);
+            let findings = evaluate(settings, spec, &ask);
             Input::Checked { native, ask, findings }
         }
         // A client's tool that the rules forbid is refused like any other call; otherwise it needs no permission.
-        Input::Agent(AgentEvent::Asked { native, ask: Ask::ClientTool { call, tool, input } }) => {
-            let ask =
-                PermissionAsk { call: Some(call.clone()), tool, input, title: String::new(), parent: None };
-            let findings = look(settings, spec, &ask);
-            if matches!(findings.verdict, Verdict::Deny { .. }) {
+        Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::ClientTool { call, tool, input } }) => {
+            let ask = PermissionSubject {
+                call: Some(call.clone()),
+                tool,
+                input,
+                title: String::new(),
+                parent: None,
+            };
+            let findings = evaluate(settings, spec, &ask);
+            if matches!(findings.verdict, RuleVerdict::Deny { .. }) {
                 return Input::Asked { native, ask, findings };
             }
-            let PermissionAsk { tool, input, .. } = ask;
-            Input::Agent(AgentEvent::Asked { native, ask: Ask::ClientTool { call, tool, input } })
+            let PermissionSubject { tool, input, .. } = ask;
+            Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::ClientTool { call, tool, input } })
         }
         other => other,
     }
 }
 
 /// Looks at what an agent asks for. Rules that cannot be read deny: nobody knows what they forbid.
-pub(crate) fn look(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk) -> Findings {
-    look_with(settings, spec, ask, false)
+pub(crate) fn evaluate(settings: &Settings, spec: &SessionSpec, ask: &PermissionSubject) -> CallEvaluation {
+    evaluate_with(settings, spec, ask, false)
 }
 
 /// The same for a call that is about to be answered: a rule that allows it a number of times allows it once less.
-fn look_and_count(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk) -> Findings {
-    look_with(settings, spec, ask, true)
+fn evaluate_and_count(settings: &Settings, spec: &SessionSpec, ask: &PermissionSubject) -> CallEvaluation {
+    evaluate_with(settings, spec, ask, true)
 }
 
-fn look_with(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk, counts: bool) -> Findings {
+fn evaluate_with(
+    settings: &Settings,
+    spec: &SessionSpec,
+    ask: &PermissionSubject,
+    counts: bool,
+) -> CallEvaluation {
     let named = pattern::paths_of(&ask.tool, &ask.input, &spec.working_dir);
     let real_paths: Vec<PathBuf> = named.iter().map(|path| real(path)).collect();
     let (tool, input, working_dir) = (ask.tool.as_str(), &ask.input, spec.working_dir.as_path());
     let asked = Asked {
-        call: Call { tool, input, working_dir, real_paths: Some(&real_paths) },
+        call: PatternCall { tool, input, working_dir, real_paths: Some(&real_paths) },
         parent: ask.parent.as_ref(),
         root: spec.place().root,
         now: clock::now(),
@@ -64,22 +74,22 @@ fn look_with(settings: &Settings, spec: &SessionSpec, ask: &PermissionAsk, count
             Some(rule) => counted(settings, &rule.grant.id, &asked, rules.judge(&asked)),
             None => rules.judge(&asked),
         },
-        Err(error) => Verdict::Deny {
+        Err(error) => RuleVerdict::Deny {
             by: "unreadable rules".to_owned(),
             message: format!("the permission rules cannot be read, so nothing is allowed: {}", error.message),
         },
     };
-    Findings { verdict, real_paths }
+    CallEvaluation { verdict, real_paths }
 }
 
 /// A use that cannot be counted is none: a person is asked instead.
-fn counted(settings: &Settings, id: &str, asked: &Asked<'_>, verdict: Verdict) -> Verdict {
+fn counted(settings: &Settings, id: &str, asked: &Asked<'_>, verdict: RuleVerdict) -> RuleVerdict {
     match settings.take_use(id, asked.now) {
         Ok(true) => verdict,
-        Ok(false) => Verdict::Ask,
+        Ok(false) => RuleVerdict::Ask,
         Err(error) => {
             tracing::warn!(rule = id, %error, "a use cannot be counted; somebody is asked");
-            Verdict::Ask
+            RuleVerdict::Ask
         }
     }
 }
@@ -97,9 +107,10 @@ pub fn unreadable(
         let Ok(rules) = &rules else { return true };
         let input = serde_json::json!({"file_path": path.to_string_lossy()});
         let real = [path.to_owned()];
-        let call = Call { tool: "Read", input: &input, working_dir: &working_dir, real_paths: Some(&real) };
+        let call =
+            PatternCall { tool: "Read", input: &input, working_dir: &working_dir, real_paths: Some(&real) };
         let asked = Asked { call, parent: None, root: &root, now };
-        matches!(rules.judge(&asked), Verdict::Deny { .. })
+        matches!(rules.judge(&asked), RuleVerdict::Deny { .. })
     }
 }
 

@@ -2,7 +2,6 @@
 //! restart. A [`Link`] is the daemon's hold on one agent; the agent itself outlives it.
 //! Must not know what agents say, what a session is, or where positions are committed.
 
-pub mod brief;
 mod claim;
 mod connection;
 mod holder;
@@ -11,6 +10,7 @@ pub mod lines;
 mod link;
 mod outbox;
 pub mod scan;
+pub mod short_command;
 mod spool;
 pub mod tree;
 
@@ -21,8 +21,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use claim::Claim;
-pub use holder::{HoldLimits, Holder, SpawnError, Stage};
-pub use link::{AttachError, Controls, End, Link, Next, Outside};
+pub use holder::{AgentSpawner, HoldLimits, SpawnError, SpawnStage};
+pub use link::{AgentControls, AgentLink, AgentOutput, AttachError, OutputEnd, UnlinkedAgent};
 pub use outbox::WriteError;
 pub use shim::ancestry;
 pub use shim::frame::{Refusal, Target};

@@ -9,7 +9,7 @@ use domain::{AgentEvent, AgentInput, Error, ErrorCode, ProviderKind, SessionSpec
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::held::Programs;
+use crate::helper_process::HelperPrograms;
 use crate::journal::Cursor;
 use crate::toolbox::Work;
 
@@ -29,7 +29,7 @@ pub trait Provider: Send + Sync {
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error>;
 
     /// Returns who runs the errands of an agent that is a process, if it has any.
-    fn helper(&self, _spec: &SessionSpec) -> Option<Arc<dyn Helper>> {
+    fn helper(&self, _spec: &SessionSpec) -> Option<Arc<dyn ClientRequestHandler>> {
         None
     }
 
@@ -89,9 +89,9 @@ pub struct LaunchRequest<'a> {
     /// The daemon's own MCP server; absent where nothing is offered through it.
     pub bridge: Option<BridgeServer>,
     /// What happened in the session so far, for an agent that has no memory of its own.
-    pub past: Option<Past>,
+    pub past: Option<PastEvents>,
     /// Starts the programs that an agent inside the daemon needs; absent where none can be held.
-    pub programs: Option<Programs>,
+    pub programs: Option<HelperPrograms>,
 }
 
 /// The daemon's MCP server as its agent starts it: a program that speaks the protocol over its standard streams.
@@ -112,14 +112,14 @@ impl BridgeServer {
 }
 
 /// The journal of a session up to the launch of its agent.
-pub struct Past {
+pub struct PastEvents {
     /// Stands before the first event.
     pub events: Cursor,
     /// The last event that belongs to the past.
     pub last_seq: u64,
 }
 
-impl Past {
+impl PastEvents {
     /// Returns a reader of its own.
     pub fn again(&self) -> Self {
         Self { events: self.events.again(), last_seq: self.last_seq }
@@ -173,12 +173,12 @@ pub trait Codec: Send {
 
     /// Takes what the agent wants done and is to be begun now. Asked for once what led to it is on disk. A codec that
     /// `Provider::codec` made names those again that were under way.
-    fn take_errands(&mut self) -> Vec<Errand> {
+    fn take_client_requests(&mut self) -> Vec<ClientRequest> {
         Vec::new()
     }
 
     /// Takes what became of an errand.
-    fn returned(&mut self, _id: &str, _result: Result<Value, Error>, _out: &mut Decoded) {}
+    fn client_request_done(&mut self, _id: &str, _result: Result<Value, Error>, _out: &mut Decoded) {}
 
     /// Returns what `Provider::codec` needs to go on from here.
     fn save(&self) -> String;
@@ -186,13 +186,13 @@ pub trait Codec: Send {
 
 /// Something an agent wants its client to do, in the provider's own words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Errand {
+pub struct ClientRequest {
     pub id: String,
     pub what: Value,
 }
 
 /// Runs the errands of one session's agent.
-pub trait Helper: Send + Sync {
+pub trait ClientRequestHandler: Send + Sync {
     /// Does one; dropping the work ends it.
     fn run(&self, what: Value) -> Work<Value>;
 }
@@ -215,7 +215,7 @@ pub trait InProcessAgent: Send {
     }
 
     /// Never blocks; long work goes to a task of its own.
-    fn tell(&mut self, input: AgentInput) -> Result<(), Error>;
+    fn send(&mut self, input: AgentInput) -> Result<(), Error>;
 
     /// Ends it at once; what it has elsewhere goes as well. It has ended when it can report no more.
     fn stop(&mut self);

@@ -7,7 +7,7 @@ use domain::{Error, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::process::{Claim, scan};
-use crate::session::Services;
+use crate::session::SessionServices;
 use crate::store::Durability;
 use crate::{clock, limits};
 
@@ -36,7 +36,7 @@ const SESSIONS_AT_ONCE: usize = 16;
 
 /// Returns the time that is believed when nobody asked for anything to be removed. A clock may be years ahead after a
 /// battery failed; what was removed because of it would be gone, while removing can wait until something happens.
-pub(crate) async fn believed_now(services: &Services) -> Result<Timestamp, Error> {
+pub(crate) async fn believed_now(services: &SessionServices) -> Result<Timestamp, Error> {
     let newest = services
         .store
         .read(|connection| {
@@ -50,7 +50,7 @@ pub(crate) async fn believed_now(services: &Services) -> Result<Timestamp, Error
 
 /// Removes what was older than it needs to be at a time.
 pub(crate) async fn collect(
-    services: &Services,
+    services: &SessionServices,
     retention: Retention,
     now: Timestamp,
 ) -> Result<Removed, Error> {
@@ -111,7 +111,7 @@ fn remove_activities(connection: &Connection, before: Timestamp) -> rusqlite::Re
 }
 
 /// Removes the folders of agents that nobody holds and no session needs any more.
-async fn remove_folders(services: &Services) -> Result<u64, Error> {
+async fn remove_folders(services: &SessionServices) -> Result<u64, Error> {
     // Looked at first: a folder is made when its session is on record, so whoever needs one of these is found below.
     // Those of commands are on no record and are cleared away when a daemon starts.
     let Ok(dirs) = scan::find_all(&services.agents_dir) else { return Ok(0) };

@@ -8,12 +8,12 @@
 //! ```
 
 mod actor;
+mod agent_handle;
 pub(crate) mod audited;
 mod handle;
-mod link;
+mod launch;
 mod originals;
 mod plan;
-mod run;
 mod scrubbing;
 mod seal;
 mod timers;
@@ -24,9 +24,9 @@ mod tests;
 
 pub use handle::{Applied, SessionHandle, Snapshot};
 
-pub(crate) use actor::{Actor, Beginning};
-pub(crate) use handle::Message;
-pub(crate) use run::run_dir;
+pub(crate) use actor::{Actor, ActorStart};
+pub(crate) use handle::ActorMessage;
+pub(crate) use launch::run_dir;
 pub(crate) use seal::remove_orphans as remove_orphan_keys;
 
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ use crate::settings::Settings;
 use crate::store::{Store, sessions};
 
 /// What every session's actor needs of the daemon.
-pub struct Services {
+pub struct SessionServices {
     pub store: Store,
     pub journal: Journal,
     pub providers: Providers,
@@ -61,7 +61,7 @@ pub struct Services {
     pub containment: crate::containment::Policy,
 }
 
-impl Services {
+impl SessionServices {
     /// Whether a later daemon has begun to serve this store; a shim that obeys it does so rightly.
     pub(crate) async fn is_succeeded(&self) -> bool {
         let newest = self.store.read(sessions::epoch).await;
@@ -71,4 +71,4 @@ impl Services {
 }
 
 /// Shared by all actors.
-pub type SharedServices = Arc<Services>;
+pub type SharedServices = Arc<SessionServices>;

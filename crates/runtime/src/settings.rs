@@ -16,23 +16,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::permission::rules::{FileRule, allow_below};
-use domain::permission::{Action, Grant, Rule, Rules};
+use domain::permission::{Grant, PermissionRule, PermissionRules, RuleAction};
 use domain::{Error, Timestamp};
-use file::Place;
+use file::SettingsFileLocation;
 use serde::{Deserialize, Serialize};
 
 /// What one place says. What it does not say is not set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Layer {
-    pub sessions: Sessions,
-    pub permissions: Permissions,
+pub struct SettingsLayer {
+    pub sessions: SessionDefaults,
+    pub permissions: PermissionSettings,
     pub feature_flags: BTreeMap<String, bool>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Sessions {
+pub struct SessionDefaults {
     pub default_model: Option<String>,
     pub auto_compact: Option<bool>,
     pub auto_compact_threshold: Option<u32>,
@@ -41,7 +41,7 @@ pub struct Sessions {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Permissions {
+pub struct PermissionSettings {
     pub connected_timeout_secs: Option<u32>,
     pub disconnected_timeout_secs: Option<u32>,
     pub enable_auto_approve: Option<bool>,
@@ -70,7 +70,7 @@ pub struct WrittenRule {
 
 /// Where settings come from; each wins over those before it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum SettingsScope {
     Default,
     Global,
     Project(PathBuf),
@@ -78,7 +78,7 @@ pub enum Scope {
     Flag,
 }
 
-impl Scope {
+impl SettingsScope {
     fn name(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -92,25 +92,25 @@ impl Scope {
 
 /// What a daemon is started with.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct SettingsSources {
     /// The user's own file; none: there is no such place.
     pub global_file: Option<PathBuf>,
     /// The user's own file of rules; none: there is no such place.
     pub rules_file: Option<PathBuf>,
-    pub environment: Layer,
-    pub flags: Layer,
+    pub environment: SettingsLayer,
+    pub flags: SettingsLayer,
 }
 
-impl Sources {
+impl SettingsSources {
     /// Reads variables such as `BETCODE_PERMISSIONS_CONNECTED_TIMEOUT_SECS`.
     pub fn read_environment(
         variables: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
-    ) -> Result<Layer, Error> {
+    ) -> Result<SettingsLayer, Error> {
         keys::from_variables(variables)
     }
 
     /// Reads flags such as `permissions.connected_timeout_secs=5`.
-    pub fn read_flags<'a>(flags: impl Iterator<Item = &'a str>) -> Result<Layer, Error> {
+    pub fn read_flags<'a>(flags: impl Iterator<Item = &'a str>) -> Result<SettingsLayer, Error> {
         keys::from_flags(flags)
     }
 }
@@ -118,7 +118,7 @@ impl Sources {
 /// The settings of this daemon. Files are read when they are asked for, so that an edit holds at once. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Settings {
-    sources: Arc<Sources>,
+    sources: Arc<SettingsSources>,
     /// One update at a time: each reads a file, changes it and writes it.
     updating: Arc<Mutex<()>>,
 }
@@ -127,30 +127,30 @@ pub struct Settings {
 const PROJECT_FILE: &str = ".betcode/settings.json";
 
 impl Settings {
-    pub fn new(sources: Sources) -> Self {
+    pub fn new(sources: SettingsSources) -> Self {
         Self { sources: Arc::new(sources), updating: Arc::default() }
     }
 
     /// Returns what one place says.
-    pub fn layer(&self, scope: &Scope) -> Result<Layer, Error> {
+    pub fn layer(&self, scope: &SettingsScope) -> Result<SettingsLayer, Error> {
         match scope {
-            Scope::Default => Ok(keys::defaults()),
-            Scope::Environment => Ok(self.sources.environment.clone()),
-            Scope::Flag => Ok(self.sources.flags.clone()),
-            Scope::Global | Scope::Project(_) => match self.file(scope) {
+            SettingsScope::Default => Ok(keys::defaults()),
+            SettingsScope::Environment => Ok(self.sources.environment.clone()),
+            SettingsScope::Flag => Ok(self.sources.flags.clone()),
+            SettingsScope::Global | SettingsScope::Project(_) => match self.file(scope) {
                 Some(place) => file::read(&place),
-                None => Ok(Layer::default()),
+                None => Ok(SettingsLayer::default()),
             },
         }
     }
 
     /// Returns what holds in a project, or everywhere. A file that cannot be understood is an error: leaving it out
     /// would drop what it forbids.
-    pub fn effective(&self, project: Option<&Path>) -> Result<Layer, Error> {
-        let mut whole = Layer::default();
+    pub fn effective(&self, project: Option<&Path>) -> Result<SettingsLayer, Error> {
+        let mut whole = SettingsLayer::default();
         for scope in scopes(project) {
             let mut layer = self.layer(&scope)?;
-            if matches!(scope, Scope::Project(_)) {
+            if matches!(scope, SettingsScope::Project(_)) {
                 layer.permissions.enable_auto_approve = None;
                 layer.permissions.auto_approve_directories = None;
             }
@@ -160,7 +160,7 @@ impl Settings {
     }
 
     /// Returns the permission rules that hold in a folder of a project: those of settings and those of files.
-    pub fn rules_in(&self, working_dir: &Path, root: &Path) -> Result<Rules, Error> {
+    pub fn rules_in(&self, working_dir: &Path, root: &Path) -> Result<PermissionRules, Error> {
         let mut of_files = self.user_rules()?;
         for folder in rules::folders(working_dir, root) {
             of_files.extend(rules::of_project(folder)?.heard);
@@ -202,8 +202,8 @@ impl Settings {
     }
 
     /// Returns the rules of settings in a project, in the order in which they are asked.
-    pub fn rules(&self, project: Option<&Path>) -> Result<Rules, Error> {
-        let mut all = Rule::built_in();
+    pub fn rules(&self, project: Option<&Path>) -> Result<PermissionRules, Error> {
+        let mut all = PermissionRule::built_in();
         for scope in scopes(project) {
             let layer = self.layer(&scope)?;
             let source = match self.file(&scope) {
@@ -211,8 +211,8 @@ impl Settings {
                 None => scope.name().to_owned(),
             };
             let mut rules = rules_of(&layer, &source)?;
-            if matches!(scope, Scope::Project(_)) {
-                rules.retain(|rule| rule.action != Action::Allow);
+            if matches!(scope, SettingsScope::Project(_)) {
+                rules.retain(|rule| rule.action != RuleAction::Allow);
             }
             all.extend(rules);
         }
@@ -225,23 +225,23 @@ impl Settings {
         for (number, rule) in all.iter_mut().enumerate().filter(|(_, rule)| rule.id.is_empty()) {
             rule.id = format!("rule-{}", number + 1);
         }
-        Rules::new(all)
+        PermissionRules::new(all)
     }
 
     /// Changes what a place says: everything in `change`, or nothing. The file is replaced as a whole, so that a
     /// reader never sees half of it; what this version does not know stays in it.
-    pub fn update(&self, scope: &Scope, change: &Layer) -> Result<(), Error> {
+    pub fn update(&self, scope: &SettingsScope, change: &SettingsLayer) -> Result<(), Error> {
         keys::check(change)?;
         let place = match scope {
-            Scope::Global | Scope::Project(_) => self.file(scope),
-            Scope::Default | Scope::Environment | Scope::Flag => {
+            SettingsScope::Global | SettingsScope::Project(_) => self.file(scope),
+            SettingsScope::Default | SettingsScope::Environment | SettingsScope::Flag => {
                 return Err(Error::invalid(
                     "scope",
                     format_args!("{} cannot be changed here; use global or project", scope.name()),
                 ));
             }
         };
-        if let Scope::Project(folder) = scope
+        if let SettingsScope::Project(folder) = scope
             && !folder.is_dir()
         {
             return Err(Error::invalid("scope", format_args!("{} is no folder", folder.display())));
@@ -252,7 +252,7 @@ impl Settings {
         let permissions = &change.permissions;
         let widens =
             permissions.enable_auto_approve.is_some() || permissions.auto_approve_directories.is_some();
-        if matches!(scope, Scope::Project(_)) && widens {
+        if matches!(scope, SettingsScope::Project(_)) && widens {
             return Err(Error::invalid(
                 "settings.permissions.enable_auto_approve",
                 "a project cannot allow itself anything; set it for the user with scope global",
@@ -262,38 +262,40 @@ impl Settings {
         file::change(&place, change)
     }
 
-    fn file(&self, scope: &Scope) -> Option<Place> {
+    fn file(&self, scope: &SettingsScope) -> Option<SettingsFileLocation> {
         match scope {
-            Scope::Global => self.sources.global_file.clone().map(Place::Own),
-            Scope::Project(folder) => Some(Place::Project { folder: folder.clone(), below: PROJECT_FILE }),
-            Scope::Default | Scope::Environment | Scope::Flag => None,
+            SettingsScope::Global => self.sources.global_file.clone().map(SettingsFileLocation::Own),
+            SettingsScope::Project(folder) => {
+                Some(SettingsFileLocation::Project { folder: folder.clone(), below: PROJECT_FILE })
+            }
+            SettingsScope::Default | SettingsScope::Environment | SettingsScope::Flag => None,
         }
     }
 }
 
-fn scopes(project: Option<&Path>) -> Vec<Scope> {
-    let mut scopes = vec![Scope::Default, Scope::Global];
-    scopes.extend(project.map(|folder| Scope::Project(folder.to_owned())));
-    scopes.extend([Scope::Environment, Scope::Flag]);
+fn scopes(project: Option<&Path>) -> Vec<SettingsScope> {
+    let mut scopes = vec![SettingsScope::Default, SettingsScope::Global];
+    scopes.extend(project.map(|folder| SettingsScope::Project(folder.to_owned())));
+    scopes.extend([SettingsScope::Environment, SettingsScope::Flag]);
     scopes
 }
 
-fn rules_of(layer: &Layer, source: &str) -> Result<Vec<Rule>, Error> {
+fn rules_of(layer: &SettingsLayer, source: &str) -> Result<Vec<PermissionRule>, Error> {
     let permissions = &layer.permissions;
     let lists = [
-        (Action::Allow, &permissions.allow),
-        (Action::Ask, &permissions.ask),
-        (Action::Deny, &permissions.deny),
+        (RuleAction::Allow, &permissions.allow),
+        (RuleAction::Ask, &permissions.ask),
+        (RuleAction::Deny, &permissions.deny),
     ];
     let mut rules = Vec::new();
     for (action, list) in lists {
         for text in list {
-            rules.push(Rule::listed(text, action, source)?);
+            rules.push(PermissionRule::listed(text, action, source)?);
         }
     }
     for written in &permissions.rules {
         let action = keys::action(&written.action)?;
-        rules.push(Rule {
+        rules.push(PermissionRule {
             id: written.id.clone(),
             tool_pattern: written.tool_pattern.clone(),
             path_pattern: written.path_pattern.clone(),

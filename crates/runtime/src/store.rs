@@ -26,7 +26,7 @@ use crate::limits;
 /// The store; clones share one file and one writer.
 #[derive(Clone)]
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
 }
 
 impl std::fmt::Debug for Store {
@@ -35,11 +35,11 @@ impl std::fmt::Debug for Store {
     }
 }
 
-struct Shared {
+struct StoreShared {
     path: PathBuf,
     writer: writer::Writer,
     readers: Mutex<Vec<Connection>>,
-    audit: Arc<audit::Shared>,
+    audit: Arc<audit::AuditShared>,
 }
 
 impl Store {
@@ -50,7 +50,7 @@ impl Store {
         let audit = audit::open(&mut connection, path)?;
         let writer = writer::Writer::start(connection, open::open_sweeper(path)?, path)?;
         let (path, readers) = (path.to_owned(), Mutex::new(Vec::new()));
-        Ok(Self { shared: Arc::new(Shared { path, writer, readers, audit }) })
+        Ok(Self { shared: Arc::new(StoreShared { path, writer, readers, audit }) })
     }
 
     /// Runs `write` in a transaction of the writer and returns once it is as durable as asked. Several writes share
@@ -137,7 +137,7 @@ fn step(
     audit.append_within(connection, &write.audit)
 }
 
-impl Shared {
+impl StoreShared {
     fn read_now<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {

@@ -2,23 +2,24 @@
 //! What a surface can do is what this type and `SessionHandle` offer.
 
 mod create;
+mod options;
 mod records;
 mod recover;
 mod workers;
 
 pub use create::NewSession;
+pub use options::SupervisorOptions;
 pub use workers::{LastTurn, NewWorker};
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::permission::{Grant, GrantAction, grant};
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::{
-    Command, Error, ErrorCode, Event, EventKind, Mode, ProviderKind, RequestId, SessionId, StopHow,
+    Command, Error, ErrorCode, Event, EventKind, Mode, ProviderKind, RequestId, SessionId, StopMode,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -33,40 +34,22 @@ use crate::journal::{Cursor, Journal};
 use crate::process::{Claim, scan};
 use crate::provider::Providers;
 use crate::retention::{self, Removed, Retention};
-use crate::session::{Actor, Applied, Beginning, Message, Services, SessionHandle, SharedServices, Snapshot};
+use crate::session::{
+    Actor, ActorMessage, ActorStart, Applied, SessionHandle, SessionServices, SharedServices, Snapshot,
+};
 use crate::settings::Settings;
-use crate::store::sessions::{self, Filter};
+use crate::store::sessions::{self, SessionFilter};
 use crate::store::{Durability, SessionRow, Store};
 use crate::worktree::{self, Worktrees};
 use crate::{clock, limits};
 
-/// What a supervisor is made of.
-pub struct Options {
-    pub store: Store,
-    pub providers: Providers,
-    pub agents_dir: PathBuf,
-    pub shim_program: PathBuf,
-    pub socket: PathBuf,
-    pub spool_max_bytes: u64,
-    pub active_sessions_max: usize,
-    pub settings: Settings,
-    /// Where worktrees are made that name no place.
-    pub worktrees_dir: PathBuf,
-    /// The daemon has tools of its own for agents, so that every agent gets a bridge.
-    pub offers_tools: bool,
-    /// Takes secrets out of what sessions journal; none: nothing is taken out.
-    pub scrubber: Option<scrub::Scrubber>,
-    /// Which agents run in the sandbox.
-    pub containment: Policy,
-}
-
 /// The sessions of this daemon. Cheap to clone.
 #[derive(Clone)]
 pub struct Supervisor {
-    inner: Arc<Inner>,
+    inner: Arc<SupervisorInner>,
 }
 
-struct Inner {
+struct SupervisorInner {
     services: SharedServices,
     campaigns: Campaigns,
     environments: Environments,
@@ -74,15 +57,15 @@ struct Inner {
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// Sessions whose records are being removed; nobody may wake them any more.
     leaving: Mutex<HashSet<SessionId>>,
-    worktrees: worktree::Shared,
+    worktrees: worktree::WorktreeContext,
     active_sessions_max: usize,
 }
 
 impl Supervisor {
     /// Makes the supervisor of a store. Sessions of a former daemon come back with `recover`.
-    pub async fn new(options: Options) -> Result<Self, Error> {
+    pub async fn new(options: SupervisorOptions) -> Result<Self, Error> {
         let epoch = options.store.write(Durability::Synced, next_epoch).await?;
-        let services = Arc::new(Services {
+        let services = Arc::new(SessionServices {
             journal: Journal::new(options.store.clone()),
             store: options.store.clone(),
             providers: options.providers,
@@ -96,14 +79,14 @@ impl Supervisor {
             containment: options.containment,
             settings: options.settings,
         });
-        let inner = Inner {
+        let inner = SupervisorInner {
             services,
             campaigns: Campaigns::new(options.store.clone()),
             environments: Environments::new(options.store),
             bridges: Bridges::default(),
             actors: Mutex::new(HashMap::new()),
             leaving: Mutex::new(HashSet::new()),
-            worktrees: worktree::Shared::new(options.worktrees_dir),
+            worktrees: worktree::WorktreeContext::new(options.worktrees_dir),
             active_sessions_max: options.active_sessions_max,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -117,7 +100,7 @@ impl Supervisor {
         Worktrees::new(self.clone())
     }
 
-    pub(crate) fn worktree_state(&self) -> &worktree::Shared {
+    pub(crate) fn worktree_state(&self) -> &worktree::WorktreeContext {
         &self.inner.worktrees
     }
 
@@ -156,7 +139,7 @@ impl Supervisor {
     }
 
     /// Returns the sessions a filter lets through, oldest first.
-    pub async fn list(&self, filter: Filter) -> Result<Vec<Snapshot>, Error> {
+    pub async fn list(&self, filter: SessionFilter) -> Result<Vec<Snapshot>, Error> {
         let rows = self.store().read(move |connection| sessions::list(connection, &filter)).await?;
         Ok(rows.into_iter().map(snapshot_of).collect())
     }
@@ -169,17 +152,17 @@ impl Supervisor {
         if let Some(handle) = self.actor(id) {
             return Ok(handle);
         }
-        Ok(self.awaken(self.row(id).await?))
+        Ok(self.respawn_actor(self.row(id).await?))
     }
 
     /// Serves a session that nobody serves. One that should have an agent lost its actor to a breakdown.
-    fn awaken(&self, row: SessionRow) -> SessionHandle {
+    fn respawn_actor(&self, row: SessionRow) -> SessionHandle {
         let beginning = if row.state.status.has_agent() {
-            Beginning::Broken("an internal error broke the session; see the daemon's log".to_owned())
+            ActorStart::Broken("an internal error broke the session; see the daemon's log".to_owned())
         } else {
-            Beginning::Idle
+            ActorStart::Idle
         };
-        self.enliven(row, beginning)
+        self.spawn_actor(row, beginning)
     }
 
     /// Asks something of a session. An actor that leaves at this very moment is replaced.
@@ -202,29 +185,29 @@ impl Supervisor {
     }
 
     /// Returns what the permission rules in force say to a tool in a session, whatever its input is.
-    pub fn judge(&self, spec: &domain::SessionSpec, tool: &str) -> domain::permission::Verdict {
-        let ask = domain::request::PermissionAsk {
+    pub fn judge(&self, spec: &domain::SessionSpec, tool: &str) -> domain::permission::RuleVerdict {
+        let ask = domain::request::PermissionSubject {
             call: None,
             tool: tool.to_owned(),
             input: serde_json::Value::Object(serde_json::Map::new()),
             title: String::new(),
             parent: None,
         };
-        crate::permissions::look(self.settings(), spec, &ask).verdict
+        crate::permissions::evaluate(self.settings(), spec, &ask).verdict
     }
 
     /// Returns whether the session's grants or the rules in force deny a call of its agent.
     pub fn denies(&self, session: &Snapshot, tool: &str, input: &serde_json::Value) -> bool {
         let (spec, state) = (&session.spec, &session.state);
-        let ask = domain::request::PermissionAsk {
+        let ask = domain::request::PermissionSubject {
             call: None,
             tool: tool.to_owned(),
             input: input.clone(),
             title: String::new(),
             parent: None,
         };
-        let findings = crate::permissions::look(self.settings(), spec, &ask);
-        let call = domain::permission::pattern::Call {
+        let findings = crate::permissions::evaluate(self.settings(), spec, &ask);
+        let call = domain::permission::pattern::PatternCall {
             tool,
             input,
             working_dir: &spec.working_dir,
@@ -232,7 +215,7 @@ impl Supervisor {
         };
         let asked = grant::Asked { call, parent: None, root: spec.place().root, now: clock::now() };
         let denied = |grant: &Grant| grant.action == GrantAction::Deny;
-        matches!(findings.verdict, domain::permission::Verdict::Deny { .. })
+        matches!(findings.verdict, domain::permission::RuleVerdict::Deny { .. })
             || grant::strictest(&state.grants, &asked).is_some_and(denied)
     }
 
@@ -253,16 +236,23 @@ impl Supervisor {
 
     /// Returns a request as whoever must carry it out needs it: the call of a client's tool with its true input. Everything
     /// else stays as it is shown.
-    pub fn ask_to_execute(&self, id: &SessionId, request: RequestId, shown: &Ask) -> Ask {
+    pub fn ask_to_execute(
+        &self,
+        id: &SessionId,
+        request: RequestId,
+        shown: &RequestSubject,
+    ) -> RequestSubject {
         match (shown, self.actor(id)) {
-            (Ask::ClientTool { .. }, Some(handle)) => handle.as_asked(request, shown),
+            (RequestSubject::ClientTool { .. }, Some(handle)) => handle.as_asked(request, shown),
             _ => shown.clone(),
         }
     }
 
     /// The same for the event that opened the request.
     pub fn to_execute<'e>(&self, id: &SessionId, event: &'e Event) -> Cow<'e, Event> {
-        if let EventKind::RequestOpened { request, ask: shown @ Ask::ClientTool { .. }, .. } = &event.kind {
+        if let EventKind::RequestOpened { request, ask: shown @ RequestSubject::ClientTool { .. }, .. } =
+            &event.kind
+        {
             let asked = self.ask_to_execute(id, *request, shown);
             let mut event = event.clone();
             if let EventKind::RequestOpened { ask, .. } = &mut event.kind {
@@ -279,7 +269,7 @@ impl Supervisor {
     }
 
     /// Stops a session and waits for its end.
-    pub async fn stop(&self, id: &SessionId, how: StopHow) -> Result<Arc<Snapshot>, Error> {
+    pub async fn stop(&self, id: &SessionId, how: StopMode) -> Result<Arc<Snapshot>, Error> {
         self.session(id).await?.stop(how).await
     }
 
@@ -346,7 +336,7 @@ impl Supervisor {
         let stops: Vec<_> = handles
             .iter()
             .cloned()
-            .map(|handle| tokio::spawn(async move { handle.stop(StopHow::Now).await.is_ok() }))
+            .map(|handle| tokio::spawn(async move { handle.stop(StopMode::Now).await.is_ok() }))
             .collect();
         let mut stopped = 0;
         for stop in stops {
@@ -375,7 +365,7 @@ impl Supervisor {
         let all = async {
             for handle in handles {
                 let (done, left) = oneshot::channel();
-                if handle.mailbox.send(Message::Detach { done }).await.is_ok() {
+                if handle.mailbox.send(ActorMessage::Detach { done }).await.is_ok() {
                     // An actor that is gone has nothing to let go of.
                     let _ = left.await;
                 }
@@ -433,7 +423,7 @@ impl Supervisor {
     }
 
     /// Starts an actor unless somebody else was quicker; a row read before that is then stale and dropped.
-    fn enliven(&self, row: SessionRow, beginning: Beginning) -> SessionHandle {
+    fn spawn_actor(&self, row: SessionRow, beginning: ActorStart) -> SessionHandle {
         let id = row.spec.id.clone();
         let mut actors = self.lock();
         if let Some(handle) = actors.get(&id).filter(|handle| !handle.is_gone()) {
@@ -442,12 +432,12 @@ impl Supervisor {
         let (handle, task) = Actor::start(&self.inner.services, row, beginning);
         actors.insert(id.clone(), handle.clone());
         drop(actors);
-        tokio::spawn(self.clone().mind(id, task));
+        tokio::spawn(self.clone().watch_actor(id, task));
         handle
     }
 
     /// Waits for an actor's end: tidies up after it, and ends the session of one that broke down.
-    async fn mind(self, id: SessionId, task: tokio::task::JoinHandle<()>) {
+    async fn watch_actor(self, id: SessionId, task: tokio::task::JoinHandle<()>) {
         let ended = task.await;
         {
             let mut actors = self.lock();
@@ -460,7 +450,7 @@ impl Supervisor {
         {
             tracing::error!(session = %id, %error, "the session's actor broke down");
             if let Ok(row) = self.row(&id).await {
-                self.awaken(row);
+                self.respawn_actor(row);
             }
         }
     }

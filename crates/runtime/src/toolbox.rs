@@ -13,45 +13,45 @@ use serde_json::Value;
 pub type Work<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// Hands out the tools of sessions.
-pub trait Toolbox: Send + Sync {
+pub trait SessionToolbox: Send + Sync {
     /// Returns the tools of one session; they never touch anything outside its root.
-    fn open(&self, spec: &SessionSpec) -> Arc<dyn Tools>;
+    fn open(&self, spec: &SessionSpec) -> Arc<dyn SessionTools>;
 }
 
 /// The tools of one session.
-pub trait Tools: Send + Sync {
+pub trait SessionTools: Send + Sync {
     /// Does something. An error says, in words for the agent, why it could not be done.
-    fn perform(&self, task: Task) -> Work<Done>;
+    fn perform(&self, task: ToolTask) -> Work<ToolOutput>;
 
     /// Does something that may be stopped: a command then ends with what it has printed, anything else with nothing.
-    fn perform_until(&self, task: Task, stop: Stop) -> Work<Done> {
+    fn perform_until(&self, task: ToolTask, stop: StopSignal) -> Work<ToolOutput> {
         let work = self.perform(task);
         Box::pin(async move {
             tokio::select! {
                 biased;
                 done = work => done,
-                () = stop.wait() => Ok(Done::default()),
+                () = stop.wait() => Ok(ToolOutput::default()),
             }
         })
     }
 
     /// Notes what the agent does by itself, at a server of its own, and returns the same work. It is begun when the
     /// note is.
-    fn noted(&self, _call: Call, work: Work<Done>) -> Work<Done> {
+    fn noted(&self, _call: ExternalToolCall, work: Work<ToolOutput>) -> Work<ToolOutput> {
         work
     }
 
     /// Returns what else is offered, under names of its own: the same to all, and kept once.
-    fn offers(&self) -> Arc<[Offer]> {
+    fn offers(&self) -> Arc<[OfferedTool]> {
         Arc::default()
     }
 }
 
 /// Tells work that it is to end. Whoever holds the sender says so with it, or keeps it until the work is done.
 #[derive(Clone, Debug)]
-pub struct Stop(pub tokio::sync::watch::Receiver<bool>);
+pub struct StopSignal(pub tokio::sync::watch::Receiver<bool>);
 
-impl Stop {
+impl StopSignal {
     /// Returns when the work is to end.
     pub async fn wait(mut self) {
         if self.0.wait_for(|stop| *stop).await.is_err() {
@@ -62,7 +62,7 @@ impl Stop {
 
 /// A call of a tool that is not the daemon's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ExternalToolCall {
     /// As the agent calls it: `mcp__server__tool`.
     pub tool: String,
     pub arguments: Value,
@@ -70,17 +70,17 @@ pub struct Call {
 
 /// A tool that is called by its name, with [`Task::Call`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct OfferedTool {
     pub name: String,
     pub description: String,
     /// JSON Schema of an object.
     pub input_schema: Value,
-    pub need: Need,
+    pub need: RequiredPermission,
 }
 
 /// What a call of a tool needs before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum RequiredPermission {
     Nothing,
     /// It changes a file of the project.
     EditPermission,
@@ -89,7 +89,7 @@ pub enum Need {
 
 /// What can be done in a session's folder. Paths are relative to the working folder, or absolute inside the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum ToolTask {
     Read {
         path: String,
         /// From 1; 0: from the start.
@@ -134,7 +134,7 @@ pub enum Task {
     },
 }
 
-impl Task {
+impl ToolTask {
     /// Returns whether it changes files.
     pub fn changes_files(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Edit { .. })
@@ -143,7 +143,7 @@ impl Task {
 
 /// What became of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct ToolOutput {
     /// A command that fails was done, but is not well.
     pub ok: bool,
     pub output: String,

@@ -22,18 +22,18 @@ use crate::store::{Durability, Store};
 use crate::supervisor::Supervisor;
 use crate::{campaign, clock, ids};
 pub use create::NewWorktree;
-use git::{Repository, Tree};
+use git::{ListedTree, Repository};
 pub use remove::RemovedWorktree;
 
 /// What the worktrees of a daemon share.
-pub(crate) struct Shared {
+pub(crate) struct WorktreeContext {
     /// Where worktrees are made that name no place, and where we keep what git needs.
     folder: PathBuf,
     /// One change of a repository at a time.
     repositories: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-impl Shared {
+impl WorktreeContext {
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder, repositories: Mutex::default() }
     }
@@ -77,7 +77,7 @@ impl Worktrees {
         }
         let mut listed = Vec::new();
         for (row, tree) in rows {
-            listed.push(self.look(row, Some(tree)).await?);
+            listed.push(self.inspect(row, Some(tree)).await?);
         }
         self.forget_others(&repository, &listed).await?;
         Ok(listed)
@@ -107,7 +107,7 @@ impl Worktrees {
             .write(Durability::Synced, move |connection| worktrees::choose(connection, &wanted, now))
             .await?;
         let tree = self.tree(&row).await?;
-        Ok((self.look(row, tree.as_ref()).await?, previous))
+        Ok((self.inspect(row, tree.as_ref()).await?, previous))
     }
 
     /// Returns the folder of the worktree somebody switched to last, if it is still there.
@@ -130,7 +130,7 @@ impl Worktrees {
         self.supervisor.store()
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &WorktreeContext {
         self.supervisor.worktree_state()
     }
 
@@ -215,7 +215,7 @@ impl Worktrees {
     }
 
     /// Returns what git says of a worktree; none where its repository is gone or knows it no more.
-    async fn tree(&self, row: &WorktreeRow) -> Result<Option<Tree>, Error> {
+    async fn tree(&self, row: &WorktreeRow) -> Result<Option<ListedTree>, Error> {
         let Some(repository) = self.repository_of(row).await else { return Ok(None) };
         Ok(repository.trees().await?.into_iter().find(|tree| tree.path == Path::new(&row.path)))
     }
@@ -246,7 +246,7 @@ impl Worktrees {
             .collect())
     }
 
-    async fn look(&self, row: WorktreeRow, tree: Option<&Tree>) -> Result<Worktree, Error> {
+    async fn inspect(&self, row: WorktreeRow, tree: Option<&ListedTree>) -> Result<Worktree, Error> {
         let sessions = self.sessions_in(&row).await?;
         let active = sessions.iter().find(|session| !session.state.status.is_terminal());
         Ok(Worktree {

@@ -35,12 +35,12 @@ pub enum Output {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
     /// Always the last.
-    Ended(End),
+    Ended(CommandEnd),
 }
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct CommandEnd {
     /// As a shell would show it: 128 and the signal for a command that was killed, 124 for one that took too long.
     pub exit_code: i32,
     pub signal: i32,
@@ -362,7 +362,7 @@ impl Running {
             _ => (128 + libc::SIGKILL, libc::SIGKILL),
         };
         let duration = self.started.elapsed();
-        Output::Ended(End { exit_code, signal, timed_out: self.timed_out, duration, tier: self.tier })
+        Output::Ended(CommandEnd { exit_code, signal, timed_out: self.timed_out, duration, tier: self.tier })
     }
 }
 

@@ -26,10 +26,10 @@ use std::time::Duration;
 use domain::{Error, ErrorCode};
 use serde::{Deserialize, Serialize};
 
-pub use launch::{End, Output, Running};
-pub use probe::Findings;
+pub use launch::{CommandEnd, Output, Running};
+pub use probe::ProbeFindings;
 
-use order::{Action, Order, Plan};
+use order::{Order, Plan, StageAction};
 use stages::{Recipe, Stages};
 
 /// How much stands between a command and the machine.
@@ -171,7 +171,7 @@ pub struct Command {
 #[derive(Debug)]
 pub struct Sandbox {
     config: Config,
-    findings: Findings,
+    findings: ProbeFindings,
     stages: Arc<Stages>,
     shelf: Arc<protect::Shelf>,
 }
@@ -200,7 +200,7 @@ impl Sandbox {
     }
 
     /// Returns what the probe found, for people.
-    pub fn findings(&self) -> &Findings {
+    pub fn findings(&self) -> &ProbeFindings {
         &self.findings
     }
 
@@ -211,7 +211,7 @@ impl Sandbox {
             return Err(self.refusal());
         }
         let placeholders = self.protect(&command.root).await?;
-        let mut order = order_of(&command, placeholders.names(), Action::Run(command.argv.clone()));
+        let mut order = order_of(&command, placeholders.names(), StageAction::Run(command.argv.clone()));
         let leftovers = launch::ready(&self.config, tier, &mut order, placeholders)?;
         let recipe = recipe_of(&self.config, &command, tier, self.findings.cgroups);
         let usual = command.limits == Limits::default() && command.network == Network::default();
@@ -251,7 +251,7 @@ impl Sandbox {
     }
 }
 
-fn order_of(command: &Command, protected: Vec<OsString>, action: Action) -> Order {
+fn order_of(command: &Command, protected: Vec<OsString>, action: StageAction) -> Order {
     Order {
         action,
         root: command.root.clone().into_os_string(),

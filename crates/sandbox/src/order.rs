@@ -53,7 +53,7 @@ pub(crate) struct AgentRoot {
 /// What one command is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(crate) action: Action,
+    pub(crate) action: StageAction,
     /// The project's root, an absolute path without links.
     pub(crate) root: OsString,
     /// Where the command starts, beneath the root.
@@ -68,7 +68,7 @@ pub(crate) struct Order {
 
 /// What the stage does when it has locked itself in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Action {
+pub(crate) enum StageAction {
     Run(Vec<OsString>),
     /// Tries to get out and prints how each attempt ended.
     Probe(Canary),

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::cgroup::Cgroup;
 use super::launch::{self, Output};
-use super::order::{Action, Canary};
+use super::order::{Canary, StageAction};
 use super::protect::Placeholders;
 use super::stages::Stages;
 use super::{Command, Config, Limits, Network, Tier, order_of, recipe_of, sys};
@@ -17,7 +17,7 @@ use crate::limits;
 
 /// What the probe found.
 #[derive(Clone, Debug)]
-pub struct Findings {
+pub struct ProbeFindings {
     pub tier: Tier,
     /// The version of Landlock the kernel speaks; 0 if none.
     pub landlock_abi: i32,
@@ -35,8 +35,8 @@ const LANDLOCK_LEAVES: &[&str] = &[
 ];
 
 /// Tries the tiers from the highest down.
-pub(super) async fn run(config: &Config, stages: &Arc<Stages>) -> Findings {
-    let mut findings = Findings {
+pub(super) async fn run(config: &Config, stages: &Arc<Stages>) -> ProbeFindings {
+    let mut findings = ProbeFindings {
         tier: Tier::Refused,
         landlock_abi: sys::landlock_abi(),
         cgroups: false,
@@ -77,7 +77,7 @@ pub(super) async fn run(config: &Config, stages: &Arc<Stages>) -> Findings {
 }
 
 /// A project to be locked in, and things outside it to be reached for.
-struct Ground {
+struct ProbeContext {
     folder: PathBuf,
     root: PathBuf,
     canary: Canary,
@@ -85,7 +85,7 @@ struct Ground {
     _unix: UnixListener,
 }
 
-impl Ground {
+impl ProbeContext {
     async fn prepare(config: &Config) -> std::io::Result<Self> {
         let folder = launch::temporary_folder(&config.temporary)?;
         let root = folder.join("project");
@@ -106,7 +106,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for ProbeContext {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -114,7 +114,7 @@ impl Drop for Ground {
 
 /// Builds a tier and tries to get out; the error says what did not hold.
 async fn try_tier(config: &Config, stages: &Arc<Stages>, tier: Tier, cgroups: bool) -> Result<(), String> {
-    let ground = Ground::prepare(config).await.map_err(|error| format!("cannot be tried: {error}"))?;
+    let ground = ProbeContext::prepare(config).await.map_err(|error| format!("cannot be tried: {error}"))?;
     let placeholders = Placeholders::lay(&ground.root, &config.protected).map_err(|error| error.message)?;
     let command = Command {
         root: ground.root.clone(),
@@ -126,7 +126,7 @@ async fn try_tier(config: &Config, stages: &Arc<Stages>, tier: Tier, cgroups: bo
         timeout: limits::PROBE_WAIT,
     };
     let names: Vec<OsString> = placeholders.names();
-    let mut order = order_of(&command, names, Action::Probe(ground.canary.clone()));
+    let mut order = order_of(&command, names, StageAction::Probe(ground.canary.clone()));
     let leftovers = launch::ready(config, tier, &mut order, Arc::new(placeholders))
         .map_err(|error| error.message.clone())?;
     let made = stages.make(recipe_of(config, &command, tier, cgroups)).await;

@@ -43,7 +43,7 @@ impl Fault {
 }
 
 /// What a stage is given by its keeper.
-struct Given {
+struct StageInput {
     plan: Plan,
     /// To the daemon: reports go out; how long the command may take comes in; its end means that nobody wants it.
     control: File,
@@ -58,7 +58,7 @@ struct Given {
 }
 
 /// Runs the stage. Returns the exit code of the process.
-fn run(given: Given) -> i32 {
+fn run(given: StageInput) -> i32 {
     let control = match given.control.try_clone() {
         Ok(control) => control,
         Err(_) => return 2,

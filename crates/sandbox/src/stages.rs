@@ -123,7 +123,7 @@ impl Keeper {
         Ok(Self { child, door })
     }
 
-    fn ask(&self, plan: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn request_stage(&self, plan: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -439,21 +439,21 @@ impl Stages {
         let (told, tell) = io::pipe()?;
         let (stdout, out) = io::pipe()?;
         let (stderr, err) = io::pipe()?;
-        self.ask(&plan, &[theirs.as_fd(), order.as_fd(), tell.as_fd(), out.as_fd(), err.as_fd()])?;
+        self.request_stage(&plan, &[theirs.as_fd(), order.as_fd(), tell.as_fd(), out.as_fd(), err.as_fd()])?;
         let (stdout, stderr) = (stdout.into(), stderr.into());
         Ok(Parts { control, orders: orders.into(), told: told.into(), stdout, stderr, cgroup })
     }
 
     /// Asks the keeper, a new one if there is none or it is gone.
-    fn ask(&self, plan: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn request_stage(&self, plan: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut keeper = locked(&self.keeper);
         if let Some(known) = keeper.as_ref()
-            && known.ask(plan, descriptors).is_ok()
+            && known.request_stage(plan, descriptors).is_ok()
         {
             return Ok(());
         }
         *keeper = None;
-        keeper.insert(Keeper::start(&self.words)?).ask(plan, descriptors)
+        keeper.insert(Keeper::start(&self.words)?).request_stage(plan, descriptors)
     }
 }
 

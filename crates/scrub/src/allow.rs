@@ -9,7 +9,7 @@ use super::syntax::Parsed;
 
 /// What an allow-list's expressions look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum AllowTarget {
     Secret,
     Match,
     Line,
@@ -21,7 +21,7 @@ pub(crate) struct Allow {
     all: bool,
     by_commit: bool,
     paths: Vec<Regex>,
-    target: Target,
+    target: AllowTarget,
     regexes: Vec<Regex>,
     stopwords: Option<AhoCorasick>,
     rules: Vec<String>,
@@ -49,9 +49,9 @@ impl Allow {
                 .collect()
         };
         let target = match entry.regex_target.as_str() {
-            "" | "secret" => Target::Secret,
-            "match" => Target::Match,
-            "line" => Target::Line,
+            "" | "secret" => AllowTarget::Secret,
+            "match" => AllowTarget::Match,
+            "line" => AllowTarget::Line,
             other => return Err(format!("regexTarget {other:?} is not one of secret, match, line")),
         };
         let all = match entry.condition.to_ascii_uppercase().as_str() {
@@ -79,7 +79,7 @@ impl Allow {
 
     /// Tells whether matches must be shown with their line.
     pub(crate) fn needs_line(&self) -> bool {
-        self.target == Target::Line && !self.regexes.is_empty()
+        self.target == AllowTarget::Line && !self.regexes.is_empty()
     }
 
     /// Tells whether a finding is to be let through.
@@ -88,9 +88,9 @@ impl Allow {
             return false;
         }
         let text = match self.target {
-            Target::Secret => candidate.secret,
-            Target::Match => candidate.matched,
-            Target::Line => candidate.line,
+            AllowTarget::Secret => candidate.secret,
+            AllowTarget::Match => candidate.matched,
+            AllowTarget::Line => candidate.line,
         };
         let checks = [
             // What runs here belongs to no commit.

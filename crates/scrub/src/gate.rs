@@ -11,7 +11,7 @@ use super::rules::RuleSet;
 
 /// Who wants to look closer at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum GateTarget {
     Rule(u32),
     /// A pattern of a known secret, seen at one of its anchors.
     Known {
@@ -26,7 +26,7 @@ pub(crate) enum Target {
 pub(crate) struct Gate {
     dfa: dfa::DFA,
     start: StateID,
-    targets: Vec<Vec<Target>>,
+    targets: Vec<Vec<GateTarget>>,
     /// The words again, in small letters and in order, for those that begin at a known place.
     words: Vec<Vec<u8>>,
     /// What words begin with: a bit for each two bytes, whatever their case.
@@ -39,7 +39,7 @@ pub(crate) const PRIVATE_KEY_WORD: &str = "-----begin";
 impl Gate {
     /// Builds the automaton over rules and known secrets.
     pub(crate) fn new(rules: &RuleSet, known: &KnownSet) -> Result<Self, String> {
-        let mut words: BTreeMap<Vec<u8>, Vec<Target>> = BTreeMap::new();
+        let mut words: BTreeMap<Vec<u8>, Vec<GateTarget>> = BTreeMap::new();
         let mut call = |word: &[u8], target| {
             let targets = words.entry(word.to_ascii_lowercase()).or_default();
             if !targets.contains(&target) {
@@ -48,14 +48,14 @@ impl Gate {
         };
         for (index, rule) in (0..).zip(&rules.rules) {
             for word in &rule.keywords {
-                call(word.as_bytes(), Target::Rule(index));
+                call(word.as_bytes(), GateTarget::Rule(index));
             }
         }
         if rules.private_key.is_some() {
-            call(PRIVATE_KEY_WORD.as_bytes(), Target::PrivateKey);
+            call(PRIVATE_KEY_WORD.as_bytes(), GateTarget::PrivateKey);
         }
         for (pattern, anchor, word) in known.anchors() {
-            call(word, Target::Known { pattern, anchor });
+            call(word, GateTarget::Known { pattern, anchor });
         }
         let (words, targets): (Vec<Vec<u8>>, Vec<_>) = words.into_iter().unzip();
         let dfa = dfa::Builder::new().ascii_case_insensitive(true).build(&words);
@@ -98,7 +98,7 @@ impl Gate {
         &'g self,
         end: &'g [u8],
         text: &'g [u8],
-    ) -> impl Iterator<Item = (usize, Target)> + 'g {
+    ) -> impl Iterator<Item = (usize, GateTarget)> + 'g {
         let fits = self.alike(end).filter(move |at| {
             let word = &self.words[*at];
             word.len() <= end.len() + text.len() && begins(end, text, word)
@@ -136,7 +136,7 @@ impl Gate {
         &self,
         mut state: StateID,
         bytes: &[u8],
-        mut hit: impl FnMut(usize, &[Target]),
+        mut hit: impl FnMut(usize, &[GateTarget]),
     ) -> StateID {
         for (at, &byte) in bytes.iter().enumerate() {
             state = self.dfa.next_state(Anchored::No, state, byte);

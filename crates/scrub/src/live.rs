@@ -7,7 +7,7 @@ use aho_corasick::automaton::StateID;
 
 use super::Scrubber;
 use super::engine::{self, Span, Stretch, Tail};
-use super::gate::{PRIVATE_KEY_WORD, Target};
+use super::gate::{GateTarget, PRIVATE_KEY_WORD};
 use super::pem::{self, Verdict};
 use super::rules::Rank;
 use crate::limits;
@@ -39,14 +39,14 @@ struct Hit {
 
 /// Where a private key begins, and where it ends once that is known.
 #[derive(Clone, Copy, Debug)]
-struct Key {
+struct OpenPrivateKey {
     start: usize,
     end: Option<usize>,
 }
 
 /// A known secret that may stand here.
 #[derive(Clone, Copy, Debug)]
-struct Suspect {
+struct LiveCandidate {
     pattern: u32,
     anchor: u32,
     end: usize,
@@ -69,8 +69,8 @@ pub struct Live {
     shown: usize,
     state: StateID,
     hits: Vec<Hit>,
-    suspects: Vec<Suspect>,
-    keys: Vec<Key>,
+    suspects: Vec<LiveCandidate>,
+    keys: Vec<OpenPrivateKey>,
     /// The last thing shown stands for a secret that ends at `shown`, and may go on.
     redacted: bool,
     /// A secret too long to be held goes on as long as its bytes do.
@@ -166,9 +166,13 @@ impl Live {
             let end = from + at;
             for target in targets {
                 match *target {
-                    Target::Rule(rule) => hits.push(Hit { rule, end }),
-                    Target::Known { pattern, anchor } => suspects.push(Suspect { pattern, anchor, end }),
-                    Target::PrivateKey => keys.push(Key { start: end - PRIVATE_KEY_WORD.len(), end: None }),
+                    GateTarget::Rule(rule) => hits.push(Hit { rule, end }),
+                    GateTarget::Known { pattern, anchor } => {
+                        suspects.push(LiveCandidate { pattern, anchor, end })
+                    }
+                    GateTarget::PrivateKey => {
+                        keys.push(OpenPrivateKey { start: end - PRIVATE_KEY_WORD.len(), end: None })
+                    }
                 }
             }
         });
@@ -179,7 +183,7 @@ impl Live {
         let (rules, shown) = (&self.scrubber.rules.rules, self.shown);
         self.hits.retain(|hit| hit.end + reach(&rules[hit.rule as usize]) > shown);
         let known = &self.scrubber.known;
-        let reach = |suspect: &Suspect| known.pattern(suspect.pattern).reach(suspect.anchor) as usize;
+        let reach = |suspect: &LiveCandidate| known.pattern(suspect.pattern).reach(suspect.anchor) as usize;
         self.suspects.retain(|suspect| suspect.end + reach(suspect) > shown);
     }
 

@@ -11,7 +11,7 @@ use aho_corasick::automaton::StateID;
 
 use super::ansi::{Cut, Stripper};
 use super::engine::{self, Span, Stretch, Tail};
-use super::gate::{PRIVATE_KEY_WORD, Target};
+use super::gate::{GateTarget, PRIVATE_KEY_WORD};
 use super::known::KnownSet;
 use super::pem::{self, Verdict};
 use super::rules::Rank;
@@ -44,7 +44,7 @@ enum Growth {
 
 /// A place where a known secret may stand.
 #[derive(Debug)]
-struct Suspect {
+struct StreamCandidate {
     pattern: u32,
     anchor: u32,
     end: u64,
@@ -52,7 +52,7 @@ struct Suspect {
 
 /// A place where a private key may start.
 #[derive(Debug)]
-struct Key {
+struct PrivateKeyStart {
     start: u64,
     look_again_at: u64,
 }
@@ -78,8 +78,8 @@ pub struct Stream {
     open_of: Vec<Place>,
     /// Complete stretches behind which the text is not there yet.
     closed: Vec<Open>,
-    suspects: Vec<Suspect>,
-    keys: VecDeque<Key>,
+    suspects: Vec<StreamCandidate>,
+    keys: VecDeque<PrivateKeyStart>,
     /// Codes that may be the beginning of something, and who wants to look at what they begin.
     doubts: Vec<Doubt>,
     calls: Vec<Call>,
@@ -187,8 +187,8 @@ impl Stream {
         self.view.capacity()
             + self.cuts.capacity() * size_of::<Cut>()
             + (self.open.capacity() + self.closed.capacity()) * size_of::<Open>()
-            + self.suspects.capacity() * size_of::<Suspect>()
-            + self.keys.capacity() * size_of::<Key>()
+            + self.suspects.capacity() * size_of::<StreamCandidate>()
+            + self.keys.capacity() * size_of::<PrivateKeyStart>()
             + self.spans.capacity() * size_of::<Span>()
             + self.doubts.capacity() * size_of::<Doubt>()
             + self.calls.capacity() * size_of::<Call>()
@@ -220,11 +220,13 @@ impl Stream {
             let end = from + at as u64;
             for target in targets {
                 match *target {
-                    Target::Rule(rule) => self.touch(rule, end),
-                    Target::Known { pattern, anchor } => self.suspects.push(Suspect { pattern, anchor, end }),
-                    Target::PrivateKey => {
+                    GateTarget::Rule(rule) => self.touch(rule, end),
+                    GateTarget::Known { pattern, anchor } => {
+                        self.suspects.push(StreamCandidate { pattern, anchor, end })
+                    }
+                    GateTarget::PrivateKey => {
                         let start = end - PRIVATE_KEY_WORD.len() as u64;
-                        self.keys.push_back(Key { start, look_again_at: 0 });
+                        self.keys.push_back(PrivateKeyStart { start, look_again_at: 0 });
                     }
                 }
             }

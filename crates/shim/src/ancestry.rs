@@ -71,7 +71,7 @@ impl Peer {
 
 /// The chain of a process of which the caller knows that its number cannot be reused meanwhile.
 pub fn of(pid: i32) -> Option<Vec<Ancestor>> {
-    settled(|| walk(pid, look))
+    settled(|| walk(pid, read_ancestor))
 }
 
 /// Reads until two readings in a row agree. A parent changes only by ending, and then to an ancestor that is older: two
@@ -113,7 +113,7 @@ fn walk(pid: i32, look: impl Fn(i32) -> Option<Ancestor>) -> Option<Vec<Ancestor
     None
 }
 
-fn look(pid: i32) -> Option<Ancestor> {
+fn read_ancestor(pid: i32) -> Option<Ancestor> {
     match proc_table::find(pid) {
         Some(found) => Some(Ancestor {
             pid,

@@ -14,7 +14,7 @@ use crate::agent::Agent;
 use crate::control::{Command, Control};
 use crate::frame::{Target, Welcome};
 use crate::home::Home;
-use crate::input::{Queue, Work};
+use crate::input::{InputQueue, InputWork};
 use crate::limits::{HOME_CHECK_INTERVAL, PROTOCOL, READ_BYTES_MAX, STALL_RETRY};
 use crate::record::{Exit, Stream};
 use crate::spool::Writer;
@@ -22,12 +22,12 @@ use crate::sys;
 use ending::{Killing, signal_tree};
 
 /// Everything the shim holds.
-pub(crate) struct Hold {
+pub(crate) struct Shim {
     home: Home,
     spool: Writer,
     control: Control,
     agent: Agent,
-    input: Queue,
+    input: InputQueue,
     signals: File,
     /// Output between the pipe and the disk. Its pages are touched only as far as reads fill them.
     buffer: Vec<u8>,
@@ -79,21 +79,21 @@ const STDERR: usize = 3;
 const STDIN: usize = 4;
 const CONNECTIONS: usize = 5;
 
-impl Hold {
+impl Shim {
     pub(crate) fn new(
         home: Home,
         spool: Writer,
         control: Control,
         agent: Agent,
         linger: Duration,
-    ) -> io::Result<Hold> {
+    ) -> io::Result<Shim> {
         let now = sys::monotonic_ns();
-        Ok(Hold {
+        Ok(Shim {
             home,
             spool,
             control,
             agent,
-            input: Queue::default(),
+            input: InputQueue::default(),
             signals: sys::signal_fd(&[libc::SIGCHLD, libc::SIGUSR1, libc::SIGTERM])?,
             buffer: vec![0; READ_BYTES_MAX],
             phase: Phase::Running,
@@ -115,7 +115,7 @@ impl Hold {
 }
 
 /// Holds the agent until its end is acknowledged, nobody comes for it, or its directory is gone.
-pub(crate) fn run(mut hold: Hold) -> i32 {
+pub(crate) fn run(mut hold: Shim) -> i32 {
     // The agent may have ended before the signal descriptor existed.
     hold.reap(sys::monotonic_ns());
     let mut announced = hold.spool.head();
@@ -136,7 +136,7 @@ pub(crate) fn run(mut hold: Hold) -> i32 {
 
 type Flow = std::ops::ControlFlow<()>;
 
-impl Hold {
+impl Shim {
     /// Everything that is due by the clock.
     fn on_timers(&mut self, now: u64) -> Flow {
         if now >= self.home_check_at_ns {
@@ -207,7 +207,7 @@ impl Hold {
         for index in 0..self.waits.len() - CONNECTIONS {
             if self.is_ready(CONNECTIONS + index) {
                 self.control.receive(index);
-                self.obey(index, now)?;
+                self.handle_command(index, now)?;
             }
         }
         if self.is_ready(LISTENER) {
@@ -276,13 +276,13 @@ impl Hold {
         Flow::Continue(())
     }
 
-    fn obey(&mut self, index: usize, now: u64) -> Flow {
+    fn handle_command(&mut self, index: usize, now: u64) -> Flow {
         while !self.input.is_full() {
             let welcome = self.welcome();
             let Some(command) = self.control.next_command(index, &welcome) else { break };
             match command {
-                Command::Input { write_id, bytes } => self.take_input(write_id, Work::Write(bytes), now),
-                Command::CloseStdin { write_id } => self.take_input(write_id, Work::Close, now),
+                Command::Input { write_id, bytes } => self.take_input(write_id, InputWork::Write(bytes), now),
+                Command::CloseStdin { write_id } => self.take_input(write_id, InputWork::Close, now),
                 Command::Signal { signo, target } => self.signal(signo, target, now),
                 Command::AckExit if matches!(self.phase, Phase::Exited { .. }) => return Flow::Break(()),
                 Command::AckExit => {}
@@ -317,7 +317,7 @@ impl Hold {
         }
     }
 
-    fn take_input(&mut self, write_id: u64, work: Work, now: u64) {
+    fn take_input(&mut self, write_id: u64, work: InputWork, now: u64) {
         // After the exit record nothing may follow it; the daemon reads there that the input went nowhere.
         if matches!(self.phase, Phase::Running) {
             self.input.accept(write_id, work);

@@ -8,29 +8,29 @@ use crate::limits::INPUT_QUEUED_BYTES_MAX;
 use crate::record::{Delivery, Input};
 
 /// What one input asks for.
-pub(crate) enum Work {
+pub(crate) enum InputWork {
     Write(Vec<u8>),
     Close,
 }
 
 /// Inputs accepted but not yet handed over.
 #[derive(Default)]
-pub(crate) struct Queue {
-    waiting: VecDeque<(u64, Work)>,
+pub(crate) struct InputQueue {
+    waiting: VecDeque<(u64, InputWork)>,
     /// Bytes of the first one that are already in the pipe.
     written: usize,
     queued_bytes: usize,
     last_id: u64,
 }
 
-impl Queue {
+impl InputQueue {
     /// Takes an input, unless its id was seen before: daemons send again what they are unsure of.
-    pub(crate) fn accept(&mut self, write_id: u64, work: Work) {
+    pub(crate) fn accept(&mut self, write_id: u64, work: InputWork) {
         if write_id <= self.last_id {
             return;
         }
         self.last_id = write_id;
-        if let Work::Write(bytes) = &work {
+        if let InputWork::Write(bytes) = &work {
             self.queued_bytes += bytes.len();
         }
         self.waiting.push_back((write_id, work));
@@ -54,12 +54,12 @@ impl Queue {
     pub(crate) fn pump(&mut self, stdin: &mut Option<PipeWriter>) -> Option<Input> {
         let (_, work) = self.waiting.front()?;
         let delivery = match (work, stdin.as_mut()) {
-            (Work::Close, _) => {
+            (InputWork::Close, _) => {
                 *stdin = None;
                 Delivery::Delivered
             }
-            (Work::Write(_), None) => Delivery::Undeliverable,
-            (Work::Write(bytes), Some(pipe)) => loop {
+            (InputWork::Write(_), None) => Delivery::Undeliverable,
+            (InputWork::Write(bytes), Some(pipe)) => loop {
                 let rest = &bytes[self.written..];
                 if rest.is_empty() {
                     break Delivery::Delivered;
@@ -85,7 +85,7 @@ impl Queue {
 
     fn finish_first(&mut self, delivery: Delivery) -> Option<Input> {
         let (write_id, work) = self.waiting.pop_front()?;
-        if let Work::Write(bytes) = work {
+        if let InputWork::Write(bytes) = work {
             self.queued_bytes -= bytes.len();
         }
         self.written = 0;

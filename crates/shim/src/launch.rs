@@ -10,7 +10,7 @@ use std::process;
 use crate::agent::{self, Agent, Inheritance, StartFault};
 use crate::args::Args;
 use crate::control::Control;
-use crate::hold::Hold;
+use crate::hold::Shim;
 use crate::home::Home;
 use crate::limits::PROTOCOL;
 use crate::record::Meta;
@@ -23,14 +23,14 @@ pub const PROCESS_NAME: &str = "obey-shim";
 const PROCESS_NAME_C: &std::ffi::CStr = c"obey-shim";
 
 /// Why no agent is held. The stages are words the daemon reads; new ones may be added.
-struct Failure {
+struct LaunchFailure {
     stage: &'static str,
     error: io::Error,
 }
 
-impl Failure {
-    fn at(stage: &'static str) -> impl Fn(io::Error) -> Failure {
-        move |error| Failure { stage, error }
+impl LaunchFailure {
+    fn at(stage: &'static str) -> impl Fn(io::Error) -> LaunchFailure {
+        move |error| LaunchFailure { stage, error }
     }
 
     fn line(&self) -> String {
@@ -56,7 +56,7 @@ pub(crate) fn run(args: Result<Args, String>) -> i32 {
             drop(reader);
             sys::exit_now(become_shim(&args, writer))
         }
-        Err(error) => report(&Failure { stage: "fork", error }.line()),
+        Err(error) => report(&LaunchFailure { stage: "fork", error }.line()),
     }
 }
 
@@ -92,12 +92,12 @@ fn become_shim(args: &Args, mut ready: PipeWriter) -> i32 {
     hold::run(hold)
 }
 
-fn prepare(args: &Args) -> Result<Hold, Failure> {
-    let inherit = detach().map_err(Failure::at("fork"))?;
-    let mut home = Home::enter(&args.dir).map_err(Failure::at("dir"))?;
-    home.lock().map_err(Failure::at("lock"))?;
-    if home.has_spool().map_err(Failure::at("spool"))? {
-        return Err(Failure::at("spool")(io::Error::from_raw_os_error(libc::EEXIST)));
+fn prepare(args: &Args) -> Result<Shim, LaunchFailure> {
+    let inherit = detach().map_err(LaunchFailure::at("fork"))?;
+    let mut home = Home::enter(&args.dir).map_err(LaunchFailure::at("dir"))?;
+    home.lock().map_err(LaunchFailure::at("lock"))?;
+    if home.has_spool().map_err(LaunchFailure::at("spool"))? {
+        return Err(LaunchFailure::at("spool")(io::Error::from_raw_os_error(libc::EEXIST)));
     }
     let prepared = prepare_in(args, &home, &inherit);
     if prepared.is_err() {
@@ -106,17 +106,21 @@ fn prepare(args: &Args) -> Result<Hold, Failure> {
         let _ = fs::remove_file(segment_name(Position::START.segment));
     }
     let (spool, control, agent) = prepared?;
-    Hold::new(home, spool, control, agent, args.linger).map_err(Failure::at("fork"))
+    Shim::new(home, spool, control, agent, args.linger).map_err(LaunchFailure::at("fork"))
 }
 
-fn prepare_in(args: &Args, home: &Home, inherit: &Inheritance) -> Result<(Writer, Control, Agent), Failure> {
-    let spool_fault = Failure::at("spool");
+fn prepare_in(
+    args: &Args,
+    home: &Home,
+    inherit: &Inheritance,
+) -> Result<(Writer, Control, Agent), LaunchFailure> {
+    let spool_fault = LaunchFailure::at("spool");
     home.reserve().map_err(&spool_fault)?;
     let mut spool = Writer::create(args.spool_max).map_err(&spool_fault)?;
-    let control = Control::new(home.bind().map_err(Failure::at("socket"))?);
+    let control = Control::new(home.bind().map_err(LaunchFailure::at("socket"))?);
     let agent = agent::start(&args.command, &args.cwd, inherit).map_err(|fault| match fault {
-        StartFault::Cwd(error) => Failure { stage: "cwd", error },
-        StartFault::Exec(error) => Failure { stage: "exec", error },
+        StartFault::Cwd(error) => LaunchFailure { stage: "cwd", error },
+        StartFault::Exec(error) => LaunchFailure { stage: "exec", error },
     })?;
     let meta = Meta {
         protocol: PROTOCOL,

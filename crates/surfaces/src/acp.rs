@@ -10,25 +10,25 @@
 //!   lines ◀── outbox (bounded) ◀── feed (one per session) ◀───────────┘
 //! ```
 
-mod again;
-mod asks;
+mod client_requests;
 mod connection;
 mod editor_tools;
-mod errands;
-mod evidence;
+mod event_log;
 mod feed;
 mod from_wire;
 mod lines;
 mod modes;
-mod notes;
 mod notify;
 mod outbox;
 mod presence;
+mod questions;
+mod resume;
+mod resume_state;
 mod rpc;
 mod service;
+mod session_stream;
 mod sessions;
 mod state;
-mod talk;
 mod to_wire;
 mod tools;
 #[cfg(test)]
@@ -49,17 +49,17 @@ use tokio::task::JoinHandle;
 
 use crate::limits;
 use crate::peer::Caller;
-use connection::{Connection, Ending, Lasting};
-pub use notes::{Marks, Notes};
-pub use notify::{Kind as NotifyKind, forward};
-pub use outbox::Frame;
-use presence::Presence;
+use connection::{AcpConnection, ConnectionEnding, ResumableConnection};
+pub use notify::{NotificationSourceKind as NotifyKind, forward};
+pub use outbox::OutputFrame;
+use presence::OpenSessions;
+pub use resume_state::{NoteChanges, Notes};
 pub use service::routes;
 pub use state::SessionStatus;
 
 /// What the sessions of a connection are like unless the client says otherwise.
 #[derive(Clone, Debug)]
-pub struct Habits {
+pub struct AcpSessionDefaults {
     pub provider: ProviderKind,
     /// Empty: the provider's own.
     pub model: String,
@@ -76,7 +76,7 @@ pub struct Habits {
     /// How often silence and the notify file are looked at.
     pub polling_interval: Duration,
     /// Where the agent's own notifications are written to.
-    pub notify: Option<Notify>,
+    pub notify: Option<NotificationSource>,
     /// A file to which what happens on the connection is written.
     pub evidence: Option<PathBuf>,
     /// Agents are given what the editor offers as tools. They reach those over the supervisor's socket, so where nobody
@@ -86,12 +86,12 @@ pub struct Habits {
 
 /// A source of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notify {
+pub struct NotificationSource {
     pub path: PathBuf,
     pub kind: NotifyKind,
 }
 
-impl Default for Habits {
+impl Default for AcpSessionDefaults {
     fn default() -> Self {
         Self {
             provider: ProviderKind::Codex,
@@ -113,14 +113,14 @@ impl Default for Habits {
 /// Everything a server of its own needs: the sessions, and the two ends of a pipe.
 pub struct RuntimeConfig {
     pub supervisor: Supervisor,
-    pub habits: Habits,
+    pub defaults: AcpSessionDefaults,
     pub input: Box<dyn AsyncRead + Send + Unpin>,
     pub output: Box<dyn AsyncWrite + Send + Unpin>,
 }
 
 /// A running server of one connection.
 pub struct RuntimeServer {
-    ending: channel::Sender<Ending>,
+    ending: channel::Sender<ConnectionEnding>,
     serving: Option<JoinHandle<()>>,
     writing: Option<JoinHandle<()>>,
 }
@@ -128,14 +128,14 @@ pub struct RuntimeServer {
 /// Serves one client. When this returns, its lines are read. Must be called on a tokio runtime.
 pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
     // Fails now rather than at the first prompt.
-    config.supervisor.providers().get(config.habits.provider)?;
-    let (ending, is_ending) = channel::channel(Ending::Open);
+    config.supervisor.providers().get(config.defaults.provider)?;
+    let (ending, is_ending) = channel::channel(ConnectionEnding::Open);
     let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
-    let (connection, frames) = Connection::new(
+    let (connection, frames) = AcpConnection::new(
         config.supervisor,
-        config.habits,
-        Presence::default(),
-        Lasting::default(),
+        config.defaults,
+        OpenSessions::default(),
+        ResumableConnection::default(),
         Caller::User,
     );
     tokio::spawn(read(config.input, pieces));
@@ -147,7 +147,7 @@ pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
 impl RuntimeServer {
     /// Cancels what runs, ends every agent of this connection and waits for that, 5 s at most.
     pub async fn stop(&mut self) -> Result<(), Error> {
-        self.ending.send_replace(Ending::Stop);
+        self.ending.send_replace(ConnectionEnding::Stop);
         let ended = tokio::time::timeout(limits::ACP_STOP_WAIT, self.ended()).await;
         ended.map_err(|_| {
             let seconds = limits::ACP_STOP_WAIT.as_secs();
@@ -180,16 +180,16 @@ async fn read(mut from: Box<dyn AsyncRead + Send + Unpin>, pieces: mpsc::Sender<
 }
 
 /// Writes what there is for the client, and flushes it each time.
-async fn write(mut frames: mpsc::Receiver<Frame>, mut to: Box<dyn AsyncWrite + Send + Unpin>) {
+async fn write(mut frames: mpsc::Receiver<OutputFrame>, mut to: Box<dyn AsyncWrite + Send + Unpin>) {
     while let Some(frame) = frames.recv().await {
         match frame {
-            Frame::Lines(lines, _) => {
+            OutputFrame::Lines(lines, _) => {
                 if to.write_all(&lines).await.is_err() || to.flush().await.is_err() {
                     return;
                 }
             }
-            Frame::Log { level, message } => log(level, &message),
-            Frame::End | Frame::Leave => return,
+            OutputFrame::Log { level, message } => log(level, &message),
+            OutputFrame::End | OutputFrame::Leave => return,
         }
     }
 }
@@ -208,6 +208,6 @@ pub fn log(level: &str, message: &str) {
 #[derive(Clone)]
 struct Shared {
     supervisor: Supervisor,
-    presence: Presence,
+    presence: OpenSessions,
     leaving: Arc<channel::Receiver<bool>>,
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::request::{Outcome, PermissionAsk, bridged, denial};
+use domain::request::{PermissionSubject, RequestOutcome, bridged, denial};
 use domain::{CallId, Command, Error, ErrorCode, EventKind, Mode, RequestId, SessionId};
 use runtime::{Snapshot, Supervisor};
 use serde_json::Value;
@@ -36,8 +36,8 @@ pub enum Asking {
 }
 
 /// How a request ended.
-pub(crate) struct Answer {
-    pub(crate) outcome: Outcome,
+pub(crate) struct RequestAnswer {
+    pub(crate) outcome: RequestOutcome,
     pub(crate) message: String,
     pub(crate) by: String,
 }
@@ -65,7 +65,7 @@ pub(crate) async fn consent(
 
 /// Asks whoever watches the session whether a call may run.
 async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Result<(), String> {
-    let ask = PermissionAsk {
+    let ask = PermissionSubject {
         call: Some(call.call.clone()),
         tool: call.tool.clone(),
         input: call.arguments.clone(),
@@ -76,9 +76,9 @@ async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Resu
     let command = Command::AskPermission { native: native.clone(), ask };
     let answer = request(supervisor, &call.session.spec.id, command, &native).await;
     match answer.map_err(|error| error.to_string())? {
-        Answer { outcome: Outcome::Decided { decision }, .. } if decision.allows() => Ok(()),
-        Answer { outcome: Outcome::Withdrawn { reason }, .. } => Err(reason),
-        Answer { message, by, .. } => Err(denial(&call.tool, &by, &message)),
+        RequestAnswer { outcome: RequestOutcome::Decided { decision }, .. } if decision.allows() => Ok(()),
+        RequestAnswer { outcome: RequestOutcome::Withdrawn { reason }, .. } => Err(reason),
+        RequestAnswer { message, by, .. } => Err(denial(&call.tool, &by, &message)),
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn request(
     session: &SessionId,
     command: Command,
     native: &str,
-) -> Result<Answer, Error> {
+) -> Result<RequestAnswer, Error> {
     let applied = supervisor.command(session, command).await?;
     let opened = applied.events.iter().find_map(|event| match &event.kind {
         EventKind::RequestOpened { request, .. } => Some((*request, event.seq - 1)),
@@ -119,7 +119,7 @@ async fn settled(
     session: &SessionId,
     request: RequestId,
     after: u64,
-) -> Result<Answer, Error> {
+) -> Result<RequestAnswer, Error> {
     let mut cursor = supervisor.events_after(session, after).await?;
     loop {
         let events = match cursor.next().await {
@@ -138,9 +138,9 @@ async fn settled(
                 if let Some(EventKind::RequestSettled { outcome, message, .. }) =
                     supervisor.original(session, event.seq)
                 {
-                    return Ok(Answer { outcome, message, by });
+                    return Ok(RequestAnswer { outcome, message, by });
                 }
-                return Ok(Answer { outcome: outcome.clone(), message: message.clone(), by });
+                return Ok(RequestAnswer { outcome: outcome.clone(), message: message.clone(), by });
             }
         }
     }
@@ -204,17 +204,18 @@ async fn open_call(
     session: &SessionId,
     tool: &str,
 ) -> Result<Option<CallId>, Error> {
-    use domain::request::Ask;
+    use domain::request::RequestSubject;
     let snapshot = supervisor.snapshot(session).await?;
     let state = &snapshot.state;
     let Some(turn) = &state.turn else { return Ok(None) };
     let asks = state.requests.values().map(|pending| &pending.ask);
-    let all: Vec<&Ask> = asks.chain(state.settled.iter().map(|settled| &settled.request.ask)).collect();
+    let all: Vec<&RequestSubject> =
+        asks.chain(state.settled.iter().map(|settled| &settled.request.ask)).collect();
     let claimed = |call: &CallId| {
         all.iter().any(|ask| match ask {
-            Ask::Permission(permission) => permission.call.as_ref() == Some(call),
-            Ask::ClientTool { call: other, .. } => other == call,
-            Ask::Question { .. } => false,
+            RequestSubject::Permission(permission) => permission.call.as_ref() == Some(call),
+            RequestSubject::ClientTool { call: other, .. } => other == call,
+            RequestSubject::Question { .. } => false,
         })
     };
     let found = turn.calls.iter().find(|(call, name)| name.as_str() == tool && !claimed(call));

@@ -23,18 +23,18 @@ use wire::betcode::v1::config_service_server::ConfigServiceServer;
 use wire::betcode::v1::worktree_service_server::WorktreeServiceServer;
 
 use crate::{limits, status, structs};
-use presence::Presence;
+use presence::BetcodeClients;
 
 /// What the surface needs to know of the daemon.
-pub struct About {
+pub struct BetcodeConfig {
     /// The folder of conversations that name none; none: they must.
     pub default_folder: Option<PathBuf>,
-    pub daemon: Daemon,
+    pub daemon: DaemonInfo,
 }
 
 /// How the daemon runs, for those who ask.
 #[derive(Clone, Debug, Default)]
-pub struct Daemon {
+pub struct DaemonInfo {
     pub max_subprocesses: u32,
     pub socket: PathBuf,
     /// The first TCP port; none: the socket only.
@@ -47,13 +47,13 @@ pub struct Daemon {
 #[derive(Clone)]
 pub(crate) struct Betcode {
     supervisor: Supervisor,
-    presence: Presence,
-    about: Arc<About>,
+    presence: BetcodeClients,
+    about: Arc<BetcodeConfig>,
 }
 
 /// Adds the services of this surface to a router.
-pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
-    let betcode = Betcode { supervisor, presence: Presence::default(), about: Arc::new(about) };
+pub fn routes(routes: Routes, supervisor: Supervisor, about: BetcodeConfig) -> Routes {
+    let betcode = Betcode { supervisor, presence: BetcodeClients::default(), about: Arc::new(about) };
     let most = limits::CONVERSE_MESSAGE_MAX_BYTES;
     routes
         .add_service(AgentServiceServer::new(betcode.clone()).max_decoding_message_size(most))
@@ -61,9 +61,9 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
         .add_service(WorktreeServiceServer::new(betcode))
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 /// Wraps a result in the protocol's clothes.
-fn answer<T>(result: Result<T, Error>) -> Answer<T> {
+fn answer<T>(result: Result<T, Error>) -> RpcResult<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
 }

@@ -24,11 +24,11 @@ use crate::pump::Messages;
 use crate::{access, asking, limits, status};
 pub use asking::Call;
 pub use client_tools::ClientTools;
-pub use team::Team;
+pub use team::TeamTools;
 
 /// A tool as an agent sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
+pub struct BridgeTool {
     pub name: String,
     pub description: String,
     /// JSON Schema of an object.
@@ -39,12 +39,12 @@ pub struct Tool {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct BridgeOutput {
     pub ok: bool,
     pub text: String,
 }
 
-impl Output {
+impl BridgeOutput {
     pub fn failed(text: impl Into<String>) -> Self {
         Self { ok: false, text: text.into() }
     }
@@ -52,25 +52,26 @@ impl Output {
 
 /// A set of tools that the daemon offers to agents. An error becomes a failed call.
 #[tonic::async_trait]
-pub trait Toolbox: Send + Sync {
+pub trait BridgeToolbox: Send + Sync {
     /// Returns what it offers to a session now.
-    fn tools(&self, session: &Snapshot) -> Vec<Tool>;
+    fn tools(&self, session: &Snapshot) -> Vec<BridgeTool>;
 
     /// Runs one of its tools. Dropped when the agent no longer waits.
-    async fn call(&self, call: Call) -> Result<Output, Error>;
+    async fn call(&self, call: Call) -> Result<BridgeOutput, Error>;
 }
 
 /// The tools for clients of the user's own, which work in a project and are no agent of ours.
 #[tonic::async_trait]
 pub trait ProjectTools: Send + Sync {
     /// Returns what is offered in every project.
-    fn tools(&self) -> Vec<Tool>;
+    fn tools(&self) -> Vec<BridgeTool>;
 
     /// Begins to work in a project, none: the usual one. Returns what is worth knowing before.
     async fn begin(&self, project: Option<&Path>) -> Result<String, Error>;
 
     /// Runs one of the tools. Dropped when the client no longer waits.
-    async fn call(&self, project: Option<&Path>, tool: &str, arguments: Value) -> Result<Output, Error>;
+    async fn call(&self, project: Option<&Path>, tool: &str, arguments: Value)
+    -> Result<BridgeOutput, Error>;
 }
 
 /// For processes that serve the agents of their sessions and nobody else.
@@ -78,7 +79,7 @@ pub struct NoProjects;
 
 #[tonic::async_trait]
 impl ProjectTools for NoProjects {
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<BridgeTool> {
         Vec::new()
     }
 
@@ -86,33 +87,38 @@ impl ProjectTools for NoProjects {
         Err(Error::invalid("project", "only sessions are served here; ask the daemon"))
     }
 
-    async fn call(&self, project: Option<&Path>, _tool: &str, _arguments: Value) -> Result<Output, Error> {
-        self.begin(project).await.map(|_| Output::failed(""))
+    async fn call(
+        &self,
+        project: Option<&Path>,
+        _tool: &str,
+        _arguments: Value,
+    ) -> Result<BridgeOutput, Error> {
+        self.begin(project).await.map(|_| BridgeOutput::failed(""))
     }
 }
 
 /// The service behind `obey mcp`.
 #[derive(Clone)]
-struct Bridge {
+struct BridgeServer {
     supervisor: Supervisor,
     /// Of two tools with one name the first counts.
-    toolboxes: Arc<Vec<Box<dyn Toolbox>>>,
+    toolboxes: Arc<Vec<Box<dyn BridgeToolbox>>>,
     projects: Arc<dyn ProjectTools>,
 }
 
 /// Returns the toolboxes every daemon has; others are put behind them.
-pub fn toolboxes(supervisor: &Supervisor) -> Vec<Box<dyn Toolbox>> {
-    vec![Box::new(ClientTools::new(supervisor.clone())), Box::new(Team::new(supervisor.clone()))]
+pub fn toolboxes(supervisor: &Supervisor) -> Vec<Box<dyn BridgeToolbox>> {
+    vec![Box::new(ClientTools::new(supervisor.clone())), Box::new(TeamTools::new(supervisor.clone()))]
 }
 
 /// Adds the bridge to a router: its service, and MCP at `/mcp`.
 pub fn routes(
     routes: Routes,
     supervisor: Supervisor,
-    toolboxes: Vec<Box<dyn Toolbox>>,
+    toolboxes: Vec<Box<dyn BridgeToolbox>>,
     projects: Arc<dyn ProjectTools>,
 ) -> Routes {
-    let bridge = Bridge { supervisor, toolboxes: Arc::new(toolboxes), projects };
+    let bridge = BridgeServer { supervisor, toolboxes: Arc::new(toolboxes), projects };
     let most = limits::MESSAGE_MAX_BYTES;
     let routes = routes.add_service(BridgeServiceServer::new(bridge.clone()).max_decoding_message_size(most));
     Routes::from(routes.into_axum_router().merge(http::router(bridge)))
@@ -127,7 +133,7 @@ fn named_session(session_id: &str) -> Result<SessionId, Status> {
 }
 
 #[tonic::async_trait]
-impl BridgeService for Bridge {
+impl BridgeService for BridgeServer {
     type WatchToolsStream = Messages<pb::ToolList>;
 
     async fn watch_tools(
@@ -186,12 +192,12 @@ impl BridgeService for Bridge {
             let session = named_session(&asked.session_id)?;
             self.run(session, request.into_inner()).await
         };
-        let Output { ok, text: output } = done.map_err(|error| status::grpc(&error))?;
+        let BridgeOutput { ok, text: output } = done.map_err(|error| status::grpc(&error))?;
         Ok(Response::new(pb::CallToolResponse { ok, output }))
     }
 }
 
-impl Bridge {
+impl BridgeServer {
     async fn follow_tools(
         &self,
         session: &SessionId,
@@ -251,20 +257,21 @@ impl Bridge {
     }
 
     /// Runs a tool for a client of the user's own.
-    async fn run_in(&self, project: Option<&Path>, tool: &str, text: &str) -> Result<Output, Error> {
-        told(self.projects.call(project, tool, arguments(text)?).await)
+    async fn run_in(&self, project: Option<&Path>, tool: &str, text: &str) -> Result<BridgeOutput, Error> {
+        error_as_output(self.projects.call(project, tool, arguments(text)?).await)
     }
 
-    async fn run(&self, session: SessionId, request: pb::CallToolRequest) -> Result<Output, Error> {
+    async fn run(&self, session: SessionId, request: pb::CallToolRequest) -> Result<BridgeOutput, Error> {
         if request.id.is_empty() {
             return Err(Error::invalid("id", "is required"));
         }
         let arguments = arguments(&request.arguments_json)?;
         let snapshot = self.supervisor.snapshot(&session).await?;
-        let offers =
-            |toolbox: &dyn Toolbox| toolbox.tools(&snapshot).iter().any(|tool| tool.name == request.tool);
+        let offers = |toolbox: &dyn BridgeToolbox| {
+            toolbox.tools(&snapshot).iter().any(|tool| tool.name == request.tool)
+        };
         let Some(toolbox) = self.toolboxes.iter().find(|toolbox| offers(toolbox.as_ref())) else {
-            return Ok(Output::failed(format!("there is no tool {:?}", request.tool)));
+            return Ok(BridgeOutput::failed(format!("there is no tool {:?}", request.tool)));
         };
         if tools::find(&snapshot.state.tools, &request.tool).is_none() {
             let row = access::tool(&request.tool);
@@ -278,19 +285,19 @@ impl Bridge {
         };
         let call =
             Call { session: Arc::clone(&snapshot), tool: request.tool, arguments, id: request.id, call };
-        told(toolbox.call(call).await)
+        error_as_output(toolbox.call(call).await)
     }
 }
 
 /// The caller learns what is wrong with its call; the bridge itself is fine.
-fn told(done: Result<Output, Error>) -> Result<Output, Error> {
+fn error_as_output(done: Result<BridgeOutput, Error>) -> Result<BridgeOutput, Error> {
     match done {
-        Err(error) if error.code != ErrorCode::StorageFailed => Ok(Output::failed(error.to_string())),
+        Err(error) if error.code != ErrorCode::StorageFailed => Ok(BridgeOutput::failed(error.to_string())),
         done => done,
     }
 }
 
-fn written(tool: Tool) -> pb::BridgeTool {
+fn written(tool: BridgeTool) -> pb::BridgeTool {
     pb::BridgeTool {
         name: tool.name,
         description: tool.description,

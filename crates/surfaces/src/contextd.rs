@@ -45,7 +45,7 @@ use crate::limits;
 pub use document::{open_api, schema_json, tool_md, tools};
 
 /// What the surface needs to know of the daemon.
-pub struct About {
+pub struct ContextdConfig {
     /// The project of sessions that are made on first use and name none; none: they must.
     pub default_project: Option<PathBuf>,
     /// Whether projects' own scrubbing rules count.
@@ -53,38 +53,43 @@ pub struct About {
 }
 
 /// The workbench on its way.
-pub type Bench<'a> = Pin<Box<dyn Future<Output = Result<Arc<Workbench>, Error>> + Send + 'a>>;
+pub type WorkbenchFuture<'a> = Pin<Box<dyn Future<Output = Result<Arc<Workbench>, Error>> + Send + 'a>>;
 
 /// Opens the workbench when it is needed: its rules take memory that a daemon without callers need not have.
-pub trait Opening: Send + Sync {
+pub trait OpenWorkbench: Send + Sync {
     /// Returns the workbench, always the same one.
-    fn bench(&self) -> Bench<'_>;
+    fn workbench(&self) -> WorkbenchFuture<'_>;
 }
 
 /// The services of this surface.
 #[derive(Clone)]
 pub struct Contextd {
-    opening: Arc<dyn Opening>,
+    opening: Arc<dyn OpenWorkbench>,
     supervisor: Supervisor,
-    about: Arc<About>,
+    about: Arc<ContextdConfig>,
     version: Arc<str>,
 }
 
 /// The workbench with what its operations need beside it.
-struct Desk {
-    bench: Arc<Workbench>,
+struct ContextdHandler {
+    workbench: Arc<Workbench>,
     supervisor: Supervisor,
-    about: Arc<About>,
+    about: Arc<ContextdConfig>,
 }
 
 impl Contextd {
-    pub fn new(opening: Arc<dyn Opening>, supervisor: Supervisor, about: About, version: &str) -> Self {
+    pub fn new(
+        opening: Arc<dyn OpenWorkbench>,
+        supervisor: Supervisor,
+        about: ContextdConfig,
+        version: &str,
+    ) -> Self {
         Self { opening, supervisor, about: Arc::new(about), version: version.into() }
     }
 
-    async fn desk(&self) -> Result<Desk, Error> {
-        let bench = self.opening.bench().await?;
-        Ok(Desk { bench, supervisor: self.supervisor.clone(), about: Arc::clone(&self.about) })
+    async fn handler(&self) -> Result<ContextdHandler, Error> {
+        let workbench = self.opening.workbench().await?;
+        Ok(ContextdHandler { workbench, supervisor: self.supervisor.clone(), about: Arc::clone(&self.about) })
     }
 }
 

@@ -36,7 +36,7 @@ use wire::obey::v1::turn_service_server::TurnServiceServer;
 use crate::limits;
 
 /// What the surface needs to know of the daemon.
-pub struct About {
+pub struct ObeyConfig {
     pub version: String,
     pub started_at: Timestamp,
     /// Programs `Execute` may run where a campaign has no list of its own.
@@ -56,11 +56,11 @@ pub struct Shutdown;
 #[derive(Clone)]
 pub struct Obey {
     supervisor: Supervisor,
-    about: Arc<About>,
+    about: Arc<ObeyConfig>,
 }
 
 /// Adds the services of this surface to a router.
-pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
+pub fn routes(routes: Routes, supervisor: Supervisor, about: ObeyConfig) -> Routes {
     let obey = Obey { supervisor, about: Arc::new(about) };
     let most = limits::MESSAGE_MAX_BYTES;
     routes

@@ -39,7 +39,7 @@ pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// How far a reader goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum ReadUntil {
     /// Until the projector is done or the client goes.
     Followed,
     /// Until this event, inclusive.
@@ -47,7 +47,7 @@ pub enum Until {
 }
 
 /// Runs a projector over a journal, at the pace of whoever takes the messages.
-pub fn pump<P: Projector>(cursor: Cursor, projector: P, until: Until) -> Messages<P::Wire> {
+pub fn pump<P: Projector>(cursor: Cursor, projector: P, until: ReadUntil) -> Messages<P::Wire> {
     Box::pin(Pump {
         source: Source::Here(cursor),
         projector,
@@ -62,7 +62,7 @@ pub fn pump<P: Projector>(cursor: Cursor, projector: P, until: Until) -> Message
 struct Pump<P: Projector> {
     source: Source,
     projector: P,
-    until: Until,
+    until: ReadUntil,
     /// Read and not yet projected.
     events: std::vec::IntoIter<Arc<Event>>,
     projected: Vec<P::Wire>,
@@ -86,7 +86,7 @@ enum Source {
 impl<P: Projector> Pump<P> {
     /// Projects the next event that is at hand.
     fn project(&mut self, event: &Event) {
-        if matches!(self.until, Until::Event(last) if event.seq > last) {
+        if matches!(self.until, ReadUntil::Event(last) if event.seq > last) {
             return self.end(None);
         }
         let flow = self.projector.project(event, &mut self.projected);
@@ -115,7 +115,7 @@ impl<P: Projector> Pump<P> {
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         match std::mem::replace(&mut self.source, Source::Dry) {
             Source::Dry => return Poll::Ready(false),
-            Source::Here(cursor) if matches!(self.until, Until::Event(last) if cursor.seq() >= last) => {
+            Source::Here(cursor) if matches!(self.until, ReadUntil::Event(last) if cursor.seq() >= last) => {
                 return Poll::Ready(false);
             }
             Source::Here(mut cursor) => match cursor.at_hand() {

@@ -27,7 +27,7 @@ use crate::{limits, status};
 
 /// What the surface needs to know of the daemon.
 #[derive(Clone, Debug, Default)]
-pub struct About {
+pub struct RozConfig {
     /// The provider of sessions that name none; none: the first that is installed.
     pub default_provider: Option<ProviderKind>,
     pub started_at: Timestamp,
@@ -37,11 +37,11 @@ pub struct About {
 #[derive(Clone)]
 pub(crate) struct Roz {
     supervisor: Supervisor,
-    about: Arc<About>,
+    about: Arc<RozConfig>,
 }
 
 /// Adds the services of this surface to a router.
-pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
+pub fn routes(routes: Routes, supervisor: Supervisor, about: RozConfig) -> Routes {
     let roz = Roz { supervisor, about: Arc::new(about) };
     let most = limits::STREAM_MESSAGE_MAX_BYTES;
     routes
@@ -50,10 +50,10 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: About) -> Routes {
         .add_service(HostServiceServer::new(roz))
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 /// Wraps a result in the protocol's clothes.
-fn answer<T>(result: Result<T, Error>) -> Answer<T> {
+fn answer<T>(result: Result<T, Error>) -> RpcResult<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
 }
 
@@ -79,7 +79,7 @@ impl Roz {
     fn provider(
         &self,
         environment: &EnvironmentRow,
-        model: &from_wire::Model,
+        model: &from_wire::ModelName,
     ) -> Result<ProviderKind, Error> {
         let named = model.provider.or_else(|| ProviderKind::parse(&environment.provider));
         if let Some(kind) = named.or(self.about.default_provider) {

@@ -14,14 +14,14 @@ pub const CODE_KEY: &str = "obey-code";
 const DOMAIN: &str = "obey.local";
 
 /// How one kind of error looks.
-pub struct Row {
+pub struct StatusRow {
     pub grpc: Code,
     pub http: u16,
     pub json_rpc: i32,
 }
 
 /// Returns the row of a kind.
-pub fn row(kind: ErrorKind) -> Row {
+pub fn row(kind: ErrorKind) -> StatusRow {
     let (grpc, http, json_rpc) = match kind {
         ErrorKind::NotFound => (Code::NotFound, 404, -32602),
         ErrorKind::Invalid => (Code::InvalidArgument, 400, -32602),
@@ -32,7 +32,7 @@ pub fn row(kind: ErrorKind) -> Row {
         ErrorKind::Denied => (Code::PermissionDenied, 403, -32600),
         ErrorKind::Internal => (Code::Internal, 500, -32603),
     };
-    Row { grpc, http, json_rpc }
+    StatusRow { grpc, http, json_rpc }
 }
 
 /// Returns the gRPC status of an error: the code in the message, in metadata and as `ErrorInfo`.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use domain::{Event, Launch, Machine, Mode, ProviderKind, SessionId, SessionSpec, Timestamp, Upkeep};
+use domain::{Event, LaunchPolicy, Machine, Mode, ProviderKind, SessionId, SessionSpec, Timeouts, Timestamp};
 use runtime::Snapshot;
 use serde_json::Value;
 
@@ -71,8 +71,8 @@ pub(crate) fn snapshot() -> Arc<Snapshot> {
         max_tokens: 0,
         timeout: None,
         mode: Mode::Supervised,
-        launch: Launch::OnPrompt,
-        upkeep: Upkeep::default(),
+        launch: LaunchPolicy::OnPrompt,
+        upkeep: Timeouts::default(),
         containment: domain::Containment::default(),
         created_at: Timestamp(0),
     };

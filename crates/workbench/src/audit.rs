@@ -1,6 +1,6 @@
 //! What a row of the audit says of a request to the workbench. The audit itself is the runtime's.
 
-pub use runtime::audit::{Audit, Entry, Row};
+pub use runtime::audit::{Audit, AuditEntry, Row};
 use serde_json::{Map, Value};
 
 use crate::limits;

@@ -7,17 +7,17 @@ use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::place::{Place, Scope};
+use crate::place::{Scope, WorkPlace};
 use crate::tables;
 
 /// A kind of entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CatalogKind {
     Skill,
     Agent,
 }
 
-impl Kind {
+impl CatalogKind {
     /// Returns the word for people and for the table.
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Kind {
 
 /// An entry as it is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item<T> {
+pub struct CatalogItem<T> {
     pub id: String,
     pub name: String,
     pub scope: String,
@@ -64,8 +64,8 @@ impl Catalog {
     /// Adds an entry and returns its id; its name must be new in its scope.
     pub async fn create<T: Serialize>(
         &self,
-        kind: Kind,
-        place: &Place,
+        kind: CatalogKind,
+        place: &WorkPlace,
         scope: Scope,
         name: &str,
         body: &T,
@@ -92,10 +92,10 @@ impl Catalog {
     /// Lists the entries seen from a place, by name; of one scope or of all.
     pub async fn list<T: DeserializeOwned + Send + 'static>(
         &self,
-        kind: Kind,
-        place: &Place,
+        kind: CatalogKind,
+        place: &WorkPlace,
         scope: Option<Scope>,
-    ) -> Result<Vec<Item<T>>, Error> {
+    ) -> Result<Vec<CatalogItem<T>>, Error> {
         let place = place.clone();
         let rows = self.store.read(move |connection| {
             let mut select = connection.prepare_cached(&format!(
@@ -112,10 +112,10 @@ impl Catalog {
     /// Returns an entry by id or name; of one name the narrowest scope wins.
     pub async fn get<T: DeserializeOwned + Send + 'static>(
         &self,
-        kind: Kind,
-        place: &Place,
+        kind: CatalogKind,
+        place: &WorkPlace,
         id_or_name: &str,
-    ) -> Result<Item<T>, Error> {
+    ) -> Result<CatalogItem<T>, Error> {
         let (place, wanted) = (place.clone(), id_or_name.to_owned());
         let found = self.store.read(move |connection| find::<T>(connection, kind, &place, &wanted));
         found.await?.ok_or_else(|| tables::unknown("id", kind.name(), id_or_name))
@@ -124,15 +124,15 @@ impl Catalog {
     /// Changes an entry: `change` gets what is there and returns name and body as they should be.
     pub async fn update<T, F>(
         &self,
-        kind: Kind,
-        place: &Place,
+        kind: CatalogKind,
+        place: &WorkPlace,
         id_or_name: &str,
         now: Timestamp,
         change: F,
     ) -> Result<(), Error>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
-        F: FnOnce(Item<T>) -> (String, T) + Send + 'static,
+        F: FnOnce(CatalogItem<T>) -> (String, T) + Send + 'static,
     {
         let (place, wanted) = (place.clone(), id_or_name.to_owned());
         let updated = self.store.write(Durability::Synced, move |connection| {
@@ -149,7 +149,7 @@ impl Catalog {
     }
 
     /// Removes an entry.
-    pub async fn delete(&self, kind: Kind, place: &Place, id_or_name: &str) -> Result<(), Error> {
+    pub async fn delete(&self, kind: CatalogKind, place: &WorkPlace, id_or_name: &str) -> Result<(), Error> {
         let (place, wanted) = (place.clone(), id_or_name.to_owned());
         let deleted = self.store.write(Durability::Synced, move |connection| {
             let Some(item) = find::<serde_json::Value>(connection, kind, &place, &wanted)? else {
@@ -164,10 +164,10 @@ impl Catalog {
 
 fn find<T: DeserializeOwned>(
     connection: &Connection,
-    kind: Kind,
-    place: &Place,
+    kind: CatalogKind,
+    place: &WorkPlace,
     id_or_name: &str,
-) -> rusqlite::Result<Option<Item<T>>> {
+) -> rusqlite::Result<Option<CatalogItem<T>>> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT id, name, scope, body FROM bench_catalog WHERE {SEEN} AND (id = ?5 OR name = ?5)
          ORDER BY id = ?5 DESC, CASE scope WHEN 'project' THEN 0 WHEN 'team' THEN 1 ELSE 2 END LIMIT 1"
@@ -177,17 +177,17 @@ fn find<T: DeserializeOwned>(
 }
 
 /// None for a body that cannot be understood: of a later version, or spoilt.
-fn read<T: DeserializeOwned>(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Item<T>>> {
+fn read<T: DeserializeOwned>(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<CatalogItem<T>>> {
     let body: String = row.get(3)?;
     let (id, name, scope) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    Ok(serde_json::from_str(&body).ok().map(|body| Item { id, name, scope, body }))
+    Ok(serde_json::from_str(&body).ok().map(|body| CatalogItem { id, name, scope, body }))
 }
 
 fn text<T: Serialize>(body: &T) -> String {
     serde_json::to_string(body).unwrap_or_default()
 }
 
-fn taken(kind: Kind, name: &str) -> Error {
+fn taken(kind: CatalogKind, name: &str) -> Error {
     let kind = kind.name();
     Error::new(ErrorCode::InvalidArgument, format!("name: there is a {kind} {name:?} in this scope already"))
 }
@@ -203,8 +203,8 @@ mod tests {
         (dir, Catalog::new(store))
     }
 
-    fn place(project: &str) -> Place {
-        Place { tenant: String::new(), team: "t".into(), project: project.into() }
+    fn place(project: &str) -> WorkPlace {
+        WorkPlace { tenant: String::new(), team: "t".into(), project: project.into() }
     }
 
     #[tokio::test]
@@ -212,23 +212,29 @@ mod tests {
         let (_dir, catalog) = catalog().await;
         let here = place("/p");
         let body = "text".to_owned();
-        let id =
-            catalog.create(Kind::Skill, &here, Scope::Project, "review", &body, Timestamp(1)).await.unwrap();
-        let again = catalog.create(Kind::Skill, &here, Scope::Project, "review", &body, Timestamp(1)).await;
+        let id = catalog
+            .create(CatalogKind::Skill, &here, Scope::Project, "review", &body, Timestamp(1))
+            .await
+            .unwrap();
+        let again =
+            catalog.create(CatalogKind::Skill, &here, Scope::Project, "review", &body, Timestamp(1)).await;
         assert_eq!(again.unwrap_err().code, ErrorCode::InvalidArgument);
-        catalog.create(Kind::Agent, &here, Scope::Project, "review", &body, Timestamp(1)).await.unwrap();
-        let found: Item<String> = catalog.get(Kind::Skill, &here, "review").await.unwrap();
+        catalog
+            .create(CatalogKind::Agent, &here, Scope::Project, "review", &body, Timestamp(1))
+            .await
+            .unwrap();
+        let found: CatalogItem<String> = catalog.get(CatalogKind::Skill, &here, "review").await.unwrap();
         assert_eq!((found.id.as_str(), found.body.as_str()), (id.as_str(), "text"));
         catalog
-            .update(Kind::Skill, &here, &id, Timestamp(2), |item: Item<String>| {
+            .update(CatalogKind::Skill, &here, &id, Timestamp(2), |item: CatalogItem<String>| {
                 ("check".into(), item.body + "!")
             })
             .await
             .unwrap();
-        let found: Item<String> = catalog.get(Kind::Skill, &here, "check").await.unwrap();
+        let found: CatalogItem<String> = catalog.get(CatalogKind::Skill, &here, "check").await.unwrap();
         assert_eq!(found.body, "text!");
-        catalog.delete(Kind::Skill, &here, &id).await.unwrap();
-        let gone = catalog.get::<String>(Kind::Skill, &here, &id).await.unwrap_err();
+        catalog.delete(CatalogKind::Skill, &here, &id).await.unwrap();
+        let gone = catalog.get::<String>(CatalogKind::Skill, &here, &id).await.unwrap_err();
         assert_eq!(gone.code, ErrorCode::ItemNotFound);
     }
 
@@ -238,12 +244,15 @@ mod tests {
         let (here, there) = (place("/p"), place("/q"));
         for (scope, body) in [(Scope::Org, "o"), (Scope::Team, "t"), (Scope::Project, "p")] {
             let body = body.to_owned();
-            catalog.create(Kind::Agent, &here, scope, "x", &body, Timestamp(1)).await.unwrap();
+            catalog.create(CatalogKind::Agent, &here, scope, "x", &body, Timestamp(1)).await.unwrap();
         }
-        let from_here: Item<String> = catalog.get(Kind::Agent, &here, "x").await.unwrap();
-        let from_there: Item<String> = catalog.get(Kind::Agent, &there, "x").await.unwrap();
+        let from_here: CatalogItem<String> = catalog.get(CatalogKind::Agent, &here, "x").await.unwrap();
+        let from_there: CatalogItem<String> = catalog.get(CatalogKind::Agent, &there, "x").await.unwrap();
         assert_eq!((from_here.body.as_str(), from_there.body.as_str()), ("p", "t"));
-        assert_eq!(catalog.list::<String>(Kind::Agent, &here, None).await.unwrap().len(), 3);
-        assert_eq!(catalog.list::<String>(Kind::Agent, &there, Some(Scope::Project)).await.unwrap().len(), 0);
+        assert_eq!(catalog.list::<String>(CatalogKind::Agent, &here, None).await.unwrap().len(), 3);
+        assert_eq!(
+            catalog.list::<String>(CatalogKind::Agent, &there, Some(Scope::Project)).await.unwrap().len(),
+            0
+        );
     }
 }

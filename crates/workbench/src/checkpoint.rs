@@ -14,13 +14,13 @@ const PREFIX: &str = "ckpt_";
 
 /// How much of a checkpoint is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum CheckpointDetail {
     Summary,
     Context,
     Full,
 }
 
-impl Level {
+impl CheckpointDetail {
     /// Reads contextd's words; empty: context.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match text {
@@ -146,7 +146,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Checkpoint> {
 }
 
 /// Tells a session's calls: the last of them for going on, and all of them.
-pub fn tell(project: &str, task: &str, summary: &str, rows: &[Row]) -> (String, String) {
+pub fn describe_calls(project: &str, task: &str, summary: &str, rows: &[Row]) -> (String, String) {
     let mut head = format!("Project: {project}\n");
     if !task.is_empty() {
         head.push_str(&format!("Task: {task}\n"));
@@ -178,17 +178,18 @@ pub fn tell(project: &str, task: &str, summary: &str, rows: &[Row]) -> (String, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Entry;
+    use crate::audit::AuditEntry;
 
     #[test]
     fn the_context_tells_the_last_calls_and_the_full_record_all() {
         let rows: Vec<Row> = (1..=60)
             .map(|seq| {
-                let entry = Entry { summary: format!("Executed: step {seq} (exit 0)"), ..Entry::default() };
+                let entry =
+                    AuditEntry { summary: format!("Executed: step {seq} (exit 0)"), ..AuditEntry::default() };
                 Row { seq, entry, body: String::new(), hash: Vec::new() }
             })
             .collect();
-        let (context, everything) = tell("/p", "a task", "half done", &rows);
+        let (context, everything) = describe_calls("/p", "a task", "half done", &rows);
         assert!(context.contains("Task: a task") && context.contains("Where it stood: half done"));
         assert!(context.contains("(20 earlier calls") && context.contains("step 60 "), "{context}");
         assert!(!context.contains("step 20 ") && everything.contains("step 1 "));

@@ -19,7 +19,7 @@ pub use folder::Folder;
 
 /// A maker of vectors. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub enum Maker {
+pub enum Embedder {
     #[default]
     Words,
     Folder(Arc<Folder>),
@@ -29,7 +29,7 @@ pub enum Maker {
 /// A text in parts, each with what it counts where a maker can weigh.
 pub(crate) type Weighted = Vec<(String, f32)>;
 
-impl Maker {
+impl Embedder {
     /// Reads a model from a folder: `config.json`, `model.safetensors` and `vocab.txt` of a BERT encoder.
     pub fn from_folder(path: &Path) -> Result<Self, Error> {
         Ok(Self::Folder(Arc::new(Folder::open(path)?)))

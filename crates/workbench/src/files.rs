@@ -19,14 +19,14 @@ use runtime::project_file::{self, ProjectFileError, Resolver};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-pub use walk::{Entry, EntryKind};
+pub use walk::{EntryKind, FolderEntry};
 pub use write::Written;
 
 use crate::limits;
 
 /// A project's root, held open: it stays the same folder whatever happens to its name.
 #[derive(Debug)]
-pub struct Root {
+pub struct ProjectRoot {
     folder: OwnedFd,
     path: PathBuf,
     resolver: Resolver,
@@ -35,7 +35,7 @@ pub struct Root {
 
 /// A file that is open for reading.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedFile {
     pub file: File,
     pub bytes: u64,
     /// The path below the root, as it was asked for.
@@ -45,7 +45,7 @@ pub struct Opened {
 /// How much of a file is looked at to tell text from other things; what git looks at.
 const HEAD: usize = 8000;
 
-impl Root {
+impl ProjectRoot {
     /// Opens a root. `protected` are names directly in it that may be read but not written.
     pub fn open(path: &Path, protected: &[OsString]) -> Result<Self, Error> {
         let canonical = path.canonicalize();
@@ -106,7 +106,7 @@ impl Root {
     }
 
     /// Opens a file for reading. Only plain files: opening a pipe or a device could wait, or do something.
-    pub fn open_file(&self, path: &str) -> Result<Opened, Error> {
+    pub fn open_file(&self, path: &str) -> Result<OpenedFile, Error> {
         let below = self.below(path)?;
         let handle =
             self.resolver.open(&self.folder, &below, OFlags::PATH).map_err(|errno| refused(path, errno))?;
@@ -125,11 +125,11 @@ impl Root {
             ));
         }
         let file = project_file::reopen(&handle, &stat).map_err(|errno| refused(path, errno))?;
-        Ok(Opened { file, bytes, path: below })
+        Ok(OpenedFile { file, bytes, path: below })
     }
 }
 
-impl Opened {
+impl OpenedFile {
     /// Reads the start of the file and tells whether it is something else than text.
     pub fn is_binary(&mut self) -> io::Result<(bool, Vec<u8>)> {
         let mut head = Vec::with_capacity(HEAD);

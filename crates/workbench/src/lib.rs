@@ -7,9 +7,9 @@ pub mod audit;
 pub mod catalog;
 pub mod checkpoint;
 pub mod embed;
+mod file_search;
 pub mod files;
 pub mod limits;
-mod looking;
 pub mod memory;
 pub mod place;
 pub mod policy;
@@ -34,36 +34,36 @@ use tokio::sync::Semaphore;
 use audit::Audit;
 use catalog::Catalog;
 use checkpoint::Checkpoints;
-use files::Root;
+use files::ProjectRoot;
 use memory::Memories;
 use policy::Policies;
 use refs::Refs;
 use remediation::Remediations;
 
 use scrub::Scrubber;
-use sessions::{Lives, Sessions};
+use sessions::{SessionTtl, Sessions};
 
 pub use ::scrub;
-pub use looking::{Edit, Hidden, Search};
+pub use file_search::{Edit, FileSearch, HiddenFiles};
 pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteAnswer};
 
 /// What a workbench is made of; comes from the daemon's configuration.
 #[derive(Debug)]
-pub struct Setup {
+pub struct WorkbenchSetup {
     /// Probed already: which sandbox holds is found out once.
     pub sandbox: Arc<Sandbox>,
     pub scrub: scrub::Config,
     /// Where stored output is kept; a folder of its own.
     pub refs_folder: PathBuf,
-    pub refs: refs::Limits,
+    pub refs: refs::RefLimits,
     /// Where everything is kept that outlives the daemon.
     pub store: Store,
-    pub lives: Lives,
+    pub ttl: SessionTtl,
     pub policies: Policies,
     /// Who makes the vectors of memories.
-    pub maker: embed::Maker,
+    pub embedder: embed::Embedder,
     /// A server that is searched for them; none: the vectors are held in memory.
-    pub qdrant: Option<qdrant::Server>,
+    pub qdrant: Option<qdrant::QdrantServer>,
 }
 
 /// The tools, ready for use by all sessions.
@@ -93,7 +93,7 @@ pub enum ProjectRules {
 /// A project that tools work on: its root, and the scrubber that knows its rules.
 #[derive(Clone, Debug)]
 pub struct Project {
-    root: Arc<Root>,
+    root: Arc<ProjectRoot>,
     scrubber: Scrubber,
     policies: Policies,
 }
@@ -106,7 +106,7 @@ const PROJECT_POLICIES: &str = ".obey/policies.toml";
 
 impl Workbench {
     /// Loads the rules and opens the store.
-    pub async fn open(setup: Setup) -> Result<Self, Error> {
+    pub async fn open(setup: WorkbenchSetup) -> Result<Self, Error> {
         let rules = setup.scrub;
         // Hundreds of expressions become automata: work, and not for a thread that serves others.
         let made = tokio::task::spawn_blocking(move || Scrubber::new(&rules)).await;
@@ -127,9 +127,9 @@ impl Workbench {
             protected,
             commands: Semaphore::new(limits::EXECS_MAX),
             policies: setup.policies,
-            sessions: Sessions::new(store.clone(), setup.lives),
+            sessions: Sessions::new(store.clone(), setup.ttl),
             audit: store.audit(),
-            memories: Memories::new(store.clone(), setup.maker, setup.qdrant),
+            memories: Memories::new(store.clone(), setup.embedder, setup.qdrant),
             checkpoints: Checkpoints::new(store.clone()),
             catalog: Catalog::new(store.clone()),
             remediations: Remediations::new(store),
@@ -142,7 +142,7 @@ impl Workbench {
     }
 
     /// Returns what the sandbox' probe found, for people.
-    pub fn sandbox_findings(&self) -> &sandbox::Findings {
+    pub fn sandbox_findings(&self) -> &sandbox::ProbeFindings {
         self.sandbox.findings()
     }
 
@@ -153,7 +153,7 @@ impl Workbench {
 
     /// Opens a project. Its root must have been registered by its user; no request names one.
     pub fn project(&self, root: &Path, rules: ProjectRules) -> Result<Project, Error> {
-        let root = Root::open(root, &self.protected)?;
+        let root = ProjectRoot::open(root, &self.protected)?;
         let scrubber = match rules {
             ProjectRules::Ignored => self.scrubber.clone(),
             ProjectRules::Trusted => match root.rule_file(PROJECT_RULES)? {

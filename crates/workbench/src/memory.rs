@@ -21,12 +21,12 @@ use runtime::store::{Durability, Store};
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::OnceCell;
 
-pub use search::{Found, Search};
+pub use search::{FoundMemory, MemorySearch};
 
-use crate::embed::{Maker, Weighted};
+use crate::embed::{Embedder, Weighted};
 use crate::limits;
-use crate::place::Place;
-use crate::qdrant::Server;
+use crate::place::WorkPlace;
+use crate::qdrant::QdrantServer;
 use crate::tables::{self, list, list_text};
 use crate::vectors::Vector;
 use crate::words;
@@ -82,7 +82,7 @@ pub struct Memory {
 #[derive(Clone, Debug)]
 pub struct Memories {
     store: Store,
-    maker: Maker,
+    embedder: Embedder,
     /// Loaded when first needed.
     index: Arc<OnceCell<RwLock<Index>>>,
     /// Somebody makes vectors for memories that have none of the maker's.
@@ -95,23 +95,23 @@ pub struct Memories {
 
 /// How memories stand to the maker of their vectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    pub maker: String,
+pub struct EmbeddingStatus {
+    pub embedder: String,
     pub memories: u64,
     /// Memories without a vector of this maker: found by their words alone until they have one.
     pub waiting: u64,
 }
 
-impl Standing {
+impl EmbeddingStatus {
     /// Looks into a daemon's file without changing anything; none if it holds no memories yet.
-    pub fn of_file(path: &Path, maker: &Maker) -> Result<Option<Self>, Error> {
+    pub fn of_file(path: &Path, embedder: &Embedder) -> Result<Option<Self>, Error> {
         if !path.exists() {
             return Ok(None);
         }
         let look = || {
             let connection = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             if connection.table_exists(None, "bench_memories")? {
-                standing(&connection, maker.name()).map(Some)
+                standing(&connection, embedder.name()).map(Some)
             } else {
                 Ok(None)
             }
@@ -123,20 +123,20 @@ impl Standing {
     }
 }
 
-fn standing(connection: &Connection, maker: &str) -> rusqlite::Result<Standing> {
+fn standing(connection: &Connection, embedder: &str) -> rusqlite::Result<EmbeddingStatus> {
     let sql = "SELECT count(*), coalesce(sum(model <> ?1), 0) FROM bench_memories";
-    connection.query_row(sql, [maker], |row| {
+    connection.query_row(sql, [embedder], |row| {
         let count = |at| Ok::<u64, rusqlite::Error>(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0));
-        Ok(Standing { maker: maker.to_owned(), memories: count(0)?, waiting: count(1)? })
+        Ok(EmbeddingStatus { embedder: embedder.to_owned(), memories: count(0)?, waiting: count(1)? })
     })
 }
 
 impl Memories {
-    pub(crate) fn new(store: Store, maker: Maker, qdrant: Option<Server>) -> Self {
-        let mirror = qdrant.map(|server| Arc::new(Mirror::new(server, store.clone(), maker.name())));
+    pub(crate) fn new(store: Store, embedder: Embedder, qdrant: Option<QdrantServer>) -> Self {
+        let mirror = qdrant.map(|server| Arc::new(Mirror::new(server, store.clone(), embedder.name())));
         Self {
             store,
-            maker,
+            embedder,
             index: Arc::default(),
             catching_up: Arc::default(),
             behind: Arc::default(),
@@ -145,13 +145,13 @@ impl Memories {
     }
 
     /// Returns how many memories there are, and how many wait for a vector of the maker in use.
-    pub async fn standing(&self) -> Result<Standing, Error> {
-        let maker = self.maker.name().to_owned();
-        self.store.read(move |connection| standing(connection, &maker)).await
+    pub async fn standing(&self) -> Result<EmbeddingStatus, Error> {
+        let embedder = self.embedder.name().to_owned();
+        self.store.read(move |connection| standing(connection, &embedder)).await
     }
 
     /// Keeps a memory and returns its id.
-    pub async fn keep(&self, place: &Place, new: NewMemory, now: Timestamp) -> Result<String, Error> {
+    pub async fn keep(&self, place: &WorkPlace, new: NewMemory, now: Timestamp) -> Result<String, Error> {
         let index = self.index().await?;
         let id = tables::new_id(PREFIX)?;
         let vector = self.vector_of(text_of(&new)).await;
@@ -176,7 +176,7 @@ impl Memories {
     }
 
     /// Returns a memory; being read counts as use.
-    pub async fn get(&self, place: &Place, id: &str, now: Timestamp) -> Result<Memory, Error> {
+    pub async fn get(&self, place: &WorkPlace, id: &str, now: Timestamp) -> Result<Memory, Error> {
         let (place, wanted) = (place.clone(), id.to_owned());
         let found = self.store.write(Durability::Soon, move |connection| {
             let found = find(connection, &wanted, now)?.filter(|(_, owner, _)| {
@@ -197,7 +197,7 @@ impl Memories {
     /// Takes feedback in and returns the new confidence.
     pub async fn judge(
         &self,
-        place: &Place,
+        place: &WorkPlace,
         id: &str,
         helpful: bool,
         comment: &str,
@@ -243,7 +243,7 @@ impl Memories {
             return Ok(index);
         }
         let index = self.index.get_or_try_init(|| async { Ok(RwLock::new(self.load().await?)) }).await?;
-        if !matches!(self.maker, Maker::Words) {
+        if !matches!(self.embedder, Embedder::Words) {
             self.catch_up();
         }
         if let Some(mirror) = &self.mirror {
@@ -255,17 +255,17 @@ impl Memories {
     /// Reads all memories once. Vectors another maker made are made again: they cannot be compared with ours. Words do that
     /// at once; where it takes a while, searches go by words until it is done.
     async fn load(&self) -> Result<Index, Error> {
-        if matches!(self.maker, Maker::Words) {
+        if matches!(self.embedder, Embedder::Words) {
             while self.make_some().await?.is_some() {}
         }
-        let maker = self.maker.name().to_owned();
+        let embedder = self.embedder.name().to_owned();
         let held = self.mirror.is_none();
-        self.store.read(move |connection| Index::load(connection, &maker, held)).await
+        self.store.read(move |connection| Index::load(connection, &embedder, held)).await
     }
 
     /// Makes the vector of a text; none if the maker cannot be had, which must not cost anybody a memory or a search.
     async fn vector_of(&self, text: Weighted) -> Option<Vector> {
-        match self.maker.make(vec![text]).await {
+        match self.embedder.make(vec![text]).await {
             Ok(made) => {
                 if self.behind.swap(false, Ordering::SeqCst) {
                     self.catch_up();
@@ -282,7 +282,7 @@ impl Memories {
 
     /// A vector as it is stored, with its maker's name; a missing one is nobody's.
     fn stored(&self, vector: Option<&Vector>) -> (String, Vec<u8>) {
-        vector.map_or_else(Default::default, |vector| (self.maker.name().to_owned(), vector.to_bytes()))
+        vector.map_or_else(Default::default, |vector| (self.embedder.name().to_owned(), vector.to_bytes()))
     }
 
     /// Sees to it that memories without a vector of the maker get one, in the background and once at a time.
@@ -310,7 +310,7 @@ impl Memories {
             memories.catching_up.store(false, Ordering::SeqCst);
             match ended {
                 Ok(()) if count > 0 => {
-                    tracing::info!(count, maker = memories.maker.name(), "memories have their vectors")
+                    tracing::info!(count, embedder = memories.embedder.name(), "memories have their vectors")
                 }
                 Ok(()) => {}
                 Err(error) => {
@@ -323,21 +323,21 @@ impl Memories {
 
     /// Makes vectors for some memories that have none of the maker's; none if all have.
     async fn make_some(&self) -> Result<Option<Vec<(i64, Vector)>>, Error> {
-        let maker = self.maker.name().to_owned();
-        let texts = self.store.read(move |connection| foreign(connection, &maker)).await?;
+        let embedder = self.embedder.name().to_owned();
+        let texts = self.store.read(move |connection| foreign(connection, &embedder)).await?;
         if texts.is_empty() {
             return Ok(None);
         }
         let (keys, texts): (Vec<i64>, Vec<Weighted>) = texts.into_iter().unzip();
-        let made = self.maker.make(texts).await?;
+        let made = self.embedder.make(texts).await?;
         let rows: Vec<(i64, Vector)> = keys.into_iter().zip(made).collect();
-        let (maker, changed) = (self.maker.name().to_owned(), rows.clone());
+        let (embedder, changed) = (self.embedder.name().to_owned(), rows.clone());
         self.store
             .write(Durability::Soon, move |connection| {
                 let mut update = connection
                     .prepare_cached("UPDATE bench_memories SET model = ?1, vector = ?2 WHERE key = ?3")?;
                 for (key, vector) in &changed {
-                    update.execute(rusqlite::params![maker, vector.to_bytes(), key])?;
+                    update.execute(rusqlite::params![embedder, vector.to_bytes(), key])?;
                 }
                 Ok(())
             })
@@ -402,11 +402,11 @@ impl Words {
 fn insert(
     connection: &Connection,
     id: &str,
-    place: &Place,
+    place: &WorkPlace,
     new: &NewMemory,
     confidence: f64,
     now: Timestamp,
-    (maker, vector): &(String, Vec<u8>),
+    (embedder, vector): &(String, Vec<u8>),
 ) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO bench_memories (id, tenant, team, project, title, description, content, outcome, confidence, tags,
@@ -427,15 +427,15 @@ fn insert(
         if new.distilled { "distilled" } else { "explicit" },
         new.session,
         now.0,
-        maker,
+        embedder,
         vector,
     ])?;
     Ok(())
 }
 
-type Kept = (i64, Place, Memory);
+type StoredMemory = (i64, WorkPlace, Memory);
 
-fn find(connection: &Connection, id: &str, now: Timestamp) -> rusqlite::Result<Option<Kept>> {
+fn find(connection: &Connection, id: &str, now: Timestamp) -> rusqlite::Result<Option<StoredMemory>> {
     let mut select = connection.prepare_cached(
         "SELECT key, tenant, team, project, id, title, description, content, outcome, confidence, held_at, tags
          FROM bench_memories WHERE id = ?1",
@@ -443,8 +443,8 @@ fn find(connection: &Connection, id: &str, now: Timestamp) -> rusqlite::Result<O
     select.query_row([id], |row| read(row, now)).optional()
 }
 
-fn read(row: &rusqlite::Row<'_>, now: Timestamp) -> rusqlite::Result<Kept> {
-    let place = Place { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
+fn read(row: &rusqlite::Row<'_>, now: Timestamp) -> rusqlite::Result<StoredMemory> {
+    let place = WorkPlace { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
     let tags: String = row.get(11)?;
     let memory = Memory {
         id: row.get(4)?,
@@ -459,12 +459,12 @@ fn read(row: &rusqlite::Row<'_>, now: Timestamp) -> rusqlite::Result<Kept> {
 }
 
 /// Some memories whose vector another maker made.
-fn foreign(connection: &Connection, maker: &str) -> rusqlite::Result<Vec<(i64, Weighted)>> {
+fn foreign(connection: &Connection, embedder: &str) -> rusqlite::Result<Vec<(i64, Weighted)>> {
     let mut select = connection.prepare_cached(
         "SELECT key, title, description, content, tags FROM bench_memories WHERE model <> ?1 ORDER BY key LIMIT ?2",
     )?;
     let most = i64::try_from(limits::EMBED_BATCH).unwrap_or(i64::MAX);
-    let rows = select.query_map(rusqlite::params![maker, most], |row| {
+    let rows = select.query_map(rusqlite::params![embedder, most], |row| {
         let tags: String = row.get(4)?;
         let new = NewMemory {
             title: row.get(1)?,

@@ -4,7 +4,7 @@ use domain::Error;
 
 /// Where a session works, and so what it may see and to whom what it keeps belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct WorkPlace {
     pub tenant: String,
     pub team: String,
     /// The project's root.
@@ -43,7 +43,7 @@ impl Scope {
     }
 }
 
-impl Place {
+impl WorkPlace {
     /// Whether something that belongs to another place is seen from here at a scope.
     pub fn sees(&self, other: &Self, scope: Scope) -> bool {
         self.tenant == other.tenant
@@ -59,8 +59,8 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(tenant: &str, team: &str, project: &str) -> Place {
-        Place { tenant: tenant.into(), team: team.into(), project: project.into() }
+    fn place(tenant: &str, team: &str, project: &str) -> WorkPlace {
+        WorkPlace { tenant: tenant.into(), team: team.into(), project: project.into() }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use domain::{Error, ErrorCode};
 
-use rules::Rule;
+use rules::PolicyRule;
 use shell::Simple;
 
 use crate::limits;
@@ -40,13 +40,13 @@ impl Severity {
 
 /// Where a policy comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum PolicySource {
     BuiltIn,
     User,
     Project,
 }
 
-impl Source {
+impl PolicySource {
     /// Returns contextd's scope.
     pub fn scope(self) -> &'static str {
         match self {
@@ -67,8 +67,8 @@ pub struct Policy {
     pub severity: Severity,
     pub requirement: String,
     pub suggestion: String,
-    pub source: Source,
-    rule: Rule,
+    pub source: PolicySource,
+    rule: PolicyRule,
 }
 
 impl Policy {
@@ -94,7 +94,7 @@ pub struct Violation {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
-pub enum Action<'a> {
+pub enum PolicyAction<'a> {
     Command(&'a str),
     Read(&'a str),
     Write {
@@ -117,9 +117,9 @@ const OWN: &str = include_str!("../policies/obey.toml");
 impl Policies {
     /// Reads the built-in policies and the user's file, where there is one. The user may disable by id.
     pub fn new(user: Option<(&str, &str)>) -> Result<Self, Error> {
-        let mut list = rules::read("built-in policies", OWN, Source::BuiltIn)?.policies;
+        let mut list = rules::read("built-in policies", OWN, PolicySource::BuiltIn)?.policies;
         if let Some((name, text)) = user {
-            let file = rules::read(name, text, Source::User)?;
+            let file = rules::read(name, text, PolicySource::User)?;
             if let Some(unknown) = file.disable.iter().find(|id| list.iter().all(|policy| policy.id != **id))
             {
                 return Err(wrong(name, format!("disable: there is no policy {unknown:?}")));
@@ -132,7 +132,7 @@ impl Policies {
 
     /// Adds a project's own policies. A project cannot take any away: agents may be able to write its files.
     pub fn with_project(&self, name: &str, text: &str) -> Result<Self, Error> {
-        let file = rules::read(name, text, Source::Project)?;
+        let file = rules::read(name, text, PolicySource::Project)?;
         if !file.disable.is_empty() {
             return Err(wrong(name, "disable: only the user's own file can disable policies".into()));
         }
@@ -154,7 +154,7 @@ impl Policies {
     }
 
     /// Returns what stands against an action, worst first.
-    pub fn check(&self, action: Action<'_>) -> Vec<Violation> {
+    pub fn check(&self, action: PolicyAction<'_>) -> Vec<Violation> {
         let view = View::of(action);
         let mut found: Vec<Violation> = self
             .list
@@ -175,7 +175,7 @@ impl Policies {
     }
 
     /// Refuses an action that a critical policy stands against (OBEY-1041); returns the warnings otherwise.
-    pub fn enforce(&self, action: Action<'_>) -> Result<Vec<Violation>, Error> {
+    pub fn enforce(&self, action: PolicyAction<'_>) -> Result<Vec<Violation>, Error> {
         let found = self.check(action);
         match found.first() {
             Some(worst) if worst.severity == Severity::Critical => Err(Error::new(
@@ -197,11 +197,11 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(action: Action<'a>) -> Self {
+    fn of(action: PolicyAction<'a>) -> Self {
         let mut view =
             Self { text: "", commands: Vec::new(), reads: Vec::new(), writes: Vec::new(), content: "" };
         match action {
-            Action::Command(command) => {
+            PolicyAction::Command(command) => {
                 view.text = command;
                 view.commands = shell::simple_commands(command, limits::POLICY_DEPTH_MAX);
                 for simple in &view.commands {
@@ -209,12 +209,12 @@ impl<'a> View<'a> {
                     view.reads.extend(simple.words.iter().skip(1).cloned());
                 }
             }
-            Action::Read(path) => view.reads.push(path.to_owned()),
-            Action::Write { path, content } => {
+            PolicyAction::Read(path) => view.reads.push(path.to_owned()),
+            PolicyAction::Write { path, content } => {
                 view.writes.push(path.to_owned());
                 view.content = content;
             }
-            Action::Other(content) => view.content = content,
+            PolicyAction::Other(content) => view.content = content,
         }
         view
     }

@@ -45,7 +45,7 @@ const UNAUTHENTICATED: i32 = 16;
 const CONNECTION: &[&str] = &["Failed to connect", "transport error", "h2 protocol error"];
 
 /// A server and where on it memories are kept.
-pub struct Server {
+pub struct QdrantServer {
     client: Qdrant,
     url: String,
     collection: String,
@@ -53,7 +53,7 @@ pub struct Server {
     has_key: bool,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for QdrantServer {
     /// Without the key.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Server").field("url", &self.url).field("collection", &self.collection).finish()
@@ -67,12 +67,12 @@ pub(crate) struct Point {
     /// The memory's row.
     pub(crate) key: i64,
     pub(crate) vector: Vec<f32>,
-    pub(crate) marks: Marks,
+    pub(crate) marks: PointFilterFields,
 }
 
 /// What a search filters by.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Marks {
+pub(crate) struct PointFilterFields {
     pub(crate) store: String,
     pub(crate) tenant: String,
     pub(crate) team: String,
@@ -157,7 +157,7 @@ pub(crate) fn id_of(store: &str, memory: &str) -> u128 {
     hash[..16].iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-impl Server {
+impl QdrantServer {
     /// `url` is the server's gRPC address, `key_env` the variable that `key` was read from. Connects to nothing yet.
     pub fn new(url: &str, collection: &str, key_env: &str, key: &str) -> Result<Self, Error> {
         let url = url.trim_end_matches('/').to_owned();
@@ -193,13 +193,13 @@ impl Server {
     }
 
     /// Returns the collection for the vectors of one maker: those of different makers lie in different ones.
-    pub fn collection(&self, maker: &str) -> String {
-        format!("{}-{}", self.collection, fingerprint(maker))
+    pub fn collection(&self, embedder: &str) -> String {
+        format!("{}-{}", self.collection, fingerprint(embedder))
     }
 
     /// Returns the server's version.
     pub(crate) async fn version(&self) -> Result<String, Error> {
-        Ok(self.ask(self.client.health_check()).await?.version)
+        Ok(self.with_timeout(self.client.health_check()).await?.version)
     }
 
     /// Sees to it that a collection is there and takes vectors of this width.
@@ -207,7 +207,7 @@ impl Server {
         if !self.check(collection, Some(width)).await? {
             let vectors = VectorParamsBuilder::new(width as u64, Distance::Cosine);
             let create = CreateCollectionBuilder::new(collection).vectors_config(vectors);
-            match self.ask(self.client.create_collection(create)).await {
+            match self.with_timeout(self.client.create_collection(create)).await {
                 Ok(_) => {}
                 // Another daemon was faster.
                 Err(_) if self.check(collection, Some(width)).await? => {}
@@ -222,7 +222,7 @@ impl Server {
 
     /// Whether there is such a collection; one that cannot take vectors of this width, where one is known, is an error.
     pub(crate) async fn check(&self, collection: &str, width: Option<usize>) -> Result<bool, Error> {
-        let info = match self.ask(self.client.collection_info(collection)).await {
+        let info = match self.with_timeout(self.client.collection_info(collection)).await {
             Ok(info) => info,
             Err(error) if error.code == ErrorCode::ItemNotFound => return Ok(false),
             Err(error) => return Err(error),
@@ -245,12 +245,12 @@ impl Server {
 
     async fn index(&self, collection: &str, name: &str, kind: FieldType) -> Result<(), Error> {
         let index = CreateFieldIndexCollectionBuilder::new(collection, name, kind).wait(true);
-        self.ask(self.client.create_field_index(index)).await.map(drop)
+        self.with_timeout(self.client.create_field_index(index)).await.map(drop)
     }
 
     /// Returns the collections of other makers.
     pub(crate) async fn others(&self, collection: &str) -> Result<Vec<String>, Error> {
-        let all = self.ask(self.client.list_collections()).await?;
+        let all = self.with_timeout(self.client.list_collections()).await?;
         let ours = format!("{}-", self.collection);
         let names = all.collections.into_iter().map(|described| described.name);
         Ok(names.filter(|name| name.starts_with(&ours) && name != collection).collect())
@@ -269,7 +269,7 @@ impl Server {
             if let Some(from) = next {
                 scroll = scroll.offset(from);
             }
-            let page = self.ask(self.client.scroll(scroll)).await?;
+            let page = self.with_timeout(self.client.scroll(scroll)).await?;
             for point in page.result {
                 // What has no fingerprint of ours is out of date.
                 if let Some(id) = point.id.as_ref().and_then(id_from_wire) {
@@ -287,7 +287,7 @@ impl Server {
     pub(crate) async fn count(&self, collection: &str, store: &str) -> Result<u64, Error> {
         let wanted = Wanted { store: store.to_owned(), ..Wanted::default() };
         let count = CountPointsBuilder::new(collection).filter(wanted.to_wire()).exact(true);
-        let answer = self.ask(self.client.count(count)).await?;
+        let answer = self.with_timeout(self.client.count(count)).await?;
         Ok(answer.result.map_or(0, |result| result.count))
     }
 
@@ -296,7 +296,7 @@ impl Server {
         for points in points.chunks(QDRANT_BATCH) {
             let points: Vec<PointStruct> = points.iter().map(Point::to_wire).collect();
             let upsert = UpsertPointsBuilder::new(collection, points).wait(true);
-            self.ask(self.client.upsert_points(upsert)).await?;
+            self.with_timeout(self.client.upsert_points(upsert)).await?;
         }
         Ok(())
     }
@@ -306,7 +306,7 @@ impl Server {
         for ids in ids.chunks(QDRANT_BATCH) {
             let ids: Vec<PointId> = ids.iter().copied().map(id_to_wire).collect();
             let delete = DeletePointsBuilder::new(collection).points(ids).wait(true);
-            self.ask(self.client.delete_points(delete)).await?;
+            self.with_timeout(self.client.delete_points(delete)).await?;
         }
         Ok(())
     }
@@ -315,7 +315,7 @@ impl Server {
     pub(crate) async fn clear(&self, collection: &str, store: &str) -> Result<(), Error> {
         let wanted = Wanted { store: store.to_owned(), ..Wanted::default() };
         let delete = DeletePointsBuilder::new(collection).points(wanted.to_wire()).wait(true);
-        self.ask(self.client.delete_points(delete)).await.map(drop)
+        self.with_timeout(self.client.delete_points(delete)).await.map(drop)
     }
 
     /// Returns the rows of the most similar memories.
@@ -332,12 +332,12 @@ impl Server {
             .score_threshold(least)
             .limit(CANDIDATES_MAX as u64)
             .with_payload(include(KEY));
-        let found = self.ask(self.client.query(query)).await?;
+        let found = self.with_timeout(self.client.query(query)).await?;
         Ok(found.result.iter().filter_map(|point| integer(&point.payload, KEY)).collect())
     }
 
     /// Waits for an answer, but not for ever: the client tries a broken connection twice.
-    async fn ask<T>(&self, asked: impl Future<Output = Result<T, QdrantError>>) -> Result<T, Error> {
+    async fn with_timeout<T>(&self, asked: impl Future<Output = Result<T, QdrantError>>) -> Result<T, Error> {
         let longest: Duration = QDRANT_WAIT + QDRANT_CONNECT_WAIT;
         match tokio::time::timeout(longest, asked).await {
             Ok(answer) => answer.map_err(|error| self.meaning(&error)),
@@ -424,7 +424,7 @@ mod tests {
     use super::*;
 
     fn point() -> Point {
-        let marks = Marks {
+        let marks = PointFilterFields {
             store: "s".into(),
             tenant: fingerprint("t"),
             team: fingerprint(""),
@@ -469,8 +469,9 @@ mod tests {
 
     #[test]
     fn settings_that_cannot_be_are_named() {
-        let said =
-            |url, collection, key| Server::new(url, collection, "KEY", key).map(drop).unwrap_err().message;
+        let said = |url, collection, key| {
+            QdrantServer::new(url, collection, "KEY", key).map(drop).unwrap_err().message
+        };
         assert!(said("127.0.0.1:6334", "memories", "").contains("memory.qdrant_url"));
         assert!(said("http://[::1", "memories", "").contains("memory.qdrant_url"));
         assert!(said("http://127.0.0.1:6334", "a/b", "").contains("memory.qdrant_collection"));
@@ -480,7 +481,7 @@ mod tests {
 
     #[test]
     fn makers_have_collections_of_their_own() {
-        let server = Server::new("http://127.0.0.1:6334", "memories", "", "").unwrap();
+        let server = QdrantServer::new("http://127.0.0.1:6334", "memories", "", "").unwrap();
         assert_ne!(server.collection("one"), server.collection("other"));
         assert!(server.collection("one").starts_with("memories-"));
         assert!(!format!("{server:?}").contains("key"));

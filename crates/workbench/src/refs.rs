@@ -27,7 +27,7 @@ pub const REF_PREFIX: &str = "ref_";
 
 /// How much is kept, and how long.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RefLimits {
     pub ttl: Duration,
     /// Largest single content; of more, the first part and the end are kept.
     pub content_bytes: u64,
@@ -39,7 +39,7 @@ pub struct Limits {
     pub memory_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for RefLimits {
     fn default() -> Self {
         Self {
             ttl: limits::REF_TTL,
@@ -53,13 +53,13 @@ impl Default for Limits {
 
 /// What content is, for those who show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ContentKind {
     Text,
     Json,
     Binary,
 }
 
-impl Kind {
+impl ContentKind {
     /// Returns the word contextd's answers carry.
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     pub bytes: Vec<u8>,
-    pub kind: Kind,
+    pub kind: ContentKind,
     /// Of the whole content.
     pub total_bytes: u64,
 }
@@ -86,17 +86,17 @@ enum Body {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RefEntry {
     session: SessionId,
     body: Body,
     bytes: u64,
-    kind: Kind,
+    kind: ContentKind,
     expires: Instant,
     /// Counts up; lower is older.
     number: u64,
 }
 
-impl Drop for Entry {
+impl Drop for RefEntry {
     fn drop(&mut self) {
         if let Body::File(path) = &self.body {
             remove(path);
@@ -114,7 +114,7 @@ fn remove(path: &Path) {
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_id: BTreeMap<String, Entry>,
+    by_id: BTreeMap<String, RefEntry>,
     made: u64,
 }
 
@@ -122,13 +122,13 @@ struct Entries {
 #[derive(Debug)]
 pub struct Refs {
     folder: PathBuf,
-    limits: Limits,
+    limits: RefLimits,
     entries: Mutex<Entries>,
 }
 
 impl Refs {
     /// Opens the store; what a former daemon left in the folder is removed.
-    pub fn open(folder: PathBuf, limits: Limits) -> io::Result<Arc<Self>> {
+    pub fn open(folder: PathBuf, limits: RefLimits) -> io::Result<Arc<Self>> {
         match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -210,19 +210,19 @@ impl Refs {
     }
 
     /// Takes content in, and lets the oldest go where there is too much.
-    fn add(&self, id: String, session: SessionId, body: Body, bytes: u64, kind: Kind) {
+    fn add(&self, id: String, session: SessionId, body: Body, bytes: u64, kind: ContentKind) {
         let expires = Instant::now() + self.limits.ttl;
         let mut entries = self.entries();
         entries.made += 1;
         let number = entries.made;
-        entries.by_id.insert(id, Entry { session: session.clone(), body, bytes, kind, expires, number });
+        entries.by_id.insert(id, RefEntry { session: session.clone(), body, bytes, kind, expires, number });
         shrink(&mut entries, self.limits.session_bytes, number, |entry| entry.session == session);
         shrink(&mut entries, self.limits.total_bytes, number, |_| true);
     }
 }
 
 /// Removes the oldest of the entries meant until they take no more than `most`; never the newest itself.
-fn shrink(entries: &mut Entries, most: u64, newest: u64, meant: impl Fn(&Entry) -> bool) {
+fn shrink(entries: &mut Entries, most: u64, newest: u64, meant: impl Fn(&RefEntry) -> bool) {
     loop {
         let total: u64 = entries.by_id.values().filter(|entry| meant(entry)).map(|entry| entry.bytes).sum();
         if total <= most {

@@ -6,7 +6,7 @@ use runtime::store::{Durability, Store};
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
-use crate::place::Place;
+use crate::place::WorkPlace;
 use crate::tables;
 use crate::vectors::{self, Vector, similarity};
 
@@ -22,13 +22,13 @@ pub struct Remediation {
     pub title: String,
     pub problem: String,
     pub solution: String,
-    pub more: More,
+    pub more: RemediationDetails,
 }
 
 /// What else is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct More {
+pub struct RemediationDetails {
     pub symptoms: Vec<String>,
     pub root_cause: String,
     pub code_diff: String,
@@ -37,7 +37,7 @@ pub struct More {
 
 /// A cure that may fit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cure {
+pub struct RemediationMatch {
     pub id: String,
     pub title: String,
     pub problem: String,
@@ -59,7 +59,7 @@ impl Remediations {
     }
 
     /// Records a cure. An error that is known keeps its id and gets the newer cure.
-    pub async fn record(&self, place: &Place, new: Remediation, now: Timestamp) -> Result<String, Error> {
+    pub async fn record(&self, place: &WorkPlace, new: Remediation, now: Timestamp) -> Result<String, Error> {
         let (id, place) = (tables::new_id(PREFIX)?, place.clone());
         let pattern = pattern(&new.problem);
         let vector = vector(&pattern, &new.title, &new.more.symptoms.join(" "));
@@ -116,11 +116,11 @@ impl Remediations {
     /// Returns cures for an error, the most similar first; those of this project before equals of others.
     pub async fn search(
         &self,
-        place: &Place,
+        place: &WorkPlace,
         error: &str,
         context: &str,
         limit: usize,
-    ) -> Result<Vec<Cure>, Error> {
+    ) -> Result<Vec<RemediationMatch>, Error> {
         let pattern = pattern(error);
         let wanted = vector(&pattern, context, "");
         let place = place.clone();
@@ -131,7 +131,7 @@ impl Remediations {
                      FROM bench_remediations WHERE tenant = ?1 AND model = ?2",
                 )?;
                 let mut rows = select.query([&place.tenant, vectors::MODEL])?;
-                let mut found: Vec<(Cure, bool, i64, String)> = Vec::new();
+                let mut found: Vec<(RemediationMatch, bool, i64, String)> = Vec::new();
                 while let Some(row) = rows.next()? {
                     let (known, project): (String, String) = (row.get(5)?, row.get(6)?);
                     let bytes: Vec<u8> = row.get(7)?;
@@ -142,7 +142,7 @@ impl Remediations {
                         None => continue,
                     };
                     if similarity >= SIMILARITY_MIN {
-                        let cure = Cure {
+                        let cure = RemediationMatch {
                             id: row.get(0)?,
                             title: row.get(1)?,
                             problem: row.get(2)?,
@@ -268,12 +268,12 @@ mod tests {
         let store = Store::open(&dir.path().join("daemon.db")).unwrap();
         crate::tables::prepare(&store).await.unwrap();
         let all = Remediations::new(store);
-        let place = Place { project: "/p".into(), ..Place::default() };
+        let place = WorkPlace { project: "/p".into(), ..WorkPlace::default() };
         let new = |problem: &str, solution: &str| Remediation {
             title: "t".into(),
             problem: problem.into(),
             solution: solution.into(),
-            more: More::default(),
+            more: RemediationDetails::default(),
         };
         let refused = "connect to 127.0.0.1:5432 failed: Connection refused";
         let first = all.record(&place, new(refused, "start postgres"), Timestamp(1)).await.unwrap();

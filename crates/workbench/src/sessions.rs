@@ -13,19 +13,19 @@ use domain::{Error, ErrorCode, SessionId, Timestamp};
 use runtime::store::{Durability, Store};
 use rusqlite::OptionalExtension as _;
 
-use crate::place::Place;
+use crate::place::WorkPlace;
 use crate::{Project, limits};
 
 /// How long sessions live.
 #[derive(Clone, Copy, Debug)]
-pub struct Lives {
+pub struct SessionTtl {
     /// Without use.
     pub idle: Duration,
     /// At all.
     pub longest: Duration,
 }
 
-impl Default for Lives {
+impl Default for SessionTtl {
     fn default() -> Self {
         Self { idle: limits::SESSION_IDLE, longest: limits::SESSION_LIFE }
     }
@@ -36,7 +36,7 @@ impl Default for Lives {
 pub struct Session {
     pub id: SessionId,
     pub project: Project,
-    pub place: Place,
+    pub place: WorkPlace,
     /// What it is for; empty where nobody said.
     pub task: String,
     pub started_at: Timestamp,
@@ -47,17 +47,17 @@ pub struct Session {
 
 /// What is known of a session id.
 #[derive(Clone, Debug)]
-pub enum Known {
+pub enum SessionLookup {
     Open(Arc<Session>),
     /// Its time ran out; it may be opened again on the same project.
-    Expired(Remembered),
+    Expired(StoredSession),
     Ended,
     Unknown,
 }
 
 /// What a session was opened with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remembered {
+pub struct StoredSession {
     pub root: PathBuf,
     pub tenant: String,
     pub team: String,
@@ -68,29 +68,29 @@ pub struct Remembered {
 #[derive(Debug)]
 pub struct Sessions {
     store: Store,
-    lives: Lives,
+    ttl: SessionTtl,
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
 }
 
 impl Session {
-    fn is_over(&self, lives: Lives, now: Timestamp) -> bool {
+    fn is_over(&self, ttl: SessionTtl, now: Timestamp) -> bool {
         let used_at = Timestamp(self.used_at.load(Ordering::Relaxed));
-        !self.adopted && (now.since(used_at) > lives.idle || now.since(self.started_at) > lives.longest)
+        !self.adopted && (now.since(used_at) > ttl.idle || now.since(self.started_at) > ttl.longest)
     }
 }
 
 impl Sessions {
-    pub(crate) fn new(store: Store, lives: Lives) -> Self {
-        Self { store, lives, open: Mutex::default() }
+    pub(crate) fn new(store: Store, ttl: SessionTtl) -> Self {
+        Self { store, ttl, open: Mutex::default() }
     }
 
     /// Returns what is known of an id; one that is open is in use from now on.
-    pub async fn find(&self, id: &SessionId, now: Timestamp) -> Result<Known, Error> {
+    pub async fn find(&self, id: &SessionId, now: Timestamp) -> Result<SessionLookup, Error> {
         if let Some(session) = self.open().get(id).cloned()
-            && !session.is_over(self.lives, now)
+            && !session.is_over(self.ttl, now)
         {
             session.used_at.store(now.0, Ordering::Relaxed);
-            return Ok(Known::Open(session));
+            return Ok(SessionLookup::Open(session));
         }
         let wanted = id.to_string();
         let row = self.store.read(move |connection| {
@@ -99,7 +99,7 @@ impl Sessions {
             )?;
             let row = select.query_row([wanted], |row| {
                 let root: String = row.get(0)?;
-                let remembered = Remembered {
+                let remembered = StoredSession {
                     root: root.into(),
                     tenant: row.get(1)?,
                     team: row.get(2)?,
@@ -110,9 +110,9 @@ impl Sessions {
             row.optional()
         });
         Ok(match row.await? {
-            Some((_, Some(_))) => Known::Ended,
-            Some((remembered, None)) => Known::Expired(remembered),
-            None => Known::Unknown,
+            Some((_, Some(_))) => SessionLookup::Ended,
+            Some((remembered, None)) => SessionLookup::Expired(remembered),
+            None => SessionLookup::Unknown,
         })
     }
 
@@ -121,7 +121,7 @@ impl Sessions {
         &self,
         id: SessionId,
         project: Project,
-        with: Remembered,
+        with: StoredSession,
         adopted: bool,
         now: Timestamp,
     ) -> Result<Arc<Session>, Error> {
@@ -132,7 +132,7 @@ impl Sessions {
                 format!("{most} sessions are open; end some first"),
             ));
         }
-        let place = Place { tenant: with.tenant, team: with.team, project: path_text(project.root()) };
+        let place = WorkPlace { tenant: with.tenant, team: with.team, project: path_text(project.root()) };
         let session = Arc::new(Session {
             id: id.clone(),
             project,
@@ -158,7 +158,7 @@ impl Sessions {
         // Two callers may have used a new id at once; both get the same session.
         let mut open = self.open();
         let current = open.entry(id).or_insert_with(|| Arc::clone(&session));
-        if current.is_over(self.lives, now) {
+        if current.is_over(self.ttl, now) {
             *current = session;
         }
         Ok(Arc::clone(current))
@@ -184,7 +184,7 @@ impl Sessions {
         let mut open = self.open();
         let over: Vec<SessionId> = open
             .values()
-            .filter(|session| session.is_over(self.lives, now))
+            .filter(|session| session.is_over(self.ttl, now))
             .map(|session| session.id.clone())
             .collect();
         for id in &over {

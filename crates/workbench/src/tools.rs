@@ -12,12 +12,12 @@ use domain::{Error, ErrorCode, SessionId};
 use tokio::sync::mpsc;
 
 use crate::answer::{Capture, Captured, command_shown, estimate};
-use crate::files::{Opened, Root};
-use crate::policy::{Action, Violation};
-use crate::refs::{Kind, Refs};
+use crate::files::{OpenedFile, ProjectRoot};
+use crate::policy::{PolicyAction, Violation};
+use crate::refs::{ContentKind, Refs};
 use crate::scrub::{KnownSecret, Scrubber};
 use crate::{Project, Workbench, limits};
-use sandbox::{Command, End, Limits, Network, Output, Running, Tier};
+use sandbox::{Command, CommandEnd, Limits, Network, Output, Running, Tier};
 
 /// A command for a shell.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ pub struct WriteAnswer {
 #[derive(Clone, Debug)]
 pub struct ContentAnswer {
     pub content: String,
-    pub kind: Kind,
+    pub kind: ContentKind,
     /// Of all of it; more than is returned if it is too long for one answer.
     pub total_bytes: u64,
     pub tokens_used: u64,
@@ -119,7 +119,7 @@ impl Workbench {
         let shown = scrubber.scrub_text(&command_shown(&exec.command));
         let warnings = project
             .policies
-            .enforce(Action::Command(&exec.command))
+            .enforce(PolicyAction::Command(&exec.command))
             .map_err(|error| scrubbed(&scrubber, error))?;
         let stop = std::pin::pin!(stop);
         let result = self.exec_raw(session, &project.root, &scrubber, exec, stop).await;
@@ -141,11 +141,11 @@ impl Workbench {
     async fn exec_raw(
         &self,
         session: &SessionId,
-        root: &Root,
+        root: &ProjectRoot,
         scrubber: &Scrubber,
         exec: Exec,
         mut stop: Pin<&mut (impl Future<Output = ()> + Send)>,
-    ) -> Result<(End, Captured, Captured), Error> {
+    ) -> Result<(CommandEnd, Captured, Captured), Error> {
         let command = command(root, &exec)?;
         let permit = tokio::select! {
             biased;
@@ -201,7 +201,7 @@ impl Workbench {
         let stored = tokio::task::spawn_blocking(move || {
             let mut writer = refs.writer(&session)?;
             writer.write(text.as_bytes())?;
-            writer.finish(Kind::Text)
+            writer.finish(ContentKind::Text)
         });
         let stored = stored.await.map_err(|error| storage(&error.to_string()))?;
         stored.map_err(|error| storage(&error.to_string()))
@@ -233,7 +233,7 @@ fn scrubber_for(project: &Project, exec: &Exec) -> Result<Scrubber, Error> {
 }
 
 /// Checks a request and makes a command of it.
-fn command(root: &Root, exec: &Exec) -> Result<Command, Error> {
+fn command(root: &ProjectRoot, exec: &Exec) -> Result<Command, Error> {
     if exec.command.trim().is_empty() {
         return Err(Error::invalid("cmd", "is empty"));
     }
@@ -294,7 +294,7 @@ async fn hand_on<F: Future<Output = ()>>(
     mut running: Stoppable<'_, F>,
     first: Option<Output>,
     chunks: mpsc::Sender<Chunk>,
-) -> Option<End> {
+) -> Option<CommandEnd> {
     let mut next = first;
     while let Some(output) = next {
         let chunk = match output {
@@ -312,7 +312,7 @@ async fn hand_on<F: Future<Output = ()>>(
 
 /// Ends the capture of an output that brought nothing.
 fn silent(capture: Capture) -> Result<Captured, Error> {
-    capture.finish(Kind::Text).map_err(|error| storage(&error.to_string()))
+    capture.finish(ContentKind::Text).map_err(|error| storage(&error.to_string()))
 }
 
 fn take_all(
@@ -326,7 +326,7 @@ fn take_all(
             Chunk::Stderr(bytes) => stderr.push(&bytes)?,
         }
     }
-    Ok((stdout.finish(Kind::Text)?, stderr.finish(Kind::Text)?))
+    Ok((stdout.finish(ContentKind::Text)?, stderr.finish(ContentKind::Text)?))
 }
 
 fn read_file(
@@ -336,7 +336,7 @@ fn read_file(
     read: &Read,
 ) -> Result<ReadAnswer, Error> {
     let failed = |error: std::io::Error| Error::invalid("path", format_args!("{}: {error}", read.path));
-    let warnings = project.policies.enforce(Action::Read(&read.path))?;
+    let warnings = project.policies.enforce(PolicyAction::Read(&read.path))?;
     let mut opened = project.root.open_file(&read.path)?;
     let (binary, head) = opened.is_binary().map_err(failed)?;
     let shown = project.scrubber.scrub_text(&read.path);
@@ -347,7 +347,7 @@ fn read_file(
     if !binary {
         fill(&mut capture, &head, &mut opened).map_err(failed)?;
     }
-    let kind = if path.ends_with(".json") { Kind::Json } else { Kind::Text };
+    let kind = if path.ends_with(".json") { ContentKind::Json } else { ContentKind::Text };
     let content = capture.finish(kind).map_err(|error| storage(&error.to_string()))?;
     let summary = if binary {
         format!("Read: {shown} (binary, {} bytes; not shown)", opened.bytes)
@@ -358,7 +358,7 @@ fn read_file(
     Ok(ReadAnswer { summary, total_lines: content.lines, content, binary, tokens_used })
 }
 
-fn fill(capture: &mut Capture, head: &[u8], opened: &mut Opened) -> std::io::Result<()> {
+fn fill(capture: &mut Capture, head: &[u8], opened: &mut OpenedFile) -> std::io::Result<()> {
     capture.push(head)?;
     let mut buffer = vec![0; sandbox::limits::OUTPUT_CHUNK_MAX];
     // A file may grow while it is read; what was promised is what it was when it was opened.
@@ -376,7 +376,7 @@ fn fill(capture: &mut Capture, head: &[u8], opened: &mut Opened) -> std::io::Res
 }
 
 fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
-    let action = Action::Write { path: &write.path, content: &write.content };
+    let action = PolicyAction::Write { path: &write.path, content: &write.content };
     let warnings = project.policies.enforce(action)?;
     let content = write.content.as_bytes();
     let written = if write.append {
@@ -395,7 +395,7 @@ fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
     Ok(WriteAnswer { summary, bytes_written: written.bytes, tokens_used })
 }
 
-fn exec_summary(shown: &str, end: &End, stdout: &Captured) -> String {
+fn exec_summary(shown: &str, end: &CommandEnd, stdout: &Captured) -> String {
     let mut facts = if end.timed_out {
         format!("timed out after {} s", end.duration.as_secs())
     } else {

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use workbench::files::Root;
+use workbench::files::ProjectRoot;
 
 use super::kind;
 use crate::Target;
@@ -18,7 +18,7 @@ const PROTECTED: [&str; 2] = [".git", ".obey"];
 /// A project with links in it, and a folder beside it.
 pub(super) struct Paths {
     folder: tempfile::TempDir,
-    root: Root,
+    root: ProjectRoot,
     /// What is outside, and must stay.
     outside: Vec<(PathBuf, Vec<u8>)>,
     tried: u64,
@@ -32,7 +32,7 @@ impl Paths {
         fs::write(beside.join("secret"), SECRET)?;
         build(&project, &beside)?;
         let protected: Vec<std::ffi::OsString> = PROTECTED.iter().map(Into::into).collect();
-        let root = Root::open(&project, &protected).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let root = ProjectRoot::open(&project, &protected).map_err(|error| anyhow::anyhow!("{error}"))?;
         let outside = everything(&beside)?;
         Ok(Self { folder, root, outside, tried: 0 })
     }

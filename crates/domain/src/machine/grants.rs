@@ -1,19 +1,23 @@
 //! The session's own grants: which one answers a call, given, taken back, forgotten when they have run out.
 
-use super::Step;
+use super::Transition;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::limits;
 use crate::permission::grant::{self, Asked};
-use crate::permission::pattern::Call;
-use crate::permission::{Findings, Grant};
-use crate::request::PermissionAsk;
+use crate::permission::pattern::PatternCall;
+use crate::permission::{CallEvaluation, Grant};
+use crate::request::PermissionSubject;
 
-impl Step<'_> {
+impl Transition<'_> {
     /// Returns the grant of the session that answers a call.
-    pub(super) fn grant_for(&self, ask: &PermissionAsk, findings: Option<&Findings>) -> Option<&Grant> {
+    pub(super) fn grant_for(
+        &self,
+        ask: &PermissionSubject,
+        findings: Option<&CallEvaluation>,
+    ) -> Option<&Grant> {
         let spec = &self.machine.spec;
-        let call = Call {
+        let call = PatternCall {
             tool: &ask.tool,
             input: &ask.input,
             working_dir: &spec.working_dir,

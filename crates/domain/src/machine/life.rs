@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{AfterStop, Effect, Step, StopStep, Stopping, Timer};
+use super::{AfterStop, Effect, StopStep, Stopping, Timer, Transition};
 use crate::agent::{AgentInput, Exit};
-use crate::command::StopHow;
+use crate::command::StopMode;
 use crate::error::{Error, ErrorCode};
 use crate::event::{EventKind, Level};
 use crate::limits;
 use crate::session::Status;
 use crate::turn::{COMPACT, EndReason};
 
-impl Step<'_> {
+impl Transition<'_> {
     pub(super) fn start(&mut self) -> Result<(), Error> {
         if self.state().status != Status::Created {
             return Err(self.wrong_state("only a created session can be started"));
@@ -85,7 +85,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn stop(&mut self, how: StopHow) -> Result<(), Error> {
+    pub(super) fn stop(&mut self, how: StopMode) -> Result<(), Error> {
         match self.state().status {
             Status::Stopped | Status::Failed => {
                 return Err(Error::new(
@@ -104,7 +104,7 @@ impl Step<'_> {
                     stopping.then = AfterStop::Stopped;
                 }
                 // A second, harder stop overtakes a graceful one.
-                if how == StopHow::Now && self.asked_to_leave() == Some(false) {
+                if how == StopMode::Now && self.asked_to_leave() == Some(false) {
                     self.disarm(Timer::Grace);
                     self.ask_to_leave();
                 }
@@ -116,10 +116,10 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn begin_stop(&mut self, how: StopHow, then: AfterStop, message: &str) {
+    fn begin_stop(&mut self, how: StopMode, then: AfterStop, message: &str) {
         // A prompt the agent never heard of is no work that could be waited for.
         let at_work = self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none());
-        let waits_for_turn = how == StopHow::Graceful && at_work;
+        let waits_for_turn = how == StopMode::Graceful && at_work;
         self.machine.stopping = Some(Stopping { then, asked: false });
         self.disarm(Timer::Start);
         self.disarm(Timer::Deadline);
@@ -153,7 +153,7 @@ impl Step<'_> {
         self.machine.spec.provider_config.extend(provider_config);
         match status {
             Status::Starting | Status::Running | Status::Working => {
-                self.begin_stop(StopHow::Now, AfterStop::Restart, "restart requested");
+                self.begin_stop(StopMode::Now, AfterStop::Restart, "restart requested");
             }
             Status::Created | Status::Stopped | Status::Failed | Status::Stopping => self.launch_again(),
         }
@@ -276,7 +276,7 @@ impl Step<'_> {
             Timer::Tool => self.tools_ran_out(),
             Timer::Idle => {
                 if self.state().status == Status::Running {
-                    self.begin_stop(StopHow::Now, AfterStop::Stopped, "the agent has nothing to do");
+                    self.begin_stop(StopMode::Now, AfterStop::Stopped, "the agent has nothing to do");
                 }
             }
         }
@@ -307,7 +307,7 @@ impl Step<'_> {
             ErrorCode::SessionTimeout,
             format!("the session's timeout of {seconds} s was reached"),
         );
-        self.begin_stop(StopHow::Now, AfterStop::Failed(error), "session timeout reached");
+        self.begin_stop(StopMode::Now, AfterStop::Failed(error), "session timeout reached");
     }
 
     fn grace_ran_out(&mut self) {

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Step, Timer};
+use super::{Timer, Transition};
 use crate::agent::AgentInput;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::id::RequestId;
 use crate::limits;
 use crate::permission::{
-    Choice, Decision, Findings, Grant, GrantAction, Mode, Scope, Verdict, pattern, proposal,
+    CallEvaluation, Choice, Decision, Grant, GrantAction, Mode, RuleVerdict, Scope, pattern, proposal,
 };
 use crate::redact;
-use crate::request::{Ask, Outcome, Pending, PermissionAsk, is_bridged, settlers};
+use crate::request::{
+    PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, is_bridged, settlers,
+};
 use crate::time::Timestamp;
 use crate::tools;
 
@@ -27,37 +29,42 @@ pub(super) struct Answer {
     pub(super) by: String,
 }
 
-impl Step<'_> {
-    pub(super) fn asked(&mut self, native: String, ask: Ask) {
+impl Transition<'_> {
+    pub(super) fn asked(&mut self, native: String, ask: RequestSubject) {
         match &ask {
             // Taken away while the agent called it: nobody would ever return it.
-            Ask::ClientTool { tool, .. } if tools::find(&self.state().tools, tool).is_none() => {
+            RequestSubject::ClientTool { tool, .. } if tools::find(&self.state().tools, tool).is_none() => {
                 let output = format!("no client offers {tool:?} any more");
                 self.fail_unoffered(native, ask, output, settlers::OBEY);
             }
-            Ask::ClientTool { tool, .. } if self.plan_forbids(tool) => {
+            RequestSubject::ClientTool { tool, .. } if self.plan_forbids(tool) => {
                 self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), settlers::PLAN);
             }
             _ => self.open_request(native, ask, None),
         }
     }
 
-    pub(super) fn asked_and_judged(&mut self, native: String, ask: PermissionAsk, findings: &Findings) {
+    pub(super) fn asked_and_judged(
+        &mut self,
+        native: String,
+        ask: PermissionSubject,
+        findings: &CallEvaluation,
+    ) {
         if self.state().status.has_agent() {
-            self.open_request(native, Ask::Permission(ask), Some(findings));
+            self.open_request(native, RequestSubject::Permission(ask), Some(findings));
         }
     }
 
     /// Lets the agent go on with something harmless unless a grant or a rule is against it.
-    pub(super) fn checked(&mut self, native: String, ask: PermissionAsk, findings: &Findings) {
+    pub(super) fn checked(&mut self, native: String, ask: PermissionSubject, findings: &CallEvaluation) {
         if !self.state().status.has_agent() {
             return;
         }
         let objects = match self.settled_beforehand(&ask, Some(findings)) {
             Some(settled) => !settled.decision.allows(),
-            None => findings.verdict != Verdict::Unsaid,
+            None => findings.verdict != RuleVerdict::Unsaid,
         };
-        let ask = Ask::Permission(ask);
+        let ask = RequestSubject::Permission(ask);
         if objects {
             return self.open_request(native, ask, Some(findings));
         }
@@ -65,18 +72,24 @@ impl Step<'_> {
         self.tell(AgentInput::Decide { native, decision, message, updated_input: None, ask });
     }
 
-    pub(super) fn open_request(&mut self, native: String, ask: Ask, findings: Option<&Findings>) {
+    pub(super) fn open_request(
+        &mut self,
+        native: String,
+        ask: RequestSubject,
+        findings: Option<&CallEvaluation>,
+    ) {
         let request = RequestId(self.state().requests_opened + 1);
         let too_many = self.state().requests.len() >= limits::REQUESTS_PENDING_MAX;
         let settled = match &ask {
-            _ if too_many => {
-                Some(Beforehand::deny(settlers::LIMIT, "too many requests are waiting already".to_owned()))
-            }
-            Ask::Permission(permission) => self.settled_beforehand(permission, findings),
-            Ask::Question { .. } | Ask::ClientTool { .. } => None,
+            _ if too_many => Some(AutomaticAnswer::deny(
+                settlers::LIMIT,
+                "too many requests are waiting already".to_owned(),
+            )),
+            RequestSubject::Permission(permission) => self.settled_beforehand(permission, findings),
+            RequestSubject::Question { .. } | RequestSubject::ClientTool { .. } => None,
         };
         let proposals = match &ask {
-            Ask::Permission(permission) if settled.is_none() => {
+            RequestSubject::Permission(permission) if settled.is_none() => {
                 proposal::proposals(permission, self.machine.spec.place())
             }
             _ => Vec::new(),
@@ -89,7 +102,7 @@ impl Step<'_> {
             proposals,
         });
         match settled {
-            Some(Beforehand { decision, by, message, used_grant }) => {
+            Some(AutomaticAnswer { decision, by, message, used_grant }) => {
                 let answer = Answer { decision, message, updated_input: None, by };
                 self.settle_permission(request, native, ask, answer, None, used_grant);
             }
@@ -108,32 +121,36 @@ impl Step<'_> {
 
     /// Returns the answer that rules, grants and mode give without asking anybody. What is denied anywhere is denied; a
     /// rule that denies binds an autonomous session too, one that wants to ask does not.
-    fn settled_beforehand(&self, ask: &PermissionAsk, findings: Option<&Findings>) -> Option<Beforehand> {
-        let verdict = findings.map_or(&Verdict::Unsaid, |findings| &findings.verdict);
-        if let Verdict::Deny { by, message } = verdict {
-            return Some(Beforehand::deny(by, message.clone()));
+    fn settled_beforehand(
+        &self,
+        ask: &PermissionSubject,
+        findings: Option<&CallEvaluation>,
+    ) -> Option<AutomaticAnswer> {
+        let verdict = findings.map_or(&RuleVerdict::Unsaid, |findings| &findings.verdict);
+        if let RuleVerdict::Deny { by, message } = verdict {
+            return Some(AutomaticAnswer::deny(by, message.clone()));
         }
         let grant = self.grant_for(ask, findings);
         if let Some(grant) = grant.filter(|grant| grant.action == GrantAction::Deny) {
             let message = format!("{} is denied in this session", grant.label());
-            return Some(Beforehand {
+            return Some(AutomaticAnswer {
                 used_grant: grant.id.clone(),
-                ..Beforehand::deny(settlers::GRANT, message)
+                ..AutomaticAnswer::deny(settlers::GRANT, message)
             });
         }
         let mode = self.state().mode;
         if self.plan_forbids(&ask.tool) {
-            return Some(Beforehand::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()));
+            return Some(AutomaticAnswer::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()));
         }
         // Whoever only plans may have been allowed to act before; now a person decides.
         let may_act = mode != Mode::Plan || pattern::is_reading(&ask.tool);
         match (grant.map(|grant| grant.action), verdict) {
             (Some(GrantAction::Allow), _) if may_act => {
                 let used_grant = grant.map(|grant| grant.id.clone()).unwrap_or_default();
-                Some(Beforehand { used_grant, ..Beforehand::allow(settlers::GRANT) })
+                Some(AutomaticAnswer { used_grant, ..AutomaticAnswer::allow(settlers::GRANT) })
             }
-            _ if mode == Mode::Autonomous => Some(Beforehand::allow("mode autonomous")),
-            (None, Verdict::Allow { by }) if may_act => Some(Beforehand::allow(by)),
+            _ if mode == Mode::Autonomous => Some(AutomaticAnswer::allow("mode autonomous")),
+            (None, RuleVerdict::Allow { by }) if may_act => Some(AutomaticAnswer::allow(by)),
             _ => None,
         }
     }
@@ -158,8 +175,8 @@ impl Step<'_> {
     }
 
     /// Returns when a permission is denied unless somebody answers it. Whoever comes back gets the whole wait anew.
-    fn answer_by(&self, pending: &Pending) -> Option<Timestamp> {
-        if !matches!(pending.ask, Ask::Permission(_)) {
+    fn answer_by(&self, pending: &PendingRequest) -> Option<Timestamp> {
+        if !matches!(pending.ask, RequestSubject::Permission(_)) {
             return None;
         }
         let (upkeep, state) = (&self.machine.spec.upkeep, self.state());
@@ -175,7 +192,7 @@ impl Step<'_> {
 
     /// Denies the permissions nobody has answered in time.
     pub(super) fn answer_ran_out(&mut self) {
-        let late: Vec<Pending> = self
+        let late: Vec<PendingRequest> = self
             .state()
             .requests
             .values()
@@ -183,7 +200,7 @@ impl Step<'_> {
             .cloned()
             .collect();
         for pending in late {
-            let Pending { id, native, ask, asked_at, .. } = self.as_asked(pending);
+            let PendingRequest { id, native, ask, asked_at, .. } = self.as_asked(pending);
             let seconds = self.now.since(asked_at).as_secs();
             let message = format!("nobody answered within {seconds} s");
             let by = settlers::TIMEOUT.to_owned();
@@ -194,7 +211,7 @@ impl Step<'_> {
     }
 
     /// Returns a request as the agent asked it: the state may have it without its secrets.
-    fn as_asked(&self, mut pending: Pending) -> Pending {
+    fn as_asked(&self, mut pending: PendingRequest) -> PendingRequest {
         if let Some(ask) = self.machine.originals.asks.get(&pending.id) {
             pending.ask.clone_from(ask);
         }
@@ -202,7 +219,7 @@ impl Step<'_> {
     }
 
     /// Returns the waiting request, or nothing when it was settled before (the caller then asks who did).
-    fn waiting(&self, request: RequestId) -> Result<Option<Pending>, Error> {
+    fn waiting(&self, request: RequestId) -> Result<Option<PendingRequest>, Error> {
         if let Some(pending) = self.state().requests.get(&request) {
             return Ok(Some(self.as_asked(pending.clone())));
         }
@@ -225,9 +242,13 @@ impl Step<'_> {
         let updated = answer.updated_input.take();
         answer.updated_input = updated.map(|input| self.as_shown_to_agent(&pending, input)).transpose()?;
         let refusal = match &pending.ask {
-            Ask::Question { .. } => Some("a question is answered, not allowed; deny it to skip it"),
-            Ask::ClientTool { .. } => Some("a tool call is returned, not allowed; deny it to refuse it"),
-            Ask::Permission(_) => None,
+            RequestSubject::Question { .. } => {
+                Some("a question is answered, not allowed; deny it to skip it")
+            }
+            RequestSubject::ClientTool { .. } => {
+                Some("a tool call is returned, not allowed; deny it to refuse it")
+            }
+            RequestSubject::Permission(_) => None,
         };
         if let Some(refusal) = refusal.filter(|_| answer.decision.allows()) {
             return Err(Error::invalid("decision", refusal));
@@ -243,9 +264,11 @@ impl Step<'_> {
     }
 
     /// Returns an input that somebody changed, with the secrets in it that its writer was not shown.
-    fn as_shown_to_agent(&self, asked: &Pending, mut updated: Value) -> Result<Value, Error> {
+    fn as_shown_to_agent(&self, asked: &PendingRequest, mut updated: Value) -> Result<Value, Error> {
         let shown = self.state().requests.get(&asked.id).map(|pending| &pending.ask);
-        if let (Ask::Permission(asked), Some(Ask::Permission(shown))) = (&asked.ask, shown) {
+        if let (RequestSubject::Permission(asked), Some(RequestSubject::Permission(shown))) =
+            (&asked.ask, shown)
+        {
             redact::put_back(&mut updated, &shown.input, &asked.input)?;
         }
         Ok(updated)
@@ -254,7 +277,7 @@ impl Step<'_> {
     /// Returns what is remembered with an answer.
     fn remembered(
         &self,
-        ask: &Ask,
+        ask: &RequestSubject,
         answer: &Answer,
         choice: Option<&Choice>,
     ) -> Result<Option<Grant>, Error> {
@@ -270,7 +293,7 @@ impl Step<'_> {
             (None, Decision::AllowSession) => &whole_session,
             (None, _) => return Ok(None),
         };
-        let Ask::Permission(permission) = ask else { return Ok(None) };
+        let RequestSubject::Permission(permission) = ask else { return Ok(None) };
         // What was allowed is the call as it was changed, not as it was asked for.
         let mut permission = permission.clone();
         permission.input = answer.updated_input.clone().unwrap_or(permission.input);
@@ -287,7 +310,7 @@ impl Step<'_> {
         &mut self,
         request: RequestId,
         native: String,
-        ask: Ask,
+        ask: RequestSubject,
         answer: Answer,
         grant: Option<Grant>,
         used_grant: String,
@@ -295,7 +318,7 @@ impl Step<'_> {
         let Answer { decision, message, updated_input, by } = answer;
         self.record(EventKind::RequestSettled {
             request,
-            outcome: Outcome::Decided { decision },
+            outcome: RequestOutcome::Decided { decision },
             by,
             message: message.clone(),
             grant: grant.map(Box::new),
@@ -315,7 +338,7 @@ impl Step<'_> {
         by: String,
     ) -> Result<(), Error> {
         let Some(pending) = self.waiting(request)? else { return Ok(()) };
-        let Ask::Question { questions, .. } = &pending.ask else {
+        let RequestSubject::Question { questions, .. } = &pending.ask else {
             return Err(Error::invalid("request_id", format_args!("{request} is not a question")));
         };
         for key in answers.keys() {
@@ -325,7 +348,7 @@ impl Step<'_> {
         }
         self.record(EventKind::RequestSettled {
             request,
-            outcome: Outcome::Answered { answers: answers.clone() },
+            outcome: RequestOutcome::Answered { answers: answers.clone() },
             by,
             message: String::new(),
             grant: None,
@@ -343,7 +366,7 @@ impl Step<'_> {
         by: String,
     ) -> Result<(), Error> {
         let Some(pending) = self.waiting(request)? else { return Ok(()) };
-        if !matches!(pending.ask, Ask::ClientTool { .. }) {
+        if !matches!(pending.ask, RequestSubject::ClientTool { .. }) {
             return Err(Error::invalid("request_id", format_args!("{request} is not a tool call")));
         }
         self.settle_tool(pending, ok, output, by);
@@ -367,7 +390,7 @@ impl Step<'_> {
     fn withdraw(&mut self, request: RequestId, reason: &str) {
         self.record(EventKind::RequestSettled {
             request,
-            outcome: Outcome::Withdrawn { reason: reason.to_owned() },
+            outcome: RequestOutcome::Withdrawn { reason: reason.to_owned() },
             by: settlers::AGENT.to_owned(),
             message: String::new(),
             grant: None,
@@ -382,7 +405,7 @@ impl Step<'_> {
 pub(super) const PLAN_REFUSAL: &str = "plan mode: observation only";
 
 /// An answer nobody had to be asked for.
-struct Beforehand {
+struct AutomaticAnswer {
     decision: Decision,
     by: String,
     message: String,
@@ -390,7 +413,7 @@ struct Beforehand {
     used_grant: String,
 }
 
-impl Beforehand {
+impl AutomaticAnswer {
     fn allow(by: &str) -> Self {
         let (by, message) = (by.to_owned(), String::new());
         Self { decision: Decision::AllowOnce, by, message, used_grant: String::new() }

@@ -3,18 +3,18 @@
 use serde_json::Value;
 
 use super::requests::PLAN_REFUSAL;
-use super::{Step, Timer};
+use super::{Timer, Transition};
 use crate::agent::AgentInput;
 use crate::error::{Error, ErrorCode};
 use crate::event::{ClientTool, EventKind};
 use crate::id::{CallId, RequestId};
 use crate::limits;
-use crate::permission::Findings;
-use crate::request::{Ask, Outcome, Pending, PermissionAsk, settlers};
+use crate::permission::CallEvaluation;
+use crate::request::{PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, settlers};
 use crate::session::Status;
 use crate::tools::{self, TURN_SOURCE};
 
-impl Step<'_> {
+impl Transition<'_> {
     pub(super) fn register_tools(&mut self, source: String, tools: Vec<ClientTool>) -> Result<(), Error> {
         let others = self.state().tools.iter().filter(|(name, _)| **name != source);
         let count = others.map(|(_, tools)| tools.len()).sum::<usize>() + tools.len();
@@ -48,12 +48,12 @@ impl Step<'_> {
     pub(super) fn ask_bridged(
         &mut self,
         native: String,
-        ask: PermissionAsk,
-        findings: Option<&Findings>,
+        ask: PermissionSubject,
+        findings: Option<&CallEvaluation>,
     ) -> Result<(), Error> {
         self.check_bridge()?;
         if !self.knows(&native) {
-            self.open_request(native, Ask::Permission(ask), findings);
+            self.open_request(native, RequestSubject::Permission(ask), findings);
         }
         Ok(())
     }
@@ -73,11 +73,11 @@ impl Step<'_> {
             return Err(Error::invalid("tool", format_args!("no client offers {tool:?}")));
         }
         if self.plan_forbids(&tool) {
-            let ask = Ask::ClientTool { call, tool, input };
+            let ask = RequestSubject::ClientTool { call, tool, input };
             self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), settlers::PLAN);
             return Ok(());
         }
-        self.open_request(native, Ask::ClientTool { call, tool, input }, None);
+        self.open_request(native, RequestSubject::ClientTool { call, tool, input }, None);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Step<'_> {
     }
 
     /// Fails a call that no client can or may be asked to run.
-    pub(super) fn fail_unoffered(&mut self, native: String, ask: Ask, output: String, by: &str) {
+    pub(super) fn fail_unoffered(&mut self, native: String, ask: RequestSubject, output: String, by: &str) {
         let id = RequestId(self.state().requests_opened + 1);
         let (opened, asked_at) = (native.clone(), self.now);
         self.record(EventKind::RequestOpened {
@@ -106,15 +106,15 @@ impl Step<'_> {
             ask: ask.clone(),
             proposals: Vec::new(),
         });
-        let pending = Pending { id, native, asked_at, ask, proposals: Vec::new() };
+        let pending = PendingRequest { id, native, asked_at, ask, proposals: Vec::new() };
         self.settle_tool(pending, false, output, by.to_owned());
     }
 
-    pub(super) fn settle_tool(&mut self, pending: Pending, ok: bool, output: String, by: String) {
+    pub(super) fn settle_tool(&mut self, pending: PendingRequest, ok: bool, output: String, by: String) {
         let told = output.clone();
         self.record(EventKind::RequestSettled {
             request: pending.id,
-            outcome: Outcome::ToolReturned { ok, output },
+            outcome: RequestOutcome::ToolReturned { ok, output },
             by,
             message: String::new(),
             grant: None,
@@ -154,8 +154,10 @@ impl Step<'_> {
     /// Fails every call that waits for a client, for one reason.
     pub(super) fn fail_tools(&mut self, reason: &str) {
         let waiting = self.state().requests.values();
-        let calls: Vec<Pending> =
-            waiting.filter(|pending| matches!(pending.ask, Ask::ClientTool { .. })).cloned().collect();
+        let calls: Vec<PendingRequest> = waiting
+            .filter(|pending| matches!(pending.ask, RequestSubject::ClientTool { .. }))
+            .cloned()
+            .collect();
         for pending in calls {
             self.settle_tool(pending, false, reason.to_owned(), settlers::OBEY.to_owned());
         }

@@ -1,6 +1,6 @@
 //! Prompts, turns and what streams out of an agent while it works.
 
-use super::{Step, Timer};
+use super::{Timer, Transition};
 use crate::agent::{AgentEvent, AgentInput};
 use crate::command::WhenBusy;
 use crate::error::{Error, ErrorCode};
@@ -8,11 +8,11 @@ use crate::event::{Attachment, EventKind, Level};
 use crate::id::TurnId;
 use crate::limits;
 use crate::permission::Mode;
-use crate::request::Ask;
-use crate::session::{Launch, Status};
-use crate::turn::{COMPACT, EndReason, Interrupt, Origin, Turn};
+use crate::request::RequestSubject;
+use crate::session::{LaunchPolicy, Status};
+use crate::turn::{COMPACT, EndReason, InterruptReason, OpenTurn, TurnOrigin};
 
-impl Step<'_> {
+impl Transition<'_> {
     pub(super) fn prompt(
         &mut self,
         text: String,
@@ -23,7 +23,7 @@ impl Step<'_> {
         self.check_prompt(&text)?;
         match self.state().status {
             Status::Running => {
-                self.open_turn(Origin::Client, text.clone(), attachments.clone(), by);
+                self.open_turn(TurnOrigin::Client, text.clone(), attachments.clone(), by);
                 self.change_status(Status::Working, "working on a prompt");
                 self.tell(AgentInput::Prompt { text, attachments });
                 Ok(())
@@ -33,12 +33,12 @@ impl Step<'_> {
                 self.steer(text, &attachments, by)
             }
             Status::Created => {
-                self.open_turn(Origin::Client, text, attachments, by);
+                self.open_turn(TurnOrigin::Client, text, attachments, by);
                 self.launch("starting the agent for its first prompt");
                 Ok(())
             }
-            Status::Stopped | Status::Failed if self.machine.spec.launch == Launch::OnPrompt => {
-                self.open_turn(Origin::Client, text, attachments, by);
+            Status::Stopped | Status::Failed if self.machine.spec.launch == LaunchPolicy::OnPrompt => {
+                self.open_turn(TurnOrigin::Client, text, attachments, by);
                 self.launch("starting the agent for a prompt");
                 Ok(())
             }
@@ -94,7 +94,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn open_turn(&mut self, origin: Origin, prompt: String, attachments: Vec<Attachment>, by: String) {
+    fn open_turn(&mut self, origin: TurnOrigin, prompt: String, attachments: Vec<Attachment>, by: String) {
         let turn = TurnId(self.state().turns + 1);
         self.record(EventKind::TurnStarted { turn, origin, prompt, attachments, by });
     }
@@ -106,17 +106,17 @@ impl Step<'_> {
             Some(turn) if turn.untold.is_some() => {
                 self.close_turn(EndReason::Cancelled, "cancelled before the agent was ready");
             }
-            Some(_) => self.interrupt(Interrupt::Cancelled),
+            Some(_) => self.interrupt(InterruptReason::Cancelled),
         }
     }
 
     /// Returns the open turn unless it is on its way out already, by itself or with the agent.
-    fn interruptible_turn(&self) -> Option<&Turn> {
+    fn interruptible_turn(&self) -> Option<&OpenTurn> {
         let leaving = self.state().status == Status::Stopping && self.asked_to_leave() != Some(false);
         self.state().turn.as_ref().filter(|turn| turn.interrupted.is_none() && !leaving)
     }
 
-    fn interrupt(&mut self, reason: Interrupt) {
+    fn interrupt(&mut self, reason: InterruptReason) {
         let Some(turn) = self.state().turn.as_ref().map(|turn| turn.id) else { return };
         self.record(EventKind::InterruptRequested { turn, reason });
         self.tell(AgentInput::Interrupt);
@@ -153,7 +153,7 @@ impl Step<'_> {
     }
 
     pub(super) fn compact(&mut self) -> Result<(), Error> {
-        let on_prompt = self.machine.spec.launch == Launch::OnPrompt;
+        let on_prompt = self.machine.spec.launch == LaunchPolicy::OnPrompt;
         let starts = match self.state().status {
             Status::Running => false,
             // An agent that has never run has nothing to compact.
@@ -161,7 +161,7 @@ impl Step<'_> {
             _ => return Err(self.wrong_state("compaction needs a RUNNING one")),
         };
         self.check_prompt(COMPACT)?;
-        self.open_turn(Origin::Client, COMPACT.to_owned(), Vec::new(), String::new());
+        self.open_turn(TurnOrigin::Client, COMPACT.to_owned(), Vec::new(), String::new());
         if starts {
             self.launch("starting the agent to compact its conversation");
         } else {
@@ -192,7 +192,7 @@ impl Step<'_> {
             AgentEvent::TurnEnded { reason, text, error } => self.agent_ended_turn(reason, text, error),
             AgentEvent::Asked { native, ask } => self.asked(native, ask),
             // Without findings nobody knows what the rules say.
-            AgentEvent::Checks { native, ask } => self.asked(native, Ask::Permission(ask)),
+            AgentEvent::Checks { native, ask } => self.asked(native, RequestSubject::Permission(ask)),
             AgentEvent::Withdrew { native } => self.withdrew(&native),
             AgentEvent::Usage { usage, context_tokens, context_window } => {
                 self.record(EventKind::UsageReported { usage, context_tokens, context_window });
@@ -241,7 +241,7 @@ impl Step<'_> {
 
     fn agent_began_turn(&mut self) {
         if self.state().turn.is_none() && self.state().status == Status::Running {
-            self.open_turn(Origin::Agent, String::new(), Vec::new(), String::new());
+            self.open_turn(TurnOrigin::Agent, String::new(), Vec::new(), String::new());
             self.change_status(Status::Working, "the agent began a turn by itself");
         }
     }
@@ -250,8 +250,10 @@ impl Step<'_> {
         // The agent cannot end what it has not heard of yet; it speaks of something older.
         let Some(turn) = self.state().turn.as_ref().filter(|turn| turn.untold.is_none()) else { return };
         let reason = match (turn.interrupted, reason) {
-            (Some(Interrupt::Cancelled), EndReason::Failed | EndReason::Cancelled) => EndReason::Cancelled,
-            (Some(Interrupt::BudgetExceeded), EndReason::Failed | EndReason::Cancelled) => {
+            (Some(InterruptReason::Cancelled), EndReason::Failed | EndReason::Cancelled) => {
+                EndReason::Cancelled
+            }
+            (Some(InterruptReason::BudgetExceeded), EndReason::Failed | EndReason::Cancelled) => {
                 EndReason::BudgetExceeded
             }
             (_, reason) => reason,
@@ -291,7 +293,7 @@ impl Step<'_> {
         if untold {
             self.close_turn(EndReason::BudgetExceeded, &message);
         } else {
-            self.interrupt(Interrupt::BudgetExceeded);
+            self.interrupt(InterruptReason::BudgetExceeded);
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::pattern::{self, Call, Pattern};
+use super::pattern::{self, CallPattern, PatternCall};
 use super::{glob, shell};
 use crate::error::Error;
 use crate::id::CallId;
@@ -108,7 +108,7 @@ pub struct Place<'a> {
 /// A call, who makes it and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    pub call: Call<'a>,
+    pub call: PatternCall<'a>,
     /// The sub-agent that asks; none: the agent itself.
     pub parent: Option<&'a CallId>,
     pub root: &'a Path,
@@ -155,7 +155,7 @@ impl Grant {
     /// Returns the grant for whatever a pattern covers, or says what is wrong with the pattern. Whoever writes one means
     /// the session with all that runs in it.
     pub fn by_pattern(field: &str, pattern: &str, denied: bool) -> Result<Self, Error> {
-        Pattern::parse(field, pattern)?;
+        CallPattern::parse(field, pattern)?;
         let action = if denied { GrantAction::Deny } else { GrantAction::Allow };
         let grant = Self::new(pattern.trim(), Coverage::Pattern);
         Ok(Self { action, principal: Principal::Everyone, ..grant })
@@ -163,7 +163,7 @@ impl Grant {
 
     /// Says what is wrong with a grant that somebody wrote.
     pub fn check(&self) -> Result<(), Error> {
-        let pattern = Pattern::parse("tool", &self.tool)?;
+        let pattern = CallPattern::parse("tool", &self.tool)?;
         if self.covers != Coverage::Pattern && !pattern.is_general() {
             return Err(Error::invalid("tool", format_args!("{:?} is no tool's name", self.tool)));
         }
@@ -220,7 +220,7 @@ impl Grant {
 
     fn is_about(&self, asked: &Asked<'_>) -> bool {
         let call = &asked.call;
-        let Ok(pattern) = Pattern::parse("tool", &self.tool) else { return false };
+        let Ok(pattern) = CallPattern::parse("tool", &self.tool) else { return false };
         match (&self.covers, self.action) {
             (Coverage::Pattern, GrantAction::Allow) => pattern.surely_covers(call),
             (Coverage::Pattern, _) => pattern.may_cover(call),
@@ -299,7 +299,7 @@ fn check_path(field: &str, path: &Path) -> Result<(), Error> {
 /// Folders below which files steer programs: a grant for the folder around them was not meant for them.
 const STEERING: &[&str] = &[".git", ".obey", ".betcode"];
 
-fn surely(covers: &Coverage, call: &Call<'_>) -> bool {
+fn surely(covers: &Coverage, call: &PatternCall<'_>) -> bool {
     match covers {
         Coverage::Tool | Coverage::Pattern => true,
         Coverage::Command(command) => pattern::command_of(call.input).as_deref() == Some(command),
@@ -316,7 +316,7 @@ fn surely(covers: &Coverage, call: &Call<'_>) -> bool {
     }
 }
 
-fn perhaps(covers: &Coverage, call: &Call<'_>) -> bool {
+fn perhaps(covers: &Coverage, call: &PatternCall<'_>) -> bool {
     match covers {
         Coverage::Tool | Coverage::Pattern => true,
         Coverage::Command(command) => {
@@ -333,7 +333,7 @@ fn perhaps(covers: &Coverage, call: &Call<'_>) -> bool {
 }
 
 /// Returns whether a call asks for more than its command or its file says: another folder, no sandbox, a wider one.
-fn wants_more(call: &Call<'_>) -> bool {
+fn wants_more(call: &PatternCall<'_>) -> bool {
     let given = |key: &str| {
         let value = call.input.get(key).unwrap_or(&Value::Null);
         !matches!(value, Value::Null | Value::Bool(false))

@@ -12,7 +12,7 @@ use crate::limits;
 
 /// A call as patterns see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct PatternCall<'a> {
     pub tool: &'a str,
     pub input: &'a Value,
     pub working_dir: &'a Path,
@@ -47,13 +47,13 @@ const CHANGES_KEY: &str = "changes";
 
 /// A pattern that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct CallPattern {
     /// May end in `*`.
     tool: String,
     within: Option<String>,
 }
 
-impl Pattern {
+impl CallPattern {
     /// Reads a pattern, or says what is wrong with it; `field` names it to the caller.
     pub fn parse(field: &str, text: &str) -> Result<Self, Error> {
         let wrong = |what: &str| Error::invalid(field, format_args!("{text:?} {what}"));
@@ -92,7 +92,7 @@ impl Pattern {
     }
 
     /// Returns whether the pattern covers a call for sure: the reading for what is allowed.
-    pub fn surely_covers(&self, call: &Call<'_>) -> bool {
+    pub fn surely_covers(&self, call: &PatternCall<'_>) -> bool {
         let is_called =
             |(known, others): &(&str, &[&str])| *known == self.tool && others.contains(&call.tool);
         if !glob::matches(&self.tool, call.tool) && !NAMES.iter().any(is_called) {
@@ -106,7 +106,7 @@ impl Pattern {
     }
 
     /// Returns whether the pattern may cover a call: the reading for what is refused or asked about.
-    pub fn may_cover(&self, call: &Call<'_>) -> bool {
+    pub fn may_cover(&self, call: &PatternCall<'_>) -> bool {
         let command = command_of(call.input);
         let same_family = FAMILIES.iter().any(|family| {
             family[0] == self.tool
@@ -128,13 +128,13 @@ impl Pattern {
 
 /// Returns whether a path pattern, below the working folder where it is relative, covers every path of a call for
 /// sure. A path nobody followed is never sure: a link may lead anywhere.
-pub(super) fn covers_paths(pattern: &str, call: &Call<'_>) -> bool {
+pub(super) fn covers_paths(pattern: &str, call: &PatternCall<'_>) -> bool {
     let wanted = glob::plain(call.working_dir, Path::new(pattern));
     all_paths(call, |path| glob::path_matches(&wanted, path))
 }
 
 /// Returns whether something is true of every path of a call for sure, as written and where it leads.
-pub(super) fn all_paths(call: &Call<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
+pub(super) fn all_paths(call: &PatternCall<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
     let named = paths_of(call.tool, call.input, call.working_dir);
     let Some(real) = call.real_paths else { return false };
     call.input.get(CHANGES_KEY).is_none()
@@ -144,7 +144,7 @@ pub(super) fn all_paths(call: &Call<'_>, is_so: impl Fn(&Path) -> bool) -> bool 
 }
 
 /// Returns whether something is true of any path of a call, as written or where it leads.
-pub(super) fn any_path(call: &Call<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
+pub(super) fn any_path(call: &PatternCall<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
     let named = paths_of(call.tool, call.input, call.working_dir);
     named.iter().chain(call.real_paths.unwrap_or_default()).any(|path| is_so(path))
 }
@@ -162,7 +162,7 @@ pub fn is_reading(tool: &str) -> bool {
 }
 
 /// Returns whether a path pattern may be about a call.
-pub(super) fn may_cover_paths(pattern: &str, call: &Call<'_>) -> bool {
+pub(super) fn may_cover_paths(pattern: &str, call: &PatternCall<'_>) -> bool {
     let wanted = glob::plain(call.working_dir, Path::new(pattern));
     any_path(call, |path| glob::path_matches(&wanted, path))
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::grant::{Coverage, Grant, Place, Principal, Scope};
 use super::{glob, pattern, shell};
 use crate::error::Error;
-use crate::request::PermissionAsk;
+use crate::request::PermissionSubject;
 
 /// A grant that is offered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ const NEVER_REMEMBERED: &[&str] = &[
 ];
 
 /// Returns the grants that may follow from allowing a call, the default first, with their ids.
-pub fn grants(ask: &PermissionAsk, place: Place<'_>) -> Vec<(String, Grant)> {
+pub fn grants(ask: &PermissionSubject, place: Place<'_>) -> Vec<(String, Grant)> {
     if NEVER_REMEMBERED.contains(&ask.tool.as_str()) {
         return Vec::new();
     }
@@ -62,7 +62,7 @@ pub fn grants(ask: &PermissionAsk, place: Place<'_>) -> Vec<(String, Grant)> {
     .collect()
 }
 
-fn kinds(ask: &PermissionAsk, place: Place<'_>) -> Vec<(&'static str, Coverage)> {
+fn kinds(ask: &PermissionSubject, place: Place<'_>) -> Vec<(&'static str, Coverage)> {
     if let Some(command) = pattern::command_of(&ask.input) {
         let prefix =
             ask.input.get("command").or_else(|| ask.input.get("cmd")).and_then(|command| command.as_str());
@@ -83,12 +83,12 @@ fn kinds(ask: &PermissionAsk, place: Place<'_>) -> Vec<(&'static str, Coverage)>
 }
 
 /// Returns what a person is offered for a call.
-pub fn proposals(ask: &PermissionAsk, place: Place<'_>) -> Vec<Proposal> {
+pub fn proposals(ask: &PermissionSubject, place: Place<'_>) -> Vec<Proposal> {
     grants(ask, place).into_iter().map(|(id, grant)| Proposal { id, text: sentence(&grant, place) }).collect()
 }
 
 /// Returns the grant that was chosen, or says what there is to choose from.
-pub fn chosen(ask: &PermissionAsk, place: Place<'_>, choice: &Choice) -> Result<Option<Grant>, Error> {
+pub fn chosen(ask: &PermissionSubject, place: Place<'_>, choice: &Choice) -> Result<Option<Grant>, Error> {
     let offered = grants(ask, place);
     if choice.proposal.is_empty() {
         return Ok(offered.into_iter().next().map(|(_, grant)| limited(grant, choice)));

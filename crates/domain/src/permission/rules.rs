@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::grant::{self, Asked, Grant, GrantAction};
-use super::pattern::{self, Call, Pattern};
+use super::pattern::{self, CallPattern, PatternCall};
 use crate::error::Error;
 
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
+pub enum RuleAction {
     // In this order where nothing else decides: the stricter one wins.
     Deny,
     Ask,
@@ -19,12 +19,12 @@ pub enum Action {
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct PermissionRule {
     pub id: String,
     pub tool_pattern: String,
     /// Narrows the rule to files; empty: all. Below the working folder unless it is absolute.
     pub path_pattern: String,
-    pub action: Action,
+    pub action: RuleAction,
     /// Lower ones are asked first.
     pub priority: i32,
     pub description: String,
@@ -34,7 +34,7 @@ pub struct Rule {
 
 /// What the rules say to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// `by` names the rule in the journal.
     Allow { by: String },
     Deny {
@@ -50,8 +50,8 @@ pub enum Verdict {
 
 /// Priorities of rules that are only listed as allowed, denied or asked: what speaks of part of a tool comes before
 /// what speaks of all of it, and within that the stricter first. Built-in rules come last.
-const LISTED: [(Action, i32, i32); 3] =
-    [(Action::Deny, 10, 40), (Action::Ask, 20, 50), (Action::Allow, 30, 60)];
+const LISTED: [(RuleAction, i32, i32); 3] =
+    [(RuleAction::Deny, 10, 40), (RuleAction::Ask, 20, 50), (RuleAction::Allow, 30, 60)];
 
 /// Where rules come from that nobody wrote.
 const BUILT_IN: &str = "built-in";
@@ -59,10 +59,10 @@ const BUILT_IN: &str = "built-in";
 const BUILT_IN_ALLOW: i32 = 100;
 const BUILT_IN_ASK: i32 = 200;
 
-impl Rule {
+impl PermissionRule {
     /// Returns the rule that a list entry such as `Bash(git *)` stands for.
-    pub fn listed(text: &str, action: Action, source: &str) -> Result<Self, Error> {
-        let pattern = Pattern::parse("permissions", text)?;
+    pub fn listed(text: &str, action: RuleAction, source: &str) -> Result<Self, Error> {
+        let pattern = CallPattern::parse("permissions", text)?;
         let row = LISTED.iter().find(|(listed, ..)| *listed == action);
         let priority =
             row.map_or(BUILT_IN_ASK, |(_, part, whole)| if pattern.is_general() { *whole } else { *part });
@@ -92,12 +92,12 @@ impl Rule {
             rule(
                 tool,
                 "**",
-                Action::Allow,
+                RuleAction::Allow,
                 BUILT_IN_ALLOW,
                 "looking at files in the working folder is allowed",
             )
         };
-        let act = |tool| rule(tool, "", Action::Ask, BUILT_IN_ASK, "changing something is asked about");
+        let act = |tool| rule(tool, "", RuleAction::Ask, BUILT_IN_ASK, "changing something is asked about");
         vec![look("Read"), look("Glob"), look("Grep"), act("Bash"), act("Write"), act("Edit")]
     }
 
@@ -128,30 +128,30 @@ impl FileRule {
         format!("rule {} ({})", self.grant.label(), self.source)
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> RuleVerdict {
         let by = self.name();
         match self.grant.action {
-            GrantAction::Allow => Verdict::Allow { by },
-            GrantAction::Ask => Verdict::Ask,
-            GrantAction::Deny => Verdict::deny(by, &self.reason),
+            GrantAction::Allow => RuleVerdict::Allow { by },
+            GrantAction::Ask => RuleVerdict::Ask,
+            GrantAction::Deny => RuleVerdict::deny(by, &self.reason),
         }
     }
 }
 
 /// Rules in the order in which they are asked.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
-    ordered: Vec<(Rule, Pattern)>,
+pub struct PermissionRules {
+    ordered: Vec<(PermissionRule, CallPattern)>,
     of_files: Vec<FileRule>,
 }
 
-impl Rules {
+impl PermissionRules {
     /// Puts rules in order; the first that cannot be understood is the error.
-    pub fn new(rules: Vec<Rule>) -> Result<Self, Error> {
+    pub fn new(rules: Vec<PermissionRule>) -> Result<Self, Error> {
         let mut ordered = rules
             .into_iter()
             .map(|rule| {
-                let pattern = Pattern::parse("tool_pattern", &rule.tool_pattern)?;
+                let pattern = CallPattern::parse("tool_pattern", &rule.tool_pattern)?;
                 Ok((rule, pattern))
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -165,17 +165,17 @@ impl Rules {
         self
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+    pub fn iter(&self) -> impl Iterator<Item = &PermissionRule> {
         self.ordered.iter().map(|(rule, _)| rule)
     }
 
     /// Returns what the rules say to a call; without any, a person is asked. What a file of rules denies is denied,
     /// whatever else allows it; within settings, the first rule that is about a call speaks.
-    pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
+    pub fn judge(&self, asked: &Asked<'_>) -> RuleVerdict {
         let of_file = self.of_file(asked).map(FileRule::verdict);
         match (of_file, self.judge_by_settings(&asked.call)) {
-            (Some(denied @ Verdict::Deny { .. }), _) | (_, denied @ Verdict::Deny { .. }) => denied,
-            (Some(Verdict::Ask), _) | (Some(_), Verdict::Ask) => Verdict::Ask,
+            (Some(denied @ RuleVerdict::Deny { .. }), _) | (_, denied @ RuleVerdict::Deny { .. }) => denied,
+            (Some(RuleVerdict::Ask), _) | (Some(_), RuleVerdict::Ask) => RuleVerdict::Ask,
             (Some(of_file), _) => of_file,
             (None, of_settings) => of_settings,
         }
@@ -192,44 +192,44 @@ impl Rules {
         self.of_files.iter().find(|rule| std::ptr::eq(&rule.grant, found))
     }
 
-    fn judge_by_settings(&self, call: &Call<'_>) -> Verdict {
+    fn judge_by_settings(&self, call: &PatternCall<'_>) -> RuleVerdict {
         let found = self.ordered.iter().find(|(rule, pattern)| is_about(rule, pattern, call));
-        let Some((rule, _)) = found else { return Verdict::Unsaid };
+        let Some((rule, _)) = found else { return RuleVerdict::Unsaid };
         match rule.action {
-            Action::Allow => Verdict::Allow { by: rule.name() },
-            Action::Deny => Verdict::deny(rule.name(), &rule.description),
-            Action::Ask | Action::AskSession if rule.source == BUILT_IN => Verdict::Unsaid,
-            Action::Ask | Action::AskSession => Verdict::Ask,
+            RuleAction::Allow => RuleVerdict::Allow { by: rule.name() },
+            RuleAction::Deny => RuleVerdict::deny(rule.name(), &rule.description),
+            RuleAction::Ask | RuleAction::AskSession if rule.source == BUILT_IN => RuleVerdict::Unsaid,
+            RuleAction::Ask | RuleAction::AskSession => RuleVerdict::Ask,
         }
     }
 }
 
-impl Verdict {
+impl RuleVerdict {
     fn deny(by: String, reason: &str) -> Self {
         let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         Self::Deny { message: format!("{by} denies this{because}"), by }
     }
 }
 
-fn is_about(rule: &Rule, pattern: &Pattern, call: &Call<'_>) -> bool {
+fn is_about(rule: &PermissionRule, pattern: &CallPattern, call: &PatternCall<'_>) -> bool {
     let path = rule.path_pattern.as_str();
     match rule.action {
-        Action::Allow => {
+        RuleAction::Allow => {
             pattern.surely_covers(call) && (path.is_empty() || pattern::covers_paths(path, call))
         }
-        Action::Deny | Action::Ask | Action::AskSession => {
+        RuleAction::Deny | RuleAction::Ask | RuleAction::AskSession => {
             pattern.may_cover(call) && (path.is_empty() || pattern::may_cover_paths(path, call))
         }
     }
 }
 
 /// Returns the rule that allows everything below a folder.
-pub fn allow_below(folder: &Path, source: &str) -> Rule {
-    Rule {
+pub fn allow_below(folder: &Path, source: &str) -> PermissionRule {
+    PermissionRule {
         id: String::new(),
         tool_pattern: "*".to_owned(),
         path_pattern: String::new(),
-        action: Action::Allow,
+        action: RuleAction::Allow,
         priority: 70,
         description: format!("everything is allowed in {}", folder.display()),
         source: source.to_owned(),
@@ -244,22 +244,24 @@ mod tests {
 
     use super::*;
 
-    fn judge(rules: &[(Action, &str)], tool: &str, input: &Value) -> Verdict {
-        let mut all = Rule::built_in();
-        all.extend(rules.iter().map(|(action, text)| Rule::listed(text, *action, "global").unwrap()));
+    fn judge(rules: &[(RuleAction, &str)], tool: &str, input: &Value) -> RuleVerdict {
+        let mut all = PermissionRule::built_in();
+        all.extend(
+            rules.iter().map(|(action, text)| PermissionRule::listed(text, *action, "global").unwrap()),
+        );
         let working_dir = Path::new("/repo");
         let real: Vec<PathBuf> = pattern::paths_of(tool, input, working_dir);
-        let call = Call { tool, input, working_dir, real_paths: Some(&real) };
+        let call = PatternCall { tool, input, working_dir, real_paths: Some(&real) };
         let asked = Asked { call, parent: None, root: working_dir, now: crate::Timestamp(0) };
-        Rules::new(all).unwrap().judge(&asked)
+        PermissionRules::new(all).unwrap().judge(&asked)
     }
 
-    fn word(verdict: &Verdict) -> &'static str {
+    fn word(verdict: &RuleVerdict) -> &'static str {
         match verdict {
-            Verdict::Allow { .. } => "allow",
-            Verdict::Deny { .. } => "deny",
-            Verdict::Ask => "ask",
-            Verdict::Unsaid => "unsaid",
+            RuleVerdict::Allow { .. } => "allow",
+            RuleVerdict::Deny { .. } => "deny",
+            RuleVerdict::Ask => "ask",
+            RuleVerdict::Unsaid => "unsaid",
         }
     }
 
@@ -274,34 +276,34 @@ mod tests {
 
     #[test]
     fn a_part_of_a_tool_comes_before_the_whole_and_denying_before_allowing() {
-        let rules = [(Action::Deny, "Bash"), (Action::Allow, "Bash(npm test)")];
+        let rules = [(RuleAction::Deny, "Bash"), (RuleAction::Allow, "Bash(npm test)")];
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "npm test"}))), "allow");
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "npm test; rm x"}))), "deny");
-        let rules = [(Action::Allow, "Bash(git *)"), (Action::Deny, "Bash(git push *)")];
+        let rules = [(RuleAction::Allow, "Bash(git *)"), (RuleAction::Deny, "Bash(git push *)")];
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git push -f"}))), "deny");
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log"}))), "allow");
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log; git push -f"}))), "deny");
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "git log; ls"}))), "unsaid");
-        let rules = [(Action::Allow, "Bash"), (Action::Ask, "Bash(rm *)")];
+        let rules = [(RuleAction::Allow, "Bash"), (RuleAction::Ask, "Bash(rm *)")];
         assert_eq!(word(&judge(&rules, "Bash", &json!({"command": "ls; rm x"}))), "ask");
     }
 
     #[test]
     fn a_lower_priority_is_asked_first() {
-        let mut first = Rule::listed("Bash(git push *)", Action::Allow, "flag").unwrap();
+        let mut first = PermissionRule::listed("Bash(git push *)", RuleAction::Allow, "flag").unwrap();
         first.priority = 1;
-        let second = Rule::listed("Bash(git push *)", Action::Deny, "global").unwrap();
-        let rules = Rules::new(vec![second, first]).unwrap();
+        let second = PermissionRule::listed("Bash(git push *)", RuleAction::Deny, "global").unwrap();
+        let rules = PermissionRules::new(vec![second, first]).unwrap();
         let input = json!({"command": "git push origin"});
-        let call = Call { tool: "Bash", input: &input, working_dir: Path::new("/"), real_paths: None };
+        let call = PatternCall { tool: "Bash", input: &input, working_dir: Path::new("/"), real_paths: None };
         let asked = Asked { call, parent: None, root: Path::new("/"), now: crate::Timestamp(0) };
-        assert_eq!(rules.judge(&asked), Verdict::Allow { by: "rule Bash(git push *) (flag)".to_owned() });
+        assert_eq!(rules.judge(&asked), RuleVerdict::Allow { by: "rule Bash(git push *) (flag)".to_owned() });
     }
 
     #[test]
     fn a_denial_names_its_rule() {
-        let verdict = judge(&[(Action::Deny, "Bash(curl *)")], "Bash", &json!({"command": "curl x"}));
-        let Verdict::Deny { by, message } = verdict else { panic!("{verdict:?}") };
+        let verdict = judge(&[(RuleAction::Deny, "Bash(curl *)")], "Bash", &json!({"command": "curl x"}));
+        let RuleVerdict::Deny { by, message } = verdict else { panic!("{verdict:?}") };
         assert_eq!(by, "rule Bash(curl *) (global)");
         assert!(message.contains("curl"), "{message}");
     }
@@ -310,26 +312,34 @@ mod tests {
     fn what_a_file_denies_nothing_allows() {
         use crate::permission::{Coverage, Scope};
         let input = json!({"command": "npm test"});
-        let call = Call { tool: "Bash", input: &input, working_dir: Path::new("/repo"), real_paths: None };
+        let call =
+            PatternCall { tool: "Bash", input: &input, working_dir: Path::new("/repo"), real_paths: None };
         let asked = Asked { call, parent: None, root: Path::new("/repo"), now: crate::Timestamp(0) };
         let rule = |action, covers| {
             let grant = Grant { action, scope: Scope::Always, ..Grant::new("Bash", covers) };
             FileRule { grant, reason: String::new(), source: "rules.toml".to_owned() }
         };
         let prefix = || Coverage::Prefix("npm test".to_owned());
-        let settings =
-            |action| Rules::new(vec![Rule::listed("Bash(npm test)", action, "global").unwrap()]).unwrap();
+        let settings = |action| {
+            PermissionRules::new(vec![PermissionRule::listed("Bash(npm test)", action, "global").unwrap()])
+                .unwrap()
+        };
         let allowed = rule(GrantAction::Allow, prefix());
         for (rules, expected) in [
-            (settings(Action::Allow).with_files(vec![rule(GrantAction::Deny, Coverage::Tool)]), "deny"),
-            (settings(Action::Deny).with_files(vec![allowed.clone()]), "deny"),
-            (settings(Action::Ask).with_files(vec![allowed.clone()]), "ask"),
+            (settings(RuleAction::Allow).with_files(vec![rule(GrantAction::Deny, Coverage::Tool)]), "deny"),
+            (settings(RuleAction::Deny).with_files(vec![allowed.clone()]), "deny"),
+            (settings(RuleAction::Ask).with_files(vec![allowed.clone()]), "ask"),
             (
-                Rules::default().with_files(vec![rule(GrantAction::Deny, Coverage::Tool), allowed.clone()]),
+                PermissionRules::default()
+                    .with_files(vec![rule(GrantAction::Deny, Coverage::Tool), allowed.clone()]),
                 "deny",
             ),
-            (Rules::default().with_files(vec![allowed.clone(), rule(GrantAction::Ask, prefix())]), "ask"),
-            (Rules::default().with_files(vec![allowed.clone()]), "allow"),
+            (
+                PermissionRules::default()
+                    .with_files(vec![allowed.clone(), rule(GrantAction::Ask, prefix())]),
+                "ask",
+            ),
+            (PermissionRules::default().with_files(vec![allowed.clone()]), "allow"),
         ] {
             assert_eq!(word(&rules.judge(&asked)), expected, "{rules:?}");
         }

@@ -6,8 +6,8 @@ use domain::event::{
     AgentCommand, Attachment, ClientTool, Level, ServerStatus, Todo, TodoStatus, ToolServer,
 };
 use domain::permission::{Coverage, Grant, GrantAction, Principal, Proposal, Scope};
-use domain::request::{Ask, Outcome, PermissionAsk, Question, QuestionOption};
-use domain::turn::{EndReason, Interrupt, Origin};
+use domain::request::{PermissionSubject, Question, QuestionOption, RequestOutcome, RequestSubject};
+use domain::turn::{EndReason, InterruptReason, TurnOrigin};
 use domain::{
     CallId, Decision, ErrorCode, EventKind, Mode, ProviderKind, RequestId, Status, Timestamp, TurnId, Usage,
 };
@@ -64,7 +64,7 @@ fn turns() -> Vec<EventKind> {
     let mut all = vec![
         EventKind::TurnStarted {
             turn: TurnId(1),
-            origin: Origin::Client,
+            origin: TurnOrigin::Client,
             prompt: text("fix the bug in auth.go\n\"now\""),
             attachments: vec![Attachment {
                 name: text("a.png"),
@@ -75,13 +75,13 @@ fn turns() -> Vec<EventKind> {
         },
         EventKind::TurnStarted {
             turn: TurnId(2),
-            origin: Origin::Agent,
+            origin: TurnOrigin::Agent,
             prompt: String::new(),
             attachments: Vec::new(),
             by: String::new(),
         },
-        EventKind::InterruptRequested { turn: TurnId(1), reason: Interrupt::Cancelled },
-        EventKind::InterruptRequested { turn: TurnId(2), reason: Interrupt::BudgetExceeded },
+        EventKind::InterruptRequested { turn: TurnId(1), reason: InterruptReason::Cancelled },
+        EventKind::InterruptRequested { turn: TurnId(2), reason: InterruptReason::BudgetExceeded },
         EventKind::MessageAdded { turn: TurnId(1), text: text("not that file"), by: text("anna") },
         EventKind::TextDelta { text: text("Größe ✓"), parent: parent.clone() },
         EventKind::ThinkingDelta { text: text("hm"), parent: parent.clone() },
@@ -134,13 +134,17 @@ fn requests() -> Vec<EventKind> {
         request: RequestId(4),
         native: text("n4"),
         automatic: true,
-        ask: Ask::ClientTool { call: CallId::new("toolu_4"), tool: text("open"), input: json!({}) },
+        ask: RequestSubject::ClientTool {
+            call: CallId::new("toolu_4"),
+            tool: text("open"),
+            input: json!({}),
+        },
         proposals: Vec::new(),
     };
     vec![
         opened(
             1,
-            Ask::Permission(PermissionAsk {
+            RequestSubject::Permission(PermissionSubject {
                 call: Some(CallId::new("toolu_1")),
                 tool: text("Bash"),
                 input: json!({"command": "ls"}),
@@ -150,7 +154,7 @@ fn requests() -> Vec<EventKind> {
         ),
         opened(
             2,
-            Ask::Question {
+            RequestSubject::Question {
                 questions: vec![Question {
                     id: text("q1"),
                     header: text("Store"),
@@ -163,15 +167,23 @@ fn requests() -> Vec<EventKind> {
         ),
         opened(
             3,
-            Ask::ClientTool { call: CallId::new("toolu_3"), tool: text("open"), input: json!({"line": 4}) },
+            RequestSubject::ClientTool {
+                call: CallId::new("toolu_3"),
+                tool: text("open"),
+                input: json!({"line": 4}),
+            },
         ),
-        settled(1, Outcome::Decided { decision: Decision::AllowOnce }, None),
-        settled(1, Outcome::Decided { decision: Decision::AllowSession }, Some(grant)),
-        settled(1, Outcome::Decided { decision: Decision::Deny }, None),
-        settled(1, Outcome::Decided { decision: Decision::DenyAndStop }, None),
-        settled(2, Outcome::Answered { answers: BTreeMap::from([(text("q1"), text("SQLite"))]) }, None),
-        settled(3, Outcome::ToolReturned { ok: true, output: String::new() }, None),
-        settled(3, Outcome::Withdrawn { reason: text("the turn ended") }, None),
+        settled(1, RequestOutcome::Decided { decision: Decision::AllowOnce }, None),
+        settled(1, RequestOutcome::Decided { decision: Decision::AllowSession }, Some(grant)),
+        settled(1, RequestOutcome::Decided { decision: Decision::Deny }, None),
+        settled(1, RequestOutcome::Decided { decision: Decision::DenyAndStop }, None),
+        settled(
+            2,
+            RequestOutcome::Answered { answers: BTreeMap::from([(text("q1"), text("SQLite"))]) },
+            None,
+        ),
+        settled(3, RequestOutcome::ToolReturned { ok: true, output: String::new() }, None),
+        settled(3, RequestOutcome::Withdrawn { reason: text("the turn ended") }, None),
         automatic,
         EventKind::GrantsChanged {
             grants: vec![Grant::new("Edit", Coverage::Tool), denial()],
@@ -290,7 +302,7 @@ fn client_tools() -> Vec<EventKind> {
         },
         EventKind::RequestSettled {
             request: RequestId(3),
-            outcome: Outcome::ToolReturned { ok: false, output: text("no such line") },
+            outcome: RequestOutcome::ToolReturned { ok: false, output: text("no such line") },
             by: text("timeout"),
             message: String::new(),
             grant: None,
@@ -330,7 +342,7 @@ fn grants() -> Vec<EventKind> {
             request: RequestId(5),
             native: text("n5"),
             automatic: false,
-            ask: Ask::Permission(PermissionAsk {
+            ask: RequestSubject::Permission(PermissionSubject {
                 call: None,
                 tool: text("Bash"),
                 input: json!({"command": "npm test"}),
@@ -344,7 +356,7 @@ fn grants() -> Vec<EventKind> {
         },
         EventKind::RequestSettled {
             request: RequestId(5),
-            outcome: Outcome::Decided { decision: Decision::AllowOnce },
+            outcome: RequestOutcome::Decided { decision: Decision::AllowOnce },
             by: text("anna"),
             message: String::new(),
             grant: Some(Box::new(prefix)),
@@ -352,7 +364,7 @@ fn grants() -> Vec<EventKind> {
         },
         EventKind::RequestSettled {
             request: RequestId(6),
-            outcome: Outcome::Decided { decision: Decision::AllowOnce },
+            outcome: RequestOutcome::Decided { decision: Decision::AllowOnce },
             by: text("grant"),
             message: String::new(),
             grant: None,

@@ -11,7 +11,7 @@ use super::values;
 pub(crate) enum GrantsCommand {
     /// Show what is allowed, asked or denied without anybody being asked, and who said so
     #[command(visible_alias = "ls")]
-    List(ListArgs),
+    List(GrantListArgs),
     /// Allow, deny or always ask for something, before an agent asks
     Add(Box<AddArgs>),
     /// Take a grant back
@@ -25,7 +25,7 @@ pub(crate) enum GrantsCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct GrantListArgs {
     /// Only of this session: its id, the start of it, or its name
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,

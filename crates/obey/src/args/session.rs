@@ -11,10 +11,10 @@ use super::values;
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     /// Start an agent in a campaign's folder
-    Create(Box<CreateArgs>),
+    Create(Box<SessionCreateArgs>),
     /// List sessions
     #[command(visible_alias = "ls")]
-    List(ListArgs),
+    List(SessionListArgs),
     /// Show one session
     Info(SessionArg),
     /// Send a message and watch the agent work on it
@@ -42,7 +42,7 @@ pub(crate) enum SessionCommand {
     /// Wait until a session has nothing to do
     Wait(WaitArgs),
     /// End a session's agent
-    Stop(StopArgs),
+    Stop(SessionStopArgs),
     /// Start a session again under the same id
     Restart(RestartArgs),
     /// Show sessions by campaign, below the session that started them
@@ -57,7 +57,7 @@ pub(crate) struct SessionArg {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct SessionCreateArgs {
     /// Id or name of the campaign [default: the one the current folder belongs to]
     #[arg(long, short, value_name = "ID|NAME")]
     pub(crate) campaign: Option<String>,
@@ -112,7 +112,7 @@ pub(crate) struct CreateArgs {
 }
 
 #[derive(Debug, Default, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct SessionListArgs {
     /// Only sessions of this campaign
     #[arg(long, short, value_name = "ID|NAME")]
     pub(crate) campaign: Option<String>,
@@ -287,7 +287,7 @@ pub(crate) struct WaitArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct StopArgs {
+pub(crate) struct SessionStopArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,

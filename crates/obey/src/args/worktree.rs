@@ -8,9 +8,9 @@ use clap::{Args, Subcommand};
 pub(crate) enum WorktreeCommand {
     /// List the working trees of a repository, with the sessions in them
     #[command(visible_alias = "ls")]
-    List(ListArgs),
+    List(WorktreeListArgs),
     /// Make a working tree with a branch of its own
-    Create(CreateArgs),
+    Create(WorktreeCreateArgs),
     /// Make a working tree the one in which conversations start that name no folder
     Switch(WorktreeArg),
     /// End the sessions of a working tree and remove it; its branch stays
@@ -19,14 +19,14 @@ pub(crate) enum WorktreeCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct WorktreeListArgs {
     /// Any folder of the repository [default: the current one]
     #[arg(value_name = "PATH")]
     pub(crate) repo: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct WorktreeCreateArgs {
     /// Its name; with neither --branch nor --create-branch also the name of a new branch
     #[arg(required_unless_present = "branch")]
     pub(crate) name: Option<String>,

@@ -20,7 +20,7 @@ fn launch(folder: &Path, script: &str) -> Launch {
         environment: None,
         socket: folder.join("d.sock"),
         paths,
-        patience: Patience::Short,
+        deadline: StartDeadline::Short,
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::table::Table;
 
 /// Prints the access table; with `--json` one object per row and line.
@@ -26,6 +26,8 @@ pub(super) fn run(console: &mut Console) -> Result<Exit> {
     for line in table.lines(None) {
         console.out.line(&line)?;
     }
-    console.out.note(Style::Dim, "docs/access.md says what the words mean; what has no row is refused")?;
+    console
+        .out
+        .note(TextStyle::Dim, "docs/access.md says what the words mean; what has no row is refused")?;
     Ok(Exit::OK)
 }

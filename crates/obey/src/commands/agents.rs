@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::limits::AGENT_TEST_WAIT;
 use crate::names;
 use crate::nearest::nearest;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::serve;
 use crate::table::Table;
 
@@ -61,7 +61,7 @@ pub(super) fn list(console: &mut Console) -> Result<Exit> {
     }
     session::print_table(console, &table)?;
     for remedy in remedies {
-        console.out.note(Style::Dim, &remedy)?;
+        console.out.note(TextStyle::Dim, &remedy)?;
     }
     Ok(Exit::OK)
 }
@@ -98,8 +98,8 @@ fn configuration(console: &Console) -> Result<Config> {
 
 /// Finds every agent: the providers, and the ACP agents one by one.
 fn find(config: &Config) -> Result<Vec<Found>> {
-    let named = acp::Named::new(&config.acp.agents).map_err(Failure::failed)?;
-    let all = providers::all(&providers::Options {
+    let named = acp::NamedAgents::new(&config.acp.agents).map_err(Failure::failed)?;
+    let all = providers::all(&providers::ProviderOptions {
         obey_exe: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("obey")),
         claude_binary: config.claude_code.binary.clone(),
         codex_binary: config.codex.binary.clone(),
@@ -168,20 +168,20 @@ pub(super) async fn test(console: &mut Console, args: &AgentTestArgs) -> Result<
     console.out.hide_status()?;
     console
         .out
-        .note(Style::Good, &format!("✓ started in {} ms: {}", begun.elapsed().as_millis(), started.id))?;
-    let outcome = talk(console, &client, &started.id).await;
+        .note(TextStyle::Good, &format!("✓ started in {} ms: {}", begun.elapsed().as_millis(), started.id))?;
+    let outcome = run_conversation(console, &client, &started.id).await;
     // Whatever became of the turn, nothing is left behind.
     let stop = local::StopSessionRequest { session_id: started.id, graceful: false };
     let stopped = client.daemon().stop_session(stop).await;
     let exit = outcome?;
     stopped?;
     if exit == Exit::OK {
-        console.out.note(Style::Good, &format!("✓ {} works", agent.name))?;
+        console.out.note(TextStyle::Good, &format!("✓ {} works", agent.name))?;
     }
     Ok(exit)
 }
 
-async fn talk(console: &mut Console, client: &crate::client::Client, id: &str) -> Result<Exit> {
+async fn run_conversation(console: &mut Console, client: &crate::client::Client, id: &str) -> Result<Exit> {
     let accepted = session::prompt(client, id, PROMPT, false).await?;
     let after = accepted.seq.saturating_sub(1);
     let mut conversation = Conversation::new(console, client.clone(), id.to_owned(), after, Requests::Deny);

@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 use crate::table::{Table, named};
 
@@ -43,7 +43,7 @@ pub(super) async fn list(console: &mut Console) -> Result<Exit> {
     if campaigns.is_empty() {
         console
             .out
-            .note(Style::Dim, "No campaigns. Register a project folder with: obey campaign add PATH")?;
+            .note(TextStyle::Dim, "No campaigns. Register a project folder with: obey campaign add PATH")?;
         return Ok(Exit::OK);
     }
     print_table(console, &campaigns)?;

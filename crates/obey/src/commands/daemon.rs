@@ -20,7 +20,7 @@ use crate::format;
 use crate::holder::{self, Holder};
 use crate::json;
 use crate::limits;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 use crate::running::Running;
 use crate::serve;
@@ -94,7 +94,9 @@ async fn stop_unreachable(console: &mut Console, args: &StopArgs, failure: Failu
     let what = if ended { "has ended" } else { "was told to end" };
     console.out.line(&format!("The daemon (pid {pid}), which had lost its socket, {what}; agents go on."))?;
     if args.sessions {
-        console.out.note(Style::Warn, "To end them as well: obey ping, then again obey stop --sessions")?;
+        console
+            .out
+            .note(TextStyle::Warn, "To end them as well: obey ping, then again obey stop --sessions")?;
     }
     Ok(Exit::OK)
 }
@@ -166,14 +168,14 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
         }))?;
         return Ok(Exit::OK);
     }
-    console.out.styled_line(&[(Style::Bold, "Daemon    "), (Style::Plain, &describe(&pong))])?;
+    console.out.styled_line(&[(TextStyle::Bold, "Daemon    "), (TextStyle::Plain, &describe(&pong))])?;
     let socket = socket.display().to_string();
-    console.out.styled_line(&[(Style::Bold, "Socket    "), (Style::Plain, &socket)])?;
+    console.out.styled_line(&[(TextStyle::Bold, "Socket    "), (TextStyle::Plain, &socket)])?;
     let ports: Vec<String> = running.listen.iter().map(ToString::to_string).collect();
     let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
-    console.out.styled_line(&[(Style::Bold, "Ports     "), (Style::Plain, &ports)])?;
+    console.out.styled_line(&[(TextStyle::Bold, "Ports     "), (TextStyle::Plain, &ports)])?;
     if let Some(note) = running.port_note() {
-        console.out.note(Style::Warn, &note)?;
+        console.out.note(TextStyle::Warn, &note)?;
     }
     section(console, "Campaigns", campaigns.len())?;
     if !campaigns.is_empty() {
@@ -220,7 +222,7 @@ pub(super) async fn collect_garbage(console: &mut Console) -> Result<Exit> {
 
 fn section(console: &mut Console, title: &str, count: usize) -> Result<()> {
     console.out.line("")?;
-    console.out.styled_line(&[(Style::Bold, title), (Style::Dim, &format!(" ({count})"))])
+    console.out.styled_line(&[(TextStyle::Bold, title), (TextStyle::Dim, &format!(" ({count})"))])
 }
 
 pub(super) async fn version(console: &mut Console) -> Result<Exit> {
@@ -241,7 +243,7 @@ pub(super) async fn version(console: &mut Console) -> Result<Exit> {
         Some(daemon) if daemon != own => {
             let warning =
                 format!("The running daemon is obey {daemon}. Exchange it, agents go on: obey upgrade");
-            console.out.note(Style::Warn, &warning)?;
+            console.out.note(TextStyle::Warn, &warning)?;
         }
         _ => {}
     }

@@ -16,7 +16,7 @@ use crate::events;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::paths;
 use crate::resolve;
 
@@ -54,7 +54,7 @@ pub(super) async fn run(console: &mut Console, args: &DemoArgs) -> Result<Exit> 
     )?;
 
     step(console, &format!("Sending: {PROMPT}"))?;
-    let exit = talk(console, &client, &session.id).await?;
+    let exit = run_conversation(console, &client, &session.id).await?;
     show_log(console, &client, &session.id).await?;
     next_steps(console, &session.id)?;
     Ok(exit)
@@ -118,7 +118,7 @@ async fn register(client: &Client, folder: &Path) -> Result<pb::Campaign> {
     Ok(client.campaigns().add_campaign(request).await?.into_inner())
 }
 
-async fn talk(console: &mut Console, client: &Client, session: &str) -> Result<Exit> {
+async fn run_conversation(console: &mut Console, client: &Client, session: &str) -> Result<Exit> {
     let accepted = session::prompt(client, session, PROMPT, false).await?;
     let after = accepted.seq.saturating_sub(1);
     let mut conversation =
@@ -152,11 +152,11 @@ fn next_steps(console: &mut Console, session: &str) -> Result<()> {
         "  obey status                                             everything at a glance".to_owned(),
         "  obey campaign add PATH                                  your own project".to_owned(),
     ] {
-        console.out.note(Style::Plain, &line)?;
+        console.out.note(TextStyle::Plain, &line)?;
     }
     Ok(())
 }
 
 fn step(console: &mut Console, text: &str) -> Result<()> {
-    console.out.note(Style::Bold, &format!("▸ {text}"))
+    console.out.note(TextStyle::Bold, &format!("▸ {text}"))
 }

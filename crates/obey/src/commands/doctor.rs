@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::limits;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::paths;
 use crate::programs;
 use crate::running::Running;
@@ -310,12 +310,12 @@ fn print(console: &mut Console, findings: &[Finding]) -> Result<()> {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
     for finding in findings {
         let (mark, style) = match finding.state {
-            State::Ok => ("✓", Style::Good),
-            State::Warning => ("!", Style::Warn),
-            State::Broken => ("✗", Style::Bad),
+            State::Ok => ("✓", TextStyle::Good),
+            State::Warning => ("!", TextStyle::Warn),
+            State::Broken => ("✗", TextStyle::Bad),
         };
         let text = format!(" {:<width$}  {}", finding.check, finding.message);
-        console.out.styled_line(&[(style, mark), (Style::Plain, &text)])?;
+        console.out.styled_line(&[(style, mark), (TextStyle::Plain, &text)])?;
         if !finding.repair.is_empty() {
             console.out.line(&format!("  {:<width$}  → {}", "", finding.repair))?;
         }

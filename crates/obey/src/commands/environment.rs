@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::table::{Table, named};
 
 pub(super) async fn create(console: &mut Console, args: &EnvironmentCreateArgs) -> Result<Exit> {
@@ -56,7 +56,7 @@ pub(super) async fn list(console: &mut Console) -> Result<Exit> {
     }
     if environments.is_empty() {
         let hint = "No environments. Make one with: obey environment create NAME --dir DIR";
-        console.out.note(Style::Dim, hint)?;
+        console.out.note(TextStyle::Dim, hint)?;
         return Ok(Exit::OK);
     }
     let mut table = Table::new(&["ID", "NAME", "PROVIDER", "FOLDER"]);

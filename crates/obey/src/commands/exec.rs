@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::format;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 
 /// A shell reports a program that a signal ended as this plus the signal.
@@ -42,7 +42,7 @@ fn finish(console: &mut Console, result: &ExecuteResult) -> Result<Exit> {
     if result.timed_out {
         let took = result.duration.and_then(|duration| std::time::Duration::try_from(duration).ok());
         let took = took.map_or_else(String::new, |took| format!(" after {}", format::duration(took)));
-        console.out.say(Style::Bad, &format!("obey: the command was ended{took}: it ran out of time"))?;
+        console.out.say(TextStyle::Bad, &format!("obey: the command was ended{took}: it ran out of time"))?;
         return Ok(Exit::COMMAND_TIMED_OUT);
     }
     Ok(Exit(if result.signal > 0 { SIGNAL_BASE + result.signal } else { result.exit_code }))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use wire::obey::v1 as pb;
 use wire::obey::v1::grant::{Covers, Where};
 
-use crate::args::grants::{AddArgs, GrantsCommand, ListArgs};
+use crate::args::grants::{AddArgs, GrantListArgs, GrantsCommand};
 use crate::client::Client;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::format;
 use crate::json;
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 use crate::table::Table;
 
@@ -26,7 +26,7 @@ pub(super) async fn run(console: &mut Console, command: GrantsCommand) -> Result
     }
 }
 
-async fn list(console: &mut Console, args: &ListArgs) -> Result<Exit> {
+async fn list(console: &mut Console, args: &GrantListArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let session_id = match &args.session {
         Some(typed) => resolve::session(&client, typed).await?,
@@ -41,15 +41,19 @@ async fn list(console: &mut Console, args: &ListArgs) -> Result<Exit> {
         return Ok(Exit::OK);
     }
     for problem in &answer.problems {
-        console.out.note(Style::Bad, &format!("everything is denied until this is repaired: {problem}"))?;
+        console
+            .out
+            .note(TextStyle::Bad, &format!("everything is denied until this is repaired: {problem}"))?;
     }
     if answer.grants.is_empty() {
-        console.out.note(Style::Dim, "No grants. Agents ask for everything their mode does not allow.")?;
+        console
+            .out
+            .note(TextStyle::Dim, "No grants. Agents ask for everything their mode does not allow.")?;
     }
     for grant in answer.grants.iter().filter(|grant| grant.ignored) {
         let text =
             format!("{} is ignored: a project may deny and ask, never allow ({})", grant.what, grant.source);
-        console.out.note(Style::Warn, &text)?;
+        console.out.note(TextStyle::Warn, &text)?;
     }
     print(console, answer.grants.iter().filter(|grant| !grant.ignored))?;
     Ok(Exit::OK)
@@ -157,7 +161,7 @@ async fn suggest(console: &mut Console) -> Result<Exit> {
         return Ok(Exit::OK);
     }
     if suggested.is_empty() {
-        console.out.note(Style::Dim, "Nothing was asked twice and always allowed.")?;
+        console.out.note(TextStyle::Dim, "Nothing was asked twice and always allowed.")?;
     }
     for (grant, times) in &suggested {
         console.out.line(&format!("{times}× {}, {}", format::one_line(&grant.what), grant.where_text))?;

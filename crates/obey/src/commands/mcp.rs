@@ -12,7 +12,7 @@ use crate::args::mcp::{McpArgs, McpCommand};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use daemon::{Daemon, Place};
+use daemon::{Daemon, ToolScope};
 use server::Server;
 
 pub(super) async fn run(console: &mut Console, args: &McpArgs) -> Result<Exit> {
@@ -43,16 +43,16 @@ async fn serve(console: &mut Console, args: &McpArgs) -> Result<Exit> {
 }
 
 /// Says whose tools are served: a session's that was named, an agent's own where one started us, else a folder's.
-fn place(console: &mut Console, args: &McpArgs) -> Result<Place> {
+fn place(console: &mut Console, args: &McpArgs) -> Result<ToolScope> {
     if let Some(session) = &args.session {
-        return Ok(Place::Session(session.clone()));
+        return Ok(ToolScope::Session(session.clone()));
     }
     let own = ["OBEY_SESSION_ID", "OBEY_DAEMON_SOCKET"].map(|name| console.vars.get(name));
     if let ([Some(session), Some(socket)], None) = (own, &args.project) {
         let (session, socket) = (session.to_string_lossy().into_owned(), socket.into());
         console.global.socket = Some(socket);
         console.global.no_autostart = true;
-        return Ok(Place::Session(session));
+        return Ok(ToolScope::Session(session));
     }
     let folder =
         args.project.as_ref().map_or_else(|| console.folder.clone(), |path| console.folder.join(path));
@@ -60,5 +60,5 @@ fn place(console: &mut Console, args: &McpArgs) -> Result<Place> {
         .canonicalize()
         .map_err(|error| Failure::usage(format!("--project: {}: {error}", folder.display())))?;
     let folder = folder.into_os_string().into_string();
-    folder.map(Place::Project).map_err(|_| Failure::usage("--project: the folder's name is not UTF-8"))
+    folder.map(ToolScope::Project).map_err(|_| Failure::usage("--project: the folder's name is not UTF-8"))
 }

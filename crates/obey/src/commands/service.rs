@@ -16,9 +16,9 @@ use crate::client::{self, Client};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::output::Style;
-use files::{Found, Service, ServiceFile};
-use manager::Manager;
+use crate::output::TextStyle;
+use files::{FileState, Service, ServiceFile};
+use manager::RunningManager;
 
 pub(super) async fn run(console: &mut Console, command: ServiceCommand) -> Result<Exit> {
     match command {
@@ -42,12 +42,12 @@ async fn install(console: &mut Console, args: &InstallArgs) -> Result<Exit> {
     refuse_foreign(&files, "it is not overwritten; `obey service install --print` shows what it would be")?;
     let mut written = Vec::new();
     for file in &files {
-        if file.found()? != Found::Same {
+        if file.found()? != FileState::Same {
             file.write()?;
             written.push(file.path.display().to_string());
         }
     }
-    let manager = Manager::find(kind, &console.vars).await;
+    let manager = RunningManager::find(kind, &console.vars).await;
     let mut started = false;
     if let Some(manager) = &manager {
         manager.enable().await?;
@@ -101,18 +101,18 @@ fn tell_linger(
         Some(Err(why)) => {
             let warning =
                 format!("It ends when you log out ({why}); an administrator can run: loginctl enable-linger");
-            console.out.note(Style::Warn, &format!("{warning} {}", console.person()))
+            console.out.note(TextStyle::Warn, &format!("{warning} {}", console.person()))
         }
         None if kind == ServiceManager::Systemd => {
             let hint = "It ends when you log out, unless: obey service install --enable-linger";
-            console.out.note(Style::Dim, hint)
+            console.out.note(TextStyle::Dim, hint)
         }
         None => Ok(()),
     }
 }
 
 /// Starts the service in place of a daemon that runs already. Agents go on.
-async fn start(console: &mut Console, manager: &Manager, files: &[PathBuf]) -> Result<()> {
+async fn start(console: &mut Console, manager: &RunningManager, files: &[PathBuf]) -> Result<()> {
     let socket = console.socket()?;
     // No other command may start a daemon of its own in between.
     let _lock = autostart::hold(&console.paths).await?;
@@ -131,12 +131,12 @@ async fn uninstall(console: &mut Console, args: &ServiceArgs) -> Result<Exit> {
     refuse_foreign(&files, "remove it by hand if it is not needed")?;
     let mut there = Vec::new();
     for file in &files {
-        if file.found()? != Found::Missing {
+        if file.found()? != FileState::Missing {
             there.push(&file.path);
         }
     }
     if !there.is_empty() {
-        let manager = Manager::find(kind, &console.vars).await;
+        let manager = RunningManager::find(kind, &console.vars).await;
         if let Some(manager) = &manager {
             manager.disable().await;
         }
@@ -167,14 +167,14 @@ async fn status(console: &mut Console, args: &ServiceArgs) -> Result<Exit> {
     let mut found = Vec::new();
     for file in Service::of(console)?.files(kind) {
         let word = match file.found()? {
-            Found::Missing => "missing",
-            Found::Same => "installed",
-            Found::Different => "differs; write it anew: obey service install",
-            Found::Foreign => "written by somebody else",
+            FileState::Missing => "missing",
+            FileState::Same => "installed",
+            FileState::Different => "differs; write it anew: obey service install",
+            FileState::Foreign => "written by somebody else",
         };
         found.push((file.path, word));
     }
-    let manager = Manager::find(kind, &console.vars).await;
+    let manager = RunningManager::find(kind, &console.vars).await;
     let mut units = Vec::new();
     if let Some(manager) = &manager {
         let names: &[&str] = match kind {
@@ -220,7 +220,7 @@ async fn status(console: &mut Console, args: &ServiceArgs) -> Result<Exit> {
     }
     if linger == Some(false) {
         let hint = "It ends when you log out, unless: obey service install --enable-linger";
-        console.out.note(Style::Dim, hint)?;
+        console.out.note(TextStyle::Dim, hint)?;
     }
     Ok(Exit::OK)
 }
@@ -245,7 +245,7 @@ fn print(console: &mut Console, files: &[ServiceFile]) -> Result<Exit> {
 /// Nothing is changed where somebody else wrote one of the files.
 fn refuse_foreign(files: &[ServiceFile], remedy: &str) -> Result<()> {
     for file in files {
-        if file.found()? == Found::Foreign {
+        if file.found()? == FileState::Foreign {
             let message = format!("{} was not written by obey", file.path.display());
             return Err(Failure::failed(message).with_hint(remedy));
         }

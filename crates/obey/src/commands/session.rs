@@ -18,7 +18,6 @@ use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
 use crate::args::session::SessionCommand;
-use crate::asking::Open;
 use crate::client::Client;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -26,7 +25,8 @@ use crate::failure::{Failure, Result};
 use crate::format;
 use crate::json;
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
+use crate::request_prompts::OpenRequest;
 use crate::table::Table;
 
 pub(super) use create::{Plan, create};
@@ -60,7 +60,7 @@ pub(super) async fn run(console: &mut Console, command: SessionCommand) -> Resul
 pub(super) fn print_table(console: &mut Console, table: &Table) -> Result<()> {
     let mut lines = table.lines(console.out.columns()).into_iter();
     if let Some(heading) = lines.next() {
-        console.out.styled_line(&[(Style::Dim, &heading)])?;
+        console.out.styled_line(&[(TextStyle::Dim, &heading)])?;
     }
     lines.try_for_each(|line| console.out.line(&line))
 }
@@ -112,7 +112,7 @@ pub(super) fn print_requests(console: &mut Console, requests: &[pb::Request]) ->
             (outcome, "") => outcome.to_owned(),
             (outcome, by) => format!("{outcome} by {by}"),
         };
-        let summary = Open::of_request(request).summary();
+        let summary = OpenRequest::of_request(request).summary();
         let what = summary.split_once(": ").map_or(summary.as_str(), |(_, what)| what);
         table.row(vec![
             request.session_id.clone(),

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use wire::obey::local::v1 as local;
 
 use super::daemon::call_ping;
-use super::service::manager::{self, Manager};
+use super::service::manager::{self, RunningManager};
 use crate::args::UpgradeArgs;
-use crate::autostart::{self, Launch, Patience, StartLock, Started};
+use crate::autostart::{self, Launch, StartDeadline, StartLock, Started};
 use crate::client::{self, Client, unreachable_daemon};
 use crate::console::Console;
 use crate::exit::Exit;
@@ -22,7 +22,7 @@ use crate::failure::{Failure, Result};
 use crate::format;
 use crate::holder;
 use crate::limits;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::programs;
 use crate::running::Running;
 use crate::serve;
@@ -55,7 +55,7 @@ pub(super) async fn run(console: &mut Console, args: &UpgradeArgs) -> Result<Exi
             Some(manager.kind())
         }
         None => {
-            exchange(console, &Exchange { program, version, old: &old, client: &client, lock: &lock })
+            exchange(console, &DaemonUpgrade { program, version, old: &old, client: &client, lock: &lock })
                 .await?;
             None
         }
@@ -84,13 +84,13 @@ pub(super) async fn run(console: &mut Console, args: &UpgradeArgs) -> Result<Exi
         format::duration(took)
     ))?;
     for id in ended {
-        console.out.note(Style::Warn, &format!("{id} ended meanwhile: obey session log {id}"))?;
+        console.out.note(TextStyle::Warn, &format!("{id} ended meanwhile: obey session log {id}"))?;
     }
     Ok(Exit::OK)
 }
 
 /// One exchange without a service manager.
-struct Exchange<'a> {
+struct DaemonUpgrade<'a> {
     program: PathBuf,
     version: String,
     old: &'a local::PingResponse,
@@ -99,7 +99,7 @@ struct Exchange<'a> {
 }
 
 /// Ends the old daemon and starts the new one; or the old one again, and says why.
-async fn exchange(console: &mut Console, exchange: &Exchange<'_>) -> Result<()> {
+async fn exchange(console: &mut Console, exchange: &DaemonUpgrade<'_>) -> Result<()> {
     let socket = console.socket()?;
     let old = exchange.old;
     let running = Running::read(&socket, old.pid).ok_or_else(|| {
@@ -127,7 +127,7 @@ async fn exchange(console: &mut Console, exchange: &Exchange<'_>) -> Result<()> 
         flags: flags.clone(),
         variables: Vec::new(),
         environment: environment.clone(),
-        patience: Patience::Long,
+        deadline: StartDeadline::Long,
         ..console.launch(&socket)
     };
     let (new, again) = (launch(&exchange.program), launch(previous.program()));
@@ -140,7 +140,7 @@ async fn exchange(console: &mut Console, exchange: &Exchange<'_>) -> Result<()> 
             if !running.background {
                 let log = console.paths.log_file();
                 let note = format!("The daemon runs in the background now; its log is {}", log.display());
-                console.out.note(Style::Dim, &note)?;
+                console.out.note(TextStyle::Dim, &note)?;
             }
             Ok(())
         }
@@ -182,13 +182,13 @@ pub(super) async fn leave(console: &Console, client: &Client, socket: &Path) -> 
 }
 
 /// Returns the manager that runs the daemon's process, where one does.
-async fn managed(console: &Console, pid: i32) -> Option<Manager> {
-    let manager = Manager::find(manager::native(), &console.vars).await?;
+async fn managed(console: &Console, pid: i32) -> Option<RunningManager> {
+    let manager = RunningManager::find(manager::native(), &console.vars).await?;
     (manager.main_pid().await == Some(pid)).then_some(manager)
 }
 
 /// A manager starts the program its files name, whatever we say.
-fn check_program(args: &UpgradeArgs, manager: &Manager) -> Result<()> {
+fn check_program(args: &UpgradeArgs, manager: &RunningManager) -> Result<()> {
     let Some(binary) = &args.binary else { return Ok(()) };
     let message = format!("the daemon is a service of {}, which chooses the program", manager.kind().name());
     let hint = format!("let the service run the other program: {} service install --now", binary.display());
@@ -238,7 +238,8 @@ async fn start_first(console: &mut Console, program: &Path, socket: &Path) -> Re
         return Err(unreachable_daemon(socket, "it does not run"));
     }
     let began = Instant::now();
-    let launch = Launch { program: program.to_owned(), patience: Patience::Long, ..console.launch(socket) };
+    let launch =
+        Launch { program: program.to_owned(), deadline: StartDeadline::Long, ..console.launch(socket) };
     autostart::start(&launch).await?;
     let client = Client::on(socket);
     let (new, sessions) = (call_ping(console, &client).await?, live_sessions(&client).await?);

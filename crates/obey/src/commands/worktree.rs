@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use wire::betcode::v1 as pb;
 
-use crate::args::worktree::{CreateArgs, ListArgs, RemoveArgs, WorktreeArg, WorktreeCommand};
+use crate::args::worktree::{RemoveArgs, WorktreeArg, WorktreeCommand, WorktreeCreateArgs, WorktreeListArgs};
 use crate::client::Client;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::table::{Table, named};
 
 /// What the ids of worktrees begin with.
@@ -25,7 +25,7 @@ pub(super) async fn run(console: &mut Console, command: WorktreeCommand) -> Resu
     }
 }
 
-async fn list(console: &mut Console, args: &ListArgs) -> Result<Exit> {
+async fn list(console: &mut Console, args: &WorktreeListArgs) -> Result<Exit> {
     let repo = folder(console, args.repo.as_deref())?;
     let client = console.connect().await?;
     let worktrees = listed(&client, &repo).await?;
@@ -50,7 +50,7 @@ async fn list(console: &mut Console, args: &ListArgs) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-async fn create(console: &mut Console, args: CreateArgs) -> Result<Exit> {
+async fn create(console: &mut Console, args: WorktreeCreateArgs) -> Result<Exit> {
     let repo = folder(console, args.repo.as_deref())?;
     let request = pb::CreateWorktreeRequest {
         repo_path: text(&repo)?,
@@ -100,7 +100,7 @@ async fn remove(console: &mut Console, args: &RemoveArgs) -> Result<Exit> {
     }
     console.out.line(&format!("Removed: {worktree_id}"))?;
     if removed.sessions_closed > 0 {
-        console.out.note(Style::Dim, &format!("{} sessions were ended", removed.sessions_closed))?;
+        console.out.note(TextStyle::Dim, &format!("{} sessions were ended", removed.sessions_closed))?;
     }
     Ok(Exit::OK)
 }

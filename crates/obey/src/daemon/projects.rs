@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use domain::{Error, ErrorCode};
 use serde_json::{Map, Value, json};
 use surfaces::asking::Asking;
-use surfaces::bridge::{Output, ProjectTools, Tool};
+use surfaces::bridge::{BridgeOutput, BridgeTool, ProjectTools};
 use surfaces::contextd::operations::{Operation, operation};
 use surfaces::contextd::{self, Contextd};
 use surfaces::peer::Caller;
@@ -93,9 +93,9 @@ impl Projects {
 
 #[tonic::async_trait]
 impl ProjectTools for Projects {
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<BridgeTool> {
         let offered = contextd::tools().into_iter().filter(|(operation, ..)| operation.key != START);
-        let tool = |(operation, description, input_schema): (&Operation, String, Value)| Tool {
+        let tool = |(operation, description, input_schema): (&Operation, String, Value)| BridgeTool {
             name: operation.tool.to_owned(),
             description,
             input_schema,
@@ -108,7 +108,12 @@ impl ProjectTools for Projects {
         self.start(&self.folder(project)?).await.map(|(_, context)| context)
     }
 
-    async fn call(&self, project: Option<&Path>, tool: &str, arguments: Value) -> Result<Output, Error> {
+    async fn call(
+        &self,
+        project: Option<&Path>,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<BridgeOutput, Error> {
         let folder = self.folder(project)?;
         let offered = contextd::operations::OPERATIONS.iter().filter(|operation| operation.key != START);
         let operation = { offered }
@@ -126,7 +131,7 @@ impl ProjectTools for Projects {
         if operation.key == END {
             self.forget(&folder, &session);
         }
-        done.map(|answer| Output { ok: true, text: answer.to_string() })
+        done.map(|answer| BridgeOutput { ok: true, text: answer.to_string() })
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use domain::{Error, SessionId};
 use runtime::Snapshot;
-use runtime::toolbox::{Need, Offer};
+use runtime::toolbox::{OfferedTool, RequiredPermission};
 use serde_json::{Value, json};
 use surfaces::access;
 use surfaces::asking::Asking;
-use surfaces::bridge::{Call, Output, Tool, Toolbox};
+use surfaces::bridge::{BridgeOutput, BridgeTool, BridgeToolbox, Call};
 use surfaces::contextd::operations::Operation;
 use surfaces::contextd::{self, Contextd};
 use surfaces::peer::Caller;
@@ -18,28 +18,28 @@ use wire::access::{Effect, Needs, Offer as Offered};
 
 /// The operations as tools. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct BenchTools(Arc<Inner>);
+pub(crate) struct WorkbenchTools(Arc<Inner>);
 
 struct Inner {
     contextd: Contextd,
-    tools: Vec<(&'static Operation, Tool)>,
+    tools: Vec<(&'static Operation, BridgeTool)>,
 }
 
-impl BenchTools {
+impl WorkbenchTools {
     pub(super) fn new(contextd: Contextd) -> Self {
         let offered = contextd::tools()
             .into_iter()
             .filter(|(operation, ..)| operation.access().is_some_and(|row| row.offer == Offered::Offered));
         let tools = offered.map(|(operation, description, input_schema)| {
             let (name, read_only) = (operation.tool.to_owned(), is_read_only(operation));
-            (operation, Tool { name, description, input_schema, read_only })
+            (operation, BridgeTool { name, description, input_schema, read_only })
         });
         Self(Arc::new(Inner { contextd, tools: tools.collect() }))
     }
 
     /// Returns the tools for an agent inside the daemon.
-    pub(crate) fn offers(&self) -> Vec<Offer> {
-        let offer = |(operation, tool): &(&'static Operation, Tool)| Offer {
+    pub(crate) fn offers(&self) -> Vec<OfferedTool> {
+        let offer = |(operation, tool): &(&'static Operation, BridgeTool)| OfferedTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
             input_schema: tool.input_schema.clone(),
@@ -82,25 +82,25 @@ impl BenchTools {
 }
 
 #[tonic::async_trait]
-impl Toolbox for BenchTools {
-    fn tools(&self, _session: &Snapshot) -> Vec<Tool> {
+impl BridgeToolbox for WorkbenchTools {
+    fn tools(&self, _session: &Snapshot) -> Vec<BridgeTool> {
         self.0.tools.iter().map(|(_, tool)| tool.clone()).collect()
     }
 
-    async fn call(&self, call: Call) -> Result<Output, Error> {
+    async fn call(&self, call: Call) -> Result<BridgeOutput, Error> {
         let operation = self.find(&call.tool)?;
         let asking = Asking::Named { id: call.id, call: call.call };
         let text = self.run(operation, &call.session.spec.id, call.arguments, asking).await?;
-        Ok(Output { ok: true, text })
+        Ok(BridgeOutput { ok: true, text })
     }
 }
 
 /// Says what a call of a tool needs before it is made; without a row in the access table, a permission.
-pub(super) fn need(tool: &str) -> Need {
+pub(super) fn need(tool: &str) -> RequiredPermission {
     match access::tool(tool).map(|row| row.needs) {
-        Some(Needs::Nothing) => Need::Nothing,
-        Some(Needs::EditPermission) => Need::EditPermission,
-        Some(Needs::Permission | Needs::Declared) | None => Need::Permission,
+        Some(Needs::Nothing) => RequiredPermission::Nothing,
+        Some(Needs::EditPermission) => RequiredPermission::EditPermission,
+        Some(Needs::Permission | Needs::Declared) | None => RequiredPermission::Permission,
     }
 }
 

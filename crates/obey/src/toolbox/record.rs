@@ -5,45 +5,50 @@ use std::time::Instant;
 
 use domain::{Error, SessionId};
 use runtime::clock;
-use runtime::toolbox::{Call, Task};
+use runtime::toolbox::{ExternalToolCall, ToolTask};
 use serde_json::{Map, Value, json};
 use workbench::Workbench;
-use workbench::audit::{Entry, input_text};
+use workbench::audit::{AuditEntry, input_text};
 
 use super::Outcome;
 
 /// A task that is under way.
 pub(super) struct Record {
-    bench: Arc<Workbench>,
+    workbench: Arc<Workbench>,
     /// Gone once it is written.
-    entry: Option<Entry>,
+    entry: Option<AuditEntry>,
     began: Instant,
 }
 
 impl Record {
-    pub(super) fn begin(bench: Arc<Workbench>, session: &SessionId, task: &Task) -> Self {
+    pub(super) fn begin(workbench: Arc<Workbench>, session: &SessionId, task: &ToolTask) -> Self {
         let (operation, input) = described(task);
-        Self::new(bench, session, operation, &input)
+        Self::new(workbench, session, operation, &input)
     }
 
     /// Begins the row of a call at a server of the agent's own.
-    pub(super) fn of_call(bench: Arc<Workbench>, session: &SessionId, call: &Call) -> Self {
+    pub(super) fn of_call(workbench: Arc<Workbench>, session: &SessionId, call: &ExternalToolCall) -> Self {
         // As text: a row keeps plain fields alone.
         let input = [("tool", call.tool.clone()), ("arguments", call.arguments.to_string())];
         let input = input.map(|(name, value)| (name.to_owned(), Value::String(value))).into_iter().collect();
-        Self::new(bench, session, "Toolbox.Mcp", &input)
+        Self::new(workbench, session, "Toolbox.Mcp", &input)
     }
 
-    fn new(bench: Arc<Workbench>, session: &SessionId, operation: &str, input: &Map<String, Value>) -> Self {
-        let entry = Entry {
+    fn new(
+        workbench: Arc<Workbench>,
+        session: &SessionId,
+        operation: &str,
+        input: &Map<String, Value>,
+    ) -> Self {
+        let entry = AuditEntry {
             at: clock::now(),
             session: session.to_string(),
             caller: format!("agent {session}"),
             operation: operation.to_owned(),
-            input: input_text(bench.scrubber(), input),
-            ..Entry::default()
+            input: input_text(workbench.scrubber(), input),
+            ..AuditEntry::default()
         };
-        Self { bench, entry: Some(entry), began: Instant::now() }
+        Self { workbench, entry: Some(entry), began: Instant::now() }
     }
 
     /// Writes down how it ended.
@@ -52,17 +57,17 @@ impl Record {
         match outcome {
             Ok(outcome) => {
                 entry.outcome = "ok".to_owned();
-                entry.summary = self.bench.scrubber().scrub_text(&outcome.summary);
+                entry.summary = self.workbench.scrubber().scrub_text(&outcome.summary);
                 entry.tier = outcome.tier.to_owned();
                 entry.secrets = outcome.secrets;
             }
             Err(error) => {
                 entry.outcome = error.code.to_string();
-                entry.summary = self.bench.scrubber().scrub_text(&error.message);
+                entry.summary = self.workbench.scrubber().scrub_text(&error.message);
             }
         }
         entry.duration_us = self.micros();
-        self.bench.audit().append(entry).await.map(|_| ())
+        self.workbench.audit().append(entry).await.map(|_| ())
     }
 
     fn micros(&self) -> u64 {
@@ -76,10 +81,10 @@ impl Drop for Record {
         entry.outcome = "cancelled".to_owned();
         entry.summary = "the agent let go of it before its end".to_owned();
         entry.duration_us = self.micros();
-        let bench = Arc::clone(&self.bench);
+        let workbench = Arc::clone(&self.workbench);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Err(error) = bench.audit().append(entry).await {
+                if let Err(error) = workbench.audit().append(entry).await {
                     tracing::warn!(%error, "what an agent did cannot be written down");
                 }
             });
@@ -88,22 +93,22 @@ impl Drop for Record {
 }
 
 /// Returns what a task is called in the audit, and what it was given.
-fn described(task: &Task) -> (&'static str, Map<String, Value>) {
+fn described(task: &ToolTask) -> (&'static str, Map<String, Value>) {
     let (operation, input) = match task {
-        Task::Read { path, first_line, lines, raw } => {
+        ToolTask::Read { path, first_line, lines, raw } => {
             ("Toolbox.Read", json!({"path": path, "first_line": first_line, "lines": lines, "raw": raw}))
         }
-        Task::Write { path, content } => ("Toolbox.Write", json!({"path": path, "content": content})),
-        Task::Edit { path, old, new, all } => {
+        ToolTask::Write { path, content } => ("Toolbox.Write", json!({"path": path, "content": content})),
+        ToolTask::Edit { path, old, new, all } => {
             ("Toolbox.Edit", json!({"path": path, "old": old, "new": new, "all": all}))
         }
-        Task::List { path } => ("Toolbox.List", json!({"path": path})),
-        Task::Search { pattern, path, files } => {
+        ToolTask::List { path } => ("Toolbox.List", json!({"path": path})),
+        ToolTask::Search { pattern, path, files } => {
             ("Toolbox.Search", json!({"pattern": pattern, "path": path, "files": files}))
         }
-        Task::Call { tool, arguments } => ("Toolbox.Call", json!({"tool": tool, "arguments": arguments})),
+        ToolTask::Call { tool, arguments } => ("Toolbox.Call", json!({"tool": tool, "arguments": arguments})),
         // Values of variables may be secrets that no rule knows.
-        Task::Run { command, environment, folder, timeout } => {
+        ToolTask::Run { command, environment, folder, timeout } => {
             let names: Vec<&str> = environment.iter().map(|(name, _)| name.as_str()).collect();
             let timeout = timeout.map(|wait| wait.as_millis().to_string());
             (

@@ -15,7 +15,7 @@ fn event(name: &str, fields: Value) -> LogEvent {
 fn shown(global: &Global, events: &[(&str, Value)]) -> (String, String) {
     let (out, err) = (Buffer::default(), Buffer::default());
     let mut output = Output::to_buffers(out.clone(), err.clone(), global, false);
-    let mut view = View::new();
+    let mut view = LiveView::new();
     view.begin_turn();
     for (name, fields) in events {
         view.show(&mut output, &event(name, fields.clone())).unwrap();

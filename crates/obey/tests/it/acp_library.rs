@@ -6,11 +6,11 @@ use std::time::Duration;
 use domain::{ErrorCode, ProviderKind};
 use runtime::Supervisor;
 use runtime::provider::Providers;
-use runtime::settings::{Settings, Sources};
+use runtime::settings::{Settings, SettingsSources};
 use runtime::store::Store;
-use runtime::supervisor::Options;
+use runtime::supervisor::SupervisorOptions;
 use serde_json::{Value, json};
-use surfaces::acp::{Habits, RuntimeConfig, RuntimeServer};
+use surfaces::acp::{AcpSessionDefaults, RuntimeConfig, RuntimeServer};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
@@ -21,12 +21,15 @@ async fn supervisor(folder: &Path) -> Supervisor {
     Supervisor::new(options(folder)).await.unwrap()
 }
 
-fn options(folder: &Path) -> Options {
+fn options(folder: &Path) -> SupervisorOptions {
     let agents_dir = folder.join("agents");
     std::fs::create_dir_all(&agents_dir).unwrap();
-    Options {
+    SupervisorOptions {
         store: Store::open(&folder.join("sessions.db")).unwrap(),
-        providers: providers::all(&providers::Options { obey_exe: OBEY.into(), ..Default::default() }),
+        providers: providers::all(&providers::ProviderOptions {
+            obey_exe: OBEY.into(),
+            ..Default::default()
+        }),
         agents_dir,
         worktrees_dir: folder.join("worktrees"),
         offers_tools: false,
@@ -36,7 +39,7 @@ fn options(folder: &Path) -> Options {
         socket: folder.join("none.sock"),
         spool_max_bytes: 1 << 30,
         active_sessions_max: 64,
-        settings: Settings::new(Sources::default()),
+        settings: Settings::new(SettingsSources::default()),
     }
 }
 
@@ -69,7 +72,7 @@ async fn serve(supervisor: &Supervisor) -> (RuntimeServer, Pipe) {
     let (input, output) = tokio::io::split(theirs);
     let config = RuntimeConfig {
         supervisor: supervisor.clone(),
-        habits: Habits { provider: ProviderKind::Scripted, ..Habits::default() },
+        defaults: AcpSessionDefaults { provider: ProviderKind::Scripted, ..AcpSessionDefaults::default() },
         input: Box::new(input),
         output: Box::new(output),
     };
@@ -107,11 +110,13 @@ async fn a_server_is_ready_when_it_is_started_and_stops_with_its_agents() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_its_provider_is_not_started() {
     let folder = tempfile::tempdir().unwrap();
-    let supervisor =
-        Supervisor::new(Options { providers: Providers::new(Vec::new()), ..options(folder.path()) });
+    let supervisor = Supervisor::new(SupervisorOptions {
+        providers: Providers::new(Vec::new()),
+        ..options(folder.path())
+    });
     let config = RuntimeConfig {
         supervisor: supervisor.await.unwrap(),
-        habits: Habits { provider: ProviderKind::Openclaw, ..Habits::default() },
+        defaults: AcpSessionDefaults { provider: ProviderKind::Openclaw, ..AcpSessionDefaults::default() },
         input: Box::new(tokio::io::empty()),
         output: Box::new(tokio::io::sink()),
     };

@@ -4,13 +4,13 @@ use agent_client_protocol_schema::v1;
 use domain::{Error, ErrorCode, Mode};
 use serde_json::Value;
 
-use super::memory::Choice;
+use super::state::SelectableOption;
+use crate::json_fields::Look;
 use crate::limits::{MODEL_NAME_MAX_CHARS, MODELS_MAX, MODELS_SHOWN_MAX};
-use crate::look::Look;
-use crate::near::near;
+use crate::suggestion::near;
 
 /// Reads the modes of a new conversation.
-pub(super) fn modes(session: &v1::NewSessionResponse) -> Choice {
+pub(super) fn modes(session: &v1::NewSessionResponse) -> SelectableOption {
     let modes = session.modes.as_ref().and_then(|modes| {
         read(modes.available_modes.iter().map(|mode| &*mode.id.0), &modes.current_mode_id.0)
     });
@@ -18,13 +18,13 @@ pub(super) fn modes(session: &v1::NewSessionResponse) -> Choice {
 }
 
 /// Reads modes that are an option.
-pub(super) fn mode_option(options: &[v1::SessionConfigOption]) -> Choice {
+pub(super) fn mode_option(options: &[v1::SessionConfigOption]) -> SelectableOption {
     option(options, &v1::SessionConfigOptionCategory::Mode, "mode")
 }
 
 /// Reads the models of a new conversation. The protocol had a list of them once, which the types no longer have:
 /// codex-acp 2.6 and goose send it still beside their options, gemini has nothing else.
-pub(super) fn models(session: &v1::NewSessionResponse, beside: &Value) -> Choice {
+pub(super) fn models(session: &v1::NewSessionResponse, beside: &Value) -> SelectableOption {
     let models = beside.under("models");
     let names = models.list("availableModels").iter().map(|model| model.text("modelId"));
     read(names, models.text("currentModelId")).unwrap_or_else(|| {
@@ -33,12 +33,16 @@ pub(super) fn models(session: &v1::NewSessionResponse, beside: &Value) -> Choice
     })
 }
 
-fn read<'a>(names: impl Iterator<Item = &'a str>, current: &str) -> Option<Choice> {
+fn read<'a>(names: impl Iterator<Item = &'a str>, current: &str) -> Option<SelectableOption> {
     let names: Vec<String> = names.filter(|name| fits(name)).map(str::to_owned).collect();
-    (!names.is_empty()).then(|| Choice { names, current: current.to_owned(), ..Choice::default() })
+    (!names.is_empty()).then(|| SelectableOption {
+        names,
+        current: current.to_owned(),
+        ..SelectableOption::default()
+    })
 }
 
-impl Choice {
+impl SelectableOption {
     /// Forgets what is more than can be kept. Whether the agent has a name that is not left is its own to say.
     pub(super) fn shortened(mut self) -> Self {
         self.is_cut = self.names.len() > MODELS_MAX;
@@ -52,15 +56,17 @@ fn option(
     options: &[v1::SessionConfigOption],
     category: &v1::SessionConfigOptionCategory,
     id: &str,
-) -> Choice {
+) -> SelectableOption {
     let is_wanted =
         |option: &&v1::SessionConfigOption| option.category.as_ref() == Some(category) || &*option.id.0 == id;
     let Some(option) = options.iter().find(is_wanted) else {
-        return Choice::default();
+        return SelectableOption::default();
     };
-    let v1::SessionConfigKind::Select(select) = &option.kind else { return Choice::default() };
+    let v1::SessionConfigKind::Select(select) = &option.kind else { return SelectableOption::default() };
     // They were taken out of their groups when they were read.
-    let v1::SessionConfigSelectOptions::Ungrouped(values) = &select.options else { return Choice::default() };
+    let v1::SessionConfigSelectOptions::Ungrouped(values) = &select.options else {
+        return SelectableOption::default();
+    };
     let values = values.iter().map(|entry| &*entry.value.0);
     let mut choice = read(values, &select.current_value.0).unwrap_or_default();
     (*option.id.0).clone_into(&mut choice.option);
@@ -73,7 +79,7 @@ fn fits(name: &str) -> bool {
 
 /// What agents call our modes, the best first. Autonomy is decided by our rules: the agent asks as in a supervised
 /// session, and is answered.
-pub(super) fn mode_of(mode: Mode, choice: &Choice) -> Option<String> {
+pub(super) fn mode_of(mode: Mode, choice: &SelectableOption) -> Option<String> {
     const ASKING: &[&str] = &["default", "approve", "ask", "manual", "read-only", "build", "workspace-write"];
     const EDITING: &[&str] =
         &["acceptEdits", "accept-edits", "autoEdit", "auto_edit", "smart_approve", "auto", "workspace-write"];
@@ -97,7 +103,7 @@ pub(super) fn meant(name: &str) -> Option<Mode> {
 }
 
 /// Checks a model's name against those the agent knows; one that lists none cannot be asked whether it has one.
-pub(super) fn check_model(model: &str, choice: &Choice) -> Result<(), Error> {
+pub(super) fn check_model(model: &str, choice: &SelectableOption) -> Result<(), Error> {
     let is_known = choice.names.iter().any(|name| name == model);
     if model.is_empty() || choice.names.is_empty() || choice.is_cut || is_known {
         return Ok(());
@@ -138,14 +144,14 @@ mod tests {
                 {"value": "a"}, {"group": "more", "options": [{"value": "b"}]}]}]});
         assert_eq!(
             models_of(&new),
-            Choice {
+            SelectableOption {
                 names: vec!["a".to_owned(), "b".to_owned()],
                 current: "a".to_owned(),
                 option: "the-model".to_owned(),
                 is_cut: false,
             }
         );
-        assert_eq!(modes(&session(&new)), Choice::default());
+        assert_eq!(modes(&session(&new)), SelectableOption::default());
     }
 
     #[test]
@@ -175,7 +181,7 @@ mod tests {
     fn every_known_agent_has_a_word_for_our_modes() {
         let of = |names: &[&str]| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
-            let choice = Choice { names, ..Choice::default() };
+            let choice = SelectableOption { names, ..SelectableOption::default() };
             [Mode::Supervised, Mode::AcceptEdits, Mode::Plan]
                 .map(|mode| mode_of(mode, &choice).unwrap_or_default())
         };
@@ -188,9 +194,9 @@ mod tests {
 
     #[test]
     fn an_unknown_model_is_answered_with_near_names() {
-        let choice = Choice { names: vec!["gpt-5.5".to_owned()], ..Choice::default() };
+        let choice = SelectableOption { names: vec!["gpt-5.5".to_owned()], ..SelectableOption::default() };
         assert_eq!(check_model("gpt-5.5", &choice), Ok(()));
-        assert_eq!(check_model("anything", &Choice::default()), Ok(()));
+        assert_eq!(check_model("anything", &SelectableOption::default()), Ok(()));
         let error = check_model("gpt-55", &choice).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -6,42 +6,46 @@ use domain::{AgentInput, Decision, Error, Mode};
 use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
-use super::memory::{Asked, Choice, Memory, Turn};
-use super::rpc::{self, Purpose};
-use super::settings::Settings;
-use super::{choices, deeds};
+use super::rpc::{self, AcpRequestKind};
+use super::settings::AcpSettings;
+use super::state::{AcpState, AcpTurn, PermissionChoice, SelectableOption};
+use super::{choices, permitted};
 use crate::base64;
-use crate::look::Look;
+use crate::json_fields::Look;
 
 /// Writes what the agent is told first.
-pub(super) fn open(memory: &mut Memory, settings: &Settings, wire: &mut Vec<u8>) {
+pub(super) fn open(state: &mut AcpState, settings: &AcpSettings, wire: &mut Vec<u8>) {
     // Gemini reads through a client that offers it, and then cannot make a file that does not exist yet.
     let files = settings.client_tools && settings.name != "gemini";
     let files = v1::FileSystemCapabilities::new().read_text_file(files).write_text_file(files);
     let can = v1::ClientCapabilities::new().fs(files).terminal(settings.client_tools);
     let who = v1::Implementation::new("obey", env!("CARGO_PKG_VERSION")).title("obey".to_owned());
     let params = v1::InitializeRequest::new(ProtocolVersion::V1).client_capabilities(can).client_info(who);
-    memory.ask(Purpose::Initialize, params, wire);
+    state.send_request(AcpRequestKind::Initialize, params, wire);
 }
 
 /// Begins a conversation, or takes up the one that was, in the best way the agent knows.
-pub(super) fn begin_session(memory: &mut Memory, settings: &Settings, wire: &mut Vec<u8>) {
-    let (cwd, session) = (memory.cwd.clone(), memory.resume.clone());
-    let servers = servers(memory, settings);
+pub(super) fn begin_session(state: &mut AcpState, settings: &AcpSettings, wire: &mut Vec<u8>) {
+    let (cwd, session) = (state.cwd.clone(), state.resume.clone());
+    let servers = servers(state, settings);
     if session.is_empty() {
-        memory.ask(Purpose::New, v1::NewSessionRequest::new(cwd).mcp_servers(servers), wire);
-    } else if memory.can.resume {
+        state.send_request(AcpRequestKind::New, v1::NewSessionRequest::new(cwd).mcp_servers(servers), wire);
+    } else if state.can.resume {
         let mut params = json!(v1::ResumeSessionRequest::new(session, cwd));
         // The type leaves an empty list out; agents have always had one from us.
         params["mcpServers"] = json!(servers);
-        memory.ask(Purpose::Resume, params, wire);
+        state.send_request(AcpRequestKind::Resume, params, wire);
     } else {
-        memory.ask(Purpose::Load, v1::LoadSessionRequest::new(session, cwd).mcp_servers(servers), wire);
+        state.send_request(
+            AcpRequestKind::Load,
+            v1::LoadSessionRequest::new(session, cwd).mcp_servers(servers),
+            wire,
+        );
     }
 }
 
 /// Returns servers in the protocol's own form; those the agent cannot reach are left out.
-fn servers(memory: &Memory, settings: &Settings) -> Vec<v1::McpServer> {
+fn servers(state: &AcpState, settings: &AcpSettings) -> Vec<v1::McpServer> {
     fn pairs<T>(map: &Value, make: fn(String, String) -> T) -> Vec<T> {
         // People write numbers, too, where a text is meant.
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -61,59 +65,59 @@ fn servers(memory: &Memory, settings: &Settings) -> Vec<v1::McpServer> {
             v1::McpServer::Http(v1::McpServerHttp::new(name, url).headers(headers()))
         }
     };
-    let bridge = memory.bridge.iter().map(|bridge| {
+    let bridge = state.bridge.iter().map(|bridge| {
         let server = v1::McpServerStdio::new(BridgeServer::NAME, &bridge.command);
         v1::McpServer::Stdio(server.args(bridge.args.clone()))
     });
-    let reached = settings.mcp_servers.iter().filter(|(_, server)| reaches(memory, server));
+    let reached = settings.mcp_servers.iter().filter(|(_, server)| reaches(state, server));
     reached.map(own).chain(bridge).collect()
 }
 
 /// Returns whether the agent reaches a server.
-fn reaches(memory: &Memory, server: &Value) -> bool {
+fn reaches(state: &AcpState, server: &Value) -> bool {
     match (server.text("command"), server.text("type")) {
-        ("", "sse") => memory.can.sse_servers,
-        ("", _) => memory.can.http_servers,
+        ("", "sse") => state.can.sse_servers,
+        ("", _) => state.can.http_servers,
         _ => true,
     }
 }
 
 /// Returns the names of servers the agent cannot reach.
-pub(super) fn unreachable<'a>(memory: &Memory, settings: &'a Settings) -> Vec<&'a str> {
-    let unreached = settings.mcp_servers.iter().filter(|(_, server)| !reaches(memory, server));
+pub(super) fn unreachable<'a>(state: &AcpState, settings: &'a AcpSettings) -> Vec<&'a str> {
+    let unreached = settings.mcp_servers.iter().filter(|(_, server)| !reaches(state, server));
     unreached.map(|(name, _)| name.as_str()).collect()
 }
 
 /// Writes the lines for an input.
-pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn input(state: &mut AcpState, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
     match input {
         AgentInput::Prompt { text, attachments } => {
-            let content = content(memory, text, attachments)?;
-            memory.turn = Some(Turn::new());
-            if memory.unsettled > 0 {
-                memory.held = content;
+            let content = content(state, text, attachments)?;
+            state.turn = Some(AcpTurn::new());
+            if state.unsettled > 0 {
+                state.held = content;
             } else {
-                prompt(memory, content, wire);
+                prompt(state, content, wire);
             }
         }
         // The protocol has no word for it: it is said as soon as the turn would end.
-        AgentInput::Steer { text } => memory.queued.push_back(text.clone()),
+        AgentInput::Steer { text } => state.queued.push_back(text.clone()),
         AgentInput::Compact => {
-            memory.turn = Some(Turn::new());
-            prompt(memory, vec!["/compact".into()], wire);
+            state.turn = Some(AcpTurn::new());
+            prompt(state, vec!["/compact".into()], wire);
         }
-        AgentInput::Interrupt => interrupt(memory, wire),
+        AgentInput::Interrupt => interrupt(state, wire),
         AgentInput::Decide { native, decision, message, .. } => {
-            decide(memory, native, *decision, message, wire)
+            decide(state, native, *decision, message, wire)
         }
         AgentInput::SetMode(mode) => {
-            memory.mode = *mode;
-            set_mode(memory, wire);
+            state.mode = *mode;
+            set_mode(state, wire);
         }
         AgentInput::SetModel(model) => {
-            choices::check_model(model, &memory.models)?;
-            model.clone_into(&mut memory.asked_model);
-            set_model(memory, wire);
+            choices::check_model(model, &state.models)?;
+            model.clone_into(&mut state.asked_model);
+            set_model(state, wire);
         }
         // It leaves when its input is closed. Tools of clients reach it as an MCP server of the daemon's.
         AgentInput::Leave
@@ -125,78 +129,78 @@ pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>)
 }
 
 /// Says something as the user.
-pub(super) fn prompt(memory: &mut Memory, content: Vec<v1::ContentBlock>, wire: &mut Vec<u8>) {
-    memory.ask(Purpose::Prompt, v1::PromptRequest::new(memory.session.clone(), content), wire);
-    if let Some(turn) = &mut memory.turn {
-        turn.prompt = memory.sent;
+pub(super) fn prompt(state: &mut AcpState, content: Vec<v1::ContentBlock>, wire: &mut Vec<u8>) {
+    state.send_request(AcpRequestKind::Prompt, v1::PromptRequest::new(state.session.clone(), content), wire);
+    if let Some(turn) = &mut state.turn {
+        turn.prompt = state.sent;
     }
 }
 
 /// Says what was held back until the agent had settled; a turn that was interrupted meanwhile ends in the agent's way.
-pub(super) fn let_go(memory: &mut Memory, wire: &mut Vec<u8>) {
-    let content = std::mem::take(&mut memory.held);
+pub(super) fn let_go(state: &mut AcpState, wire: &mut Vec<u8>) {
+    let content = std::mem::take(&mut state.held);
     if content.is_empty() {
         return;
     }
-    prompt(memory, content, wire);
-    if memory.turn.as_ref().is_some_and(|turn| turn.interrupted) {
-        memory.cancel(wire);
+    prompt(state, content, wire);
+    if state.turn.as_ref().is_some_and(|turn| turn.interrupted) {
+        state.cancel(wire);
     }
 }
 
 /// Ends the turn; what waits for an answer is answered with that.
-fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
-    memory.queued.clear();
-    if let Some(turn) = &mut memory.turn {
+fn interrupt(state: &mut AcpState, wire: &mut Vec<u8>) {
+    state.queued.clear();
+    if let Some(turn) = &mut state.turn {
         turn.interrupted = true;
     }
-    memory.cancel(wire);
-    if std::mem::take(&mut memory.has_commands) {
+    state.cancel(wire);
+    if std::mem::take(&mut state.has_commands) {
         // Goose leaves what it began in our terminals running. Where too much is under way, the agent ends it.
-        let _ = memory.remember_errand(&Value::Null, json!({"do": "end"}));
+        let _ = state.remember_client_request(&Value::Null, json!({"do": "end"}));
     }
-    refuse_asks(memory, "the turn was cancelled", wire);
+    refuse_asks(state, "the turn was cancelled", wire);
 }
 
 /// Answers what waits for an answer with why it gets no other.
-pub(super) fn refuse_asks(memory: &mut Memory, why: &str, wire: &mut Vec<u8>) {
-    for asking in std::mem::take(&mut memory.asks).into_values() {
+pub(super) fn refuse_asks(state: &mut AcpState, why: &str, wire: &mut Vec<u8>) {
+    for asking in std::mem::take(&mut state.asks).into_values() {
         match asking.what {
-            Asked::Options { .. } => {
+            PermissionChoice::Options { .. } => {
                 let outcome = v1::RequestPermissionOutcome::Cancelled;
                 rpc::reply(&asking.id, v1::RequestPermissionResponse::new(outcome), wire);
             }
-            Asked::Errand(_) => {
+            PermissionChoice::Errand(_) => {
                 rpc::refuse(&asking.id, v1::ErrorCode::InternalError, why, wire);
             }
         }
     }
 }
 
-fn decide(memory: &mut Memory, native: &str, decision: Decision, message: &str, wire: &mut Vec<u8>) {
-    let Some(asking) = memory.asks.remove(native) else { return };
+fn decide(state: &mut AcpState, native: &str, decision: Decision, message: &str, wire: &mut Vec<u8>) {
+    let Some(asking) = state.asks.remove(native) else { return };
     if !decision.allows() {
         let said = if message.is_empty() { "denied by the user".to_owned() } else { message.to_owned() };
-        if let Some(call) = asking.call.as_ref().and_then(|call| memory.calls.get_mut(call)) {
+        if let Some(call) = asking.call.as_ref().and_then(|call| state.calls.get_mut(call)) {
             call.denied = format!("denied: {said}");
         }
-        if let (Some(turn), Asked::Options { .. }) = (&mut memory.turn, &asking.what) {
+        if let (Some(turn), PermissionChoice::Options { .. }) = (&mut state.turn, &asking.what) {
             message.clone_into(&mut turn.denial);
         }
     }
     match asking.what {
-        Asked::Options { options, deeds } => {
+        PermissionChoice::Options { options, deeds } => {
             if decision.allows() {
-                deeds::allow(memory, asking.call.as_ref(), deeds);
+                permitted::allow(state, asking.call.as_ref(), deeds);
             }
             rpc::reply(&asking.id, chosen(&options, decision), wire);
         }
-        Asked::Errand(what) if decision.allows() => {
-            if memory.remember_errand(&asking.id, what).is_none() {
+        PermissionChoice::Errand(what) if decision.allows() => {
+            if state.remember_client_request(&asking.id, what).is_none() {
                 rpc::refuse(&asking.id, v1::ErrorCode::InternalError, "too much is under way", wire);
             }
         }
-        Asked::Errand(_) => {
+        PermissionChoice::Errand(_) => {
             let said = if message.is_empty() { "denied by the user" } else { message };
             rpc::refuse(&asking.id, v1::ErrorCode::InternalError, said, wire);
         }
@@ -221,70 +225,69 @@ pub(super) fn chosen(
 }
 
 /// Tells the agent what the session's mode means.
-pub(super) fn set_mode(memory: &mut Memory, wire: &mut Vec<u8>) {
-    let Some(name) =
-        choices::mode_of(memory.mode, &memory.modes).filter(|name| *name != memory.modes.current)
+pub(super) fn set_mode(state: &mut AcpState, wire: &mut Vec<u8>) {
+    let Some(name) = choices::mode_of(state.mode, &state.modes).filter(|name| *name != state.modes.current)
     else {
         return;
     };
-    memory.modes.current.clone_from(&name);
-    let session = memory.session.clone();
-    match option(&memory.modes) {
-        None => memory.ask(Purpose::SetMode, v1::SetSessionModeRequest::new(session, name), wire),
-        Some(option) => set_option(memory, option, &name, wire),
+    state.modes.current.clone_from(&name);
+    let session = state.session.clone();
+    match option(&state.modes) {
+        None => {
+            state.send_request(AcpRequestKind::SetMode, v1::SetSessionModeRequest::new(session, name), wire)
+        }
+        Some(option) => set_option(state, option, &name, wire),
     }
 }
 
 /// Tells the agent which model to use.
-pub(super) fn set_model(memory: &mut Memory, wire: &mut Vec<u8>) {
-    let name = memory.asked_model.clone();
-    if name.is_empty() || name == memory.models.current || memory.models.names.is_empty() {
+pub(super) fn set_model(state: &mut AcpState, wire: &mut Vec<u8>) {
+    let name = state.asked_model.clone();
+    if name.is_empty() || name == state.models.current || state.models.names.is_empty() {
         return;
     }
-    memory.models.current.clone_from(&name);
-    match option(&memory.models) {
+    state.models.current.clone_from(&name);
+    match option(&state.models) {
         // The protocol had this call once and the types no longer do: codex-acp 2.6, gemini and goose know it.
         None => {
-            let params = json!({"sessionId": memory.session, "modelId": name});
-            memory.ask(Purpose::SetModel, params, wire);
+            let params = json!({"sessionId": state.session, "modelId": name});
+            state.send_request(AcpRequestKind::SetModel, params, wire);
         }
-        Some(option) => set_option(memory, option, &name, wire),
+        Some(option) => set_option(state, option, &name, wire),
     }
 }
 
 /// Returns the configuration option that holds a choice.
-fn option(choice: &Choice) -> Option<String> {
+fn option(choice: &SelectableOption) -> Option<String> {
     Some(choice.option.clone()).filter(|option| !option.is_empty())
 }
 
-fn set_option(memory: &mut Memory, option: String, value: &str, wire: &mut Vec<u8>) {
-    let params = v1::SetSessionConfigOptionRequest::new(memory.session.clone(), option, value);
-    memory.ask(Purpose::SetOption, params, wire);
+fn set_option(state: &mut AcpState, option: String, value: &str, wire: &mut Vec<u8>) {
+    let params = v1::SetSessionConfigOptionRequest::new(state.session.clone(), option, value);
+    state.send_request(AcpRequestKind::SetOption, params, wire);
 }
 
 /// Returns whether the agent has a mode of its own for the session's.
-pub(super) fn has_mode(memory: &Memory) -> bool {
-    memory.mode != Mode::Plan || choices::mode_of(memory.mode, &memory.modes).is_some()
+pub(super) fn has_mode(state: &AcpState) -> bool {
+    state.mode != Mode::Plan || choices::mode_of(state.mode, &state.modes).is_some()
 }
 
 /// Returns a prompt's parts, the files first.
-fn content(memory: &Memory, text: &str, attachments: &[Attachment]) -> Result<Vec<v1::ContentBlock>, Error> {
-    let mut parts = attachments
-        .iter()
-        .map(|file| part(memory, file))
-        .collect::<Result<Vec<v1::ContentBlock>, Error>>()?;
+fn content(state: &AcpState, text: &str, attachments: &[Attachment]) -> Result<Vec<v1::ContentBlock>, Error> {
+    let mut parts =
+        attachments.iter().map(|file| part(state, file)).collect::<Result<Vec<v1::ContentBlock>, Error>>()?;
     if !text.is_empty() || parts.is_empty() {
         parts.push(text.into());
     }
     Ok(parts)
 }
 
-fn part(memory: &Memory, file: &Attachment) -> Result<v1::ContentBlock, Error> {
+fn part(state: &AcpState, file: &Attachment) -> Result<v1::ContentBlock, Error> {
     let wrong = |what: String| Error::invalid("attachments", what);
     let bytes = base64::decode(&file.content)
         .ok_or_else(|| wrong(format!("the content of {:?} is not base64", file.name)))?;
     if file.media_type.starts_with("image/") {
-        if !memory.can.image {
+        if !state.can.image {
             return Err(wrong(format!("{:?}: this agent takes no pictures", file.name)));
         }
         let content: String = file.content.split_ascii_whitespace().collect();

@@ -10,10 +10,10 @@ use domain::CallId;
 use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
-use super::deeds;
-use super::memory::Memory;
+use super::permitted;
+use super::state::AcpState;
+use crate::json_fields::Look;
 use crate::limits::{CALL_PATHS_MAX, TITLE_MAX_CHARS, TOOL_NAME_MAX_CHARS};
-use crate::look::Look;
 use crate::text::one_line;
 
 /// What rules call a command.
@@ -38,33 +38,33 @@ const SHELLS: [&str; 10] = [
 
 /// A call, in a session's words.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Named {
+pub(super) struct NamedCall {
     pub(super) tool: String,
     pub(super) input: Value,
     pub(super) title: String,
 }
 
 /// Names a call; where the daemon's own server is there, its tools have their plain names.
-pub(super) fn call(call: &ToolCall, memory: &Memory) -> Named {
-    if let Some(named) = bridged(call).filter(|_| memory.bridge.is_some()) {
+pub(super) fn call(call: &ToolCall, state: &AcpState) -> NamedCall {
+    if let Some(named) = bridged(call).filter(|_| state.bridge.is_some()) {
         return named;
     }
     let raw = raw_input(call);
-    let known = memory.calls.get(&CallId::new(&*call.tool_call_id.0)).map(|call| call.tool.as_str());
+    let known = state.calls.get(&CallId::new(&*call.tool_call_id.0)).map(|call| call.tool.as_str());
     let tool = tool(call, known);
     let title = one_line(&call.title, TITLE_MAX_CHARS);
     let input = match any_command(call).filter(|_| tool == SHELL) {
         Some(command) => with(raw, "command", json!(command)),
         None if tool == "Think" => object(raw),
-        None => with_files(call, &memory.cwd),
+        None => with_files(call, &state.cwd),
     };
     let title = if title.is_empty() { one_line(&tool, TITLE_MAX_CHARS) } else { title };
-    Named { tool, input, title }
+    NamedCall { tool, input, title }
 }
 
 /// Names a call of one of the daemon's own tools. Agents say the server beside the tool, or put its name before it. Only
 /// where the agent says so and not its model: a call that is taken for one of these is not asked about twice.
-pub(super) fn bridged(call: &ToolCall) -> Option<Named> {
+pub(super) fn bridged(call: &ToolCall) -> Option<NamedCall> {
     let raw = raw_input(call);
     let acts = !matches!(call.kind, Kind::Read | Kind::Search | Kind::Think | Kind::Other);
     if acts || command(raw).is_some() {
@@ -80,7 +80,7 @@ pub(super) fn bridged(call: &ToolCall) -> Option<Named> {
         }
     };
     let tool = Some(one_line(tool, TOOL_NAME_MAX_CHARS)).filter(|tool| !tool.is_empty())?;
-    Some(Named { title: tool.clone(), tool, input })
+    Some(NamedCall { title: tool.clone(), tool, input })
 }
 
 /// Returns the plain name of a tool from either of the names agents make of it and its server's.
@@ -196,7 +196,7 @@ pub(super) fn paths(call: &ToolCall, cwd: &str) -> Vec<String> {
     let changed =
         changes(call).into_iter().flat_map(|(path, change)| [path, moved_to(change)]).map(Cow::from);
     let all = diffs.chain(named).chain(changed).chain(places).filter(|path| !path.is_empty());
-    let fresh = all.filter(|path| known.insert(deeds::plain(cwd, path)));
+    let fresh = all.filter(|path| known.insert(permitted::plain(cwd, path)));
     fresh.take(CALL_PATHS_MAX).map(Cow::into_owned).collect()
 }
 
@@ -226,8 +226,8 @@ fn with_files(call: &ToolCall, cwd: &str) -> Value {
     if paths.len() == 1 {
         return input;
     }
-    let own: BTreeSet<PathBuf> = changes(call).iter().map(|(path, _)| deeds::plain(cwd, path)).collect();
-    let more = paths.iter().filter(|path| !own.contains(&deeds::plain(cwd, path)));
+    let own: BTreeSet<PathBuf> = changes(call).iter().map(|(path, _)| permitted::plain(cwd, path)).collect();
+    let more = paths.iter().filter(|path| !own.contains(&permitted::plain(cwd, path)));
     match &mut input[CHANGES] {
         Value::Object(map) => map.extend(more.map(|path| (path.clone(), json!({})))),
         Value::Array(list) => list.extend(more.map(|path| json!({"path": path}))),
@@ -296,15 +296,15 @@ fn unfenced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acp::memory::Bridge;
+    use crate::acp::state::BridgeCommand;
     use crate::acp::typed;
 
     fn of(mut call: Value) -> ToolCall {
         typed::read(&mut call, "tool_call").unwrap()
     }
 
-    fn with_bridge() -> Memory {
-        Memory { bridge: Some(Bridge::default()), ..Memory::default() }
+    fn with_bridge() -> AcpState {
+        AcpState { bridge: Some(BridgeCommand::default()), ..AcpState::default() }
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
             let of = of(value.clone());
             let named = call(&of, &with_bridge());
             assert_eq!((named.tool.as_str(), &named.input), ("lift", &input), "{value}");
-            assert_ne!(call(&of, &Memory::default()).tool, "lift", "{value}");
+            assert_ne!(call(&of, &AcpState::default()).tool, "lift", "{value}");
         }
         // What a model writes makes nothing else one of them.
         for other in [

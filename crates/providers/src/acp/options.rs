@@ -5,7 +5,7 @@
 use agent_client_protocol_schema::v1::PermissionOptionKind as Kind;
 use serde_json::{Value, json};
 
-use crate::look::Look;
+use crate::json_fields::Look;
 
 const ALLOW: [&str; 10] =
     ["allow", "allowed", "approve", "approved", "accept", "yes", "proceed", "ok", "continue", "grant"];

@@ -1,15 +1,15 @@
 //! JSON-RPC 2.0 as ACP agents speak it: one object a line. Reads lines and writes them; gives no meaning. Why we asked
-//! something is part of the request's name, so that its answer needs no memory.
+//! something is part of the request's name, so that its answer needs no stored state.
 
 use agent_client_protocol_schema::v1;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::look::Look;
+use crate::json_fields::Look;
 
 /// One line of the agent's.
 #[derive(Debug, PartialEq)]
-pub(super) enum Message {
+pub(super) enum AcpMessage {
     Notification {
         method: String,
         params: Value,
@@ -23,19 +23,19 @@ pub(super) enum Message {
     /// What it answered to a request of ours, or why it refused.
     Answer {
         id: Value,
-        result: Result<Value, Refusal>,
+        result: Result<Value, RpcError>,
     },
 }
 
 /// Why an agent refused.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct RpcError {
     pub(super) code: v1::ErrorCode,
     pub(super) message: String,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct AcpLine {
     #[serde(default)]
     id: Option<Value>,
     #[serde(default)]
@@ -49,25 +49,25 @@ struct Line {
 }
 
 /// Reads a line; nothing where it is not JSON-RPC.
-pub(super) fn read(line: &[u8]) -> Option<Message> {
-    let Line { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
+pub(super) fn read(line: &[u8]) -> Option<AcpMessage> {
+    let AcpLine { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
     match (method, id.filter(|id| !id.is_null())) {
-        (Some(method), Some(id)) => Some(Message::Request { id, method, params }),
-        (Some(method), None) => Some(Message::Notification { method, params }),
+        (Some(method), Some(id)) => Some(AcpMessage::Request { id, method, params }),
+        (Some(method), None) => Some(AcpMessage::Notification { method, params }),
         (None, Some(id)) => {
             let result = match error.filter(|error| !error.is_null()) {
                 Some(error) => Err(refusal(&error)),
                 // An answer that is null is an answer, too.
                 None => Ok(result.unwrap_or_default()),
             };
-            Some(Message::Answer { id, result })
+            Some(AcpMessage::Answer { id, result })
         }
         (None, None) => None,
     }
 }
 
 /// Reads a refusal; agents put what matters into its data, in several ways.
-fn refusal(error: &Value) -> Refusal {
+fn refusal(error: &Value) -> RpcError {
     let (message, data) = (error.text("message"), error.under("data"));
     let more = ["message", "details", "error"].map(|key| data.under(key));
     let more = more.into_iter().chain([data]).find_map(Value::as_str);
@@ -78,12 +78,12 @@ fn refusal(error: &Value) -> Refusal {
         _ => message.to_owned(),
     };
     let code = error.under("code").as_i64().and_then(|code| i32::try_from(code).ok());
-    Refusal { code: code.map_or(v1::ErrorCode::InternalError, v1::ErrorCode::from), message }
+    RpcError { code: code.map_or(v1::ErrorCode::InternalError, v1::ErrorCode::from), message }
 }
 
 /// Why we asked the agent something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum AcpRequestKind {
     Initialize,
     New,
     Load,
@@ -94,8 +94,8 @@ pub(super) enum Purpose {
     SetOption,
 }
 
-impl Purpose {
-    const ALL: [(Purpose, &'static str); 8] = [
+impl AcpRequestKind {
+    const ALL: [(AcpRequestKind, &'static str); 8] = [
         (Self::Initialize, v1::AGENT_METHOD_NAMES.initialize),
         (Self::New, v1::AGENT_METHOD_NAMES.session_new),
         (Self::Load, v1::AGENT_METHOD_NAMES.session_load),
@@ -113,14 +113,14 @@ impl Purpose {
 }
 
 /// Returns why a request was made and its number, if it was ours.
-pub(super) fn purpose(id: &Value) -> Option<(Purpose, u64)> {
+pub(super) fn purpose(id: &Value) -> Option<(AcpRequestKind, u64)> {
     let (method, number) = id.as_str()?.strip_prefix("obey:")?.rsplit_once(':')?;
-    let (purpose, _) = Purpose::ALL.into_iter().find(|(_, own)| *own == method)?;
+    let (purpose, _) = AcpRequestKind::ALL.into_iter().find(|(_, own)| *own == method)?;
     Some((purpose, number.parse().ok()?))
 }
 
 /// Asks the agent something; `number` makes the request's name its own.
-pub(super) fn ask(purpose: Purpose, number: u64, params: impl Serialize, wire: &mut Vec<u8>) {
+pub(super) fn ask(purpose: AcpRequestKind, number: u64, params: impl Serialize, wire: &mut Vec<u8>) {
     let method = purpose.method();
     let id = format!("obey:{method}:{number}");
     line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), wire);
@@ -156,12 +156,12 @@ mod tests {
     #[test]
     fn every_kind_of_line_is_told_apart() {
         let read = |value: Value| read(value.to_string().as_bytes());
-        assert!(matches!(read(json!({"method": "m"})), Some(Message::Notification { .. })));
-        assert!(matches!(read(json!({"method": "m", "id": null})), Some(Message::Notification { .. })));
-        assert!(matches!(read(json!({"method": "m", "id": "uuid"})), Some(Message::Request { .. })));
+        assert!(matches!(read(json!({"method": "m"})), Some(AcpMessage::Notification { .. })));
+        assert!(matches!(read(json!({"method": "m", "id": null})), Some(AcpMessage::Notification { .. })));
+        assert!(matches!(read(json!({"method": "m", "id": "uuid"})), Some(AcpMessage::Request { .. })));
         assert!(matches!(
             read(json!({"id": 0, "result": null})),
-            Some(Message::Answer { result: Ok(_), .. })
+            Some(AcpMessage::Answer { result: Ok(_), .. })
         ));
         for garbage in ["", "x", "[]", "{}", "1"] {
             assert_eq!(super::read(garbage.as_bytes()), None, "{garbage}");
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_purpose_is_found_in_the_name_of_its_request() {
-        for (at, (purpose, _)) in Purpose::ALL.into_iter().enumerate() {
+        for (at, (purpose, _)) in AcpRequestKind::ALL.into_iter().enumerate() {
             let mut wire = Vec::new();
             ask(purpose, at as u64, json!({}), &mut wire);
             let written: Value = serde_json::from_slice(&wire).unwrap();

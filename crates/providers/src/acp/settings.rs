@@ -17,7 +17,7 @@ use runtime::provider::Places;
 use serde_json::{Map, Value};
 
 use crate::config::{argument, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers};
-use crate::near::near;
+use crate::suggestion::near;
 
 const KEYS: [&str; 8] = [
     "permission_mode",
@@ -41,16 +41,16 @@ const KNOWN: [(&str, &[&str]); 5] = [
 
 /// Agents by name: the known ones, and those of the daemon's configuration, which win.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named(BTreeMap<String, Vec<String>>);
+pub struct NamedAgents(BTreeMap<String, Vec<String>>);
 
-impl Default for Named {
+impl Default for NamedAgents {
     fn default() -> Self {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         Self(KNOWN.iter().map(|(name, command)| ((*name).to_owned(), words(command))).collect())
     }
 }
 
-impl Named {
+impl NamedAgents {
     /// Adds what the configuration names: `name=command line`. The error names the entry that is wrong.
     pub fn new(configured: &[String]) -> Result<Self, String> {
         let mut all = Self::default();
@@ -75,7 +75,7 @@ impl Named {
 
 /// `provider_config`, read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct AcpSettings {
     /// How people call the agent.
     pub(super) name: String,
     /// The program and its arguments.
@@ -85,9 +85,9 @@ pub(super) struct Settings {
     pub(super) places: Places,
 }
 
-impl Settings {
+impl AcpSettings {
     /// Reads the entries; the first that cannot be used is the error.
-    pub(super) fn read(config: &BTreeMap<String, String>, named: &Named) -> Result<Self, Error> {
+    pub(super) fn read(config: &BTreeMap<String, String>, named: &NamedAgents) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;
         let (name, command) = (argument(config, "agent")?, command(config)?);
@@ -152,10 +152,10 @@ fn command(config: &BTreeMap<String, String>) -> Result<Option<Vec<String>>, Err
 mod tests {
     use super::*;
 
-    fn read(entries: &[(&str, &str)]) -> Result<Settings, Error> {
+    fn read(entries: &[(&str, &str)]) -> Result<AcpSettings, Error> {
         let config = entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let named = Named::new(&["mine=/opt/mine/agent --acp".to_owned()]).unwrap();
-        Settings::read(&config, &named)
+        let named = NamedAgents::new(&["mine=/opt/mine/agent --acp".to_owned()]).unwrap();
+        AcpSettings::read(&config, &named)
     }
 
     #[test]
@@ -179,6 +179,6 @@ mod tests {
         assert!(message(&[("command", "./agent")]).contains("command: must begin with an absolute path"));
         assert!(message(&[("command", "[1]")]).contains("command: is not a JSON list"));
         assert!(message(&[("command", "x"), ("agent", "goose")]).contains("together with agent"));
-        assert!(Named::new(&["nothing".to_owned()]).unwrap_err().contains("\"nothing\""));
+        assert!(NamedAgents::new(&["nothing".to_owned()]).unwrap_err().contains("\"nothing\""));
     }
 }

@@ -1,12 +1,12 @@
 //! One conversation line by line: the handshake, a turn, what is asked, what is refused.
 
 use domain::event::TodoStatus;
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, ErrorCode, Mode};
 use serde_json::{Value, json};
 
-use super::memory::Memory;
+use super::state::AcpState;
 use super::*;
 
 mod keeping;
@@ -22,9 +22,9 @@ struct Talk {
 }
 
 impl Talk {
-    fn new(memory: Memory) -> Self {
-        let settings = Settings { name: "goose".to_owned(), client_tools: true, ..Settings::default() };
-        let mut codec = AcpCodec { memory, settings, begun: Vec::new() };
+    fn new(state: AcpState) -> Self {
+        let settings = AcpSettings { name: "goose".to_owned(), client_tools: true, ..AcpSettings::default() };
+        let mut codec = AcpCodec { state, settings, begun: Vec::new() };
         let mut wire = Vec::new();
         codec.open(&mut wire);
         let mut talk = Self { codec, written: Vec::new() };
@@ -34,7 +34,7 @@ impl Talk {
 
     /// A conversation that has begun, with a prompt under way.
     fn at_work() -> Self {
-        let mut talk = Self::new(Memory { cwd: "/repo".to_owned(), ..Memory::default() });
+        let mut talk = Self::new(AcpState { cwd: "/repo".to_owned(), ..AcpState::default() });
         talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}}));
         talk.answer("session/new", json!({"sessionId": "s1"}));
         talk.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() });
@@ -95,7 +95,7 @@ impl Talk {
     fn decide(&mut self, event: &AgentEvent, decision: Decision, message: &str) {
         let (native, ask) = match event {
             AgentEvent::Asked { native, ask } => (native, ask.clone()),
-            AgentEvent::Checks { native, ask } => (native, Ask::Permission(ask.clone())),
+            AgentEvent::Checks { native, ask } => (native, RequestSubject::Permission(ask.clone())),
             other => panic!("{other:?}"),
         };
         self.tell(AgentInput::Decide {
@@ -110,7 +110,7 @@ impl Talk {
 
 #[test]
 fn the_handshake_leads_to_a_conversation() {
-    let mut talk = Talk::new(Memory { cwd: "/repo".to_owned(), mode: Mode::Plan, ..Memory::default() });
+    let mut talk = Talk::new(AcpState { cwd: "/repo".to_owned(), mode: Mode::Plan, ..AcpState::default() });
     let info = json!({"name": "goose", "version": "1.34.0"});
     let result = json!({"protocolVersion": 1, "agentInfo": info, "agentCapabilities": {}});
     assert!(talk.answer("initialize", result).is_empty());
@@ -136,7 +136,7 @@ fn a_prompt_that_is_interrupted_before_it_is_said_is_said_and_cancelled() {
     let mut talk = Talk::at_work();
     let id = talk.sent("session/prompt")["id"].clone();
     talk.line(json!({"id": id, "result": {"stopReason": "end_turn"}}));
-    talk.codec.memory.unsettled = 1;
+    talk.codec.state.unsettled = 1;
     talk.tell(AgentInput::Prompt { text: "never mind".to_owned(), attachments: Vec::new() });
     talk.tell(AgentInput::Interrupt);
     talk.sent("session/cancel");
@@ -160,15 +160,15 @@ fn a_call_that_shows_a_terminal_of_ours_has_what_was_printed_there() {
     let terminal = json!([{"type": "terminal", "terminalId": "term_1"}]);
     talk.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "content": terminal}));
     talk.request(json!("r"), "terminal/output", json!({"sessionId": "s1", "terminalId": "term_1"}));
-    let errand = talk.codec.take_errands().remove(0);
-    talk.codec.returned(
+    let errand = talk.codec.take_client_requests().remove(0);
+    talk.codec.client_request_done(
         &errand.id,
         Ok(json!({"output": "hi\n", "truncated": false})),
         &mut Decoded::default(),
     );
     talk.request(json!("s"), "terminal/release", json!({"sessionId": "s1", "terminalId": "term_1"}));
-    let errand = talk.codec.take_errands().remove(0);
-    talk.codec.returned(&errand.id, Ok(json!({})), &mut Decoded::default());
+    let errand = talk.codec.take_client_requests().remove(0);
+    talk.codec.client_request_done(&errand.id, Ok(json!({})), &mut Decoded::default());
     let events =
         talk.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed"}));
     let finished =
@@ -178,20 +178,20 @@ fn a_call_that_shows_a_terminal_of_ours_has_what_was_printed_there() {
 
 #[test]
 fn a_version_that_was_not_tested_is_named_with_the_range() {
-    let mut talk = Talk::new(Memory::default());
+    let mut talk = Talk::new(AcpState::default());
     let info = json!({"name": "gemini-cli", "version": "9.0.0"});
     let events = talk.answer("initialize", json!({"protocolVersion": 1, "agentInfo": info}));
     let message =
         "this gemini-cli is 9.0.0; obey is tested with 0.61.0 up to, but not including, 0.62.0".to_owned();
     assert_eq!(events, [AgentEvent::Notice { level: domain::event::Level::Warning, message }]);
-    let mut talk = Talk::new(Memory::default());
+    let mut talk = Talk::new(AcpState::default());
     let info = json!({"name": "my own", "version": "9.0.0"});
     assert_eq!(talk.answer("initialize", json!({"protocolVersion": 1, "agentInfo": info})), []);
 }
 
 #[test]
 fn another_protocol_a_missing_login_and_an_unknown_model_are_named() {
-    let mut talk = Talk::new(Memory::default());
+    let mut talk = Talk::new(AcpState::default());
     let events = talk.answer("initialize", json!({"protocolVersion": 2}));
     assert!(
         matches!(&events[0], AgentEvent::Notice { message, .. } if message.contains("protocol 2") && message.contains("version 1"))
@@ -202,8 +202,8 @@ fn another_protocol_a_missing_login_and_an_unknown_model_are_named() {
     };
     assert!(message.contains("signed in"), "{message}");
 
-    let memory = Memory { asked_model: "gpt-55".to_owned(), model_is_wanted: true, ..Memory::default() };
-    let mut talk = Talk::new(memory);
+    let state = AcpState { asked_model: "gpt-55".to_owned(), model_is_wanted: true, ..AcpState::default() };
+    let mut talk = Talk::new(state);
     talk.answer("initialize", json!({"protocolVersion": 1}));
     let models = json!({"currentModelId": "gpt-5.5", "availableModels": [{"modelId": "gpt-5.5"}]});
     let events = talk.answer("session/new", json!({"sessionId": "s", "models": models}));
@@ -214,9 +214,9 @@ fn another_protocol_a_missing_login_and_an_unknown_model_are_named() {
 
 #[test]
 fn a_conversation_is_taken_up_in_the_best_way_there_is() {
-    let memory = || Memory { resume: "old".to_owned(), had_turns: true, ..Memory::default() };
+    let state = || AcpState { resume: "old".to_owned(), had_turns: true, ..AcpState::default() };
     let with = |can: Value| {
-        let mut talk = Talk::new(memory());
+        let mut talk = Talk::new(state());
         let events = talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": can}));
         (talk, events)
     };
@@ -268,7 +268,7 @@ fn a_permission_may_come_before_its_call_and_a_denial_is_told() {
     let events = talk.request(id.clone(), "session/request_permission", ask.clone());
     let [
         AgentEvent::ToolStarted { tool, input, .. },
-        asked @ AgentEvent::Asked { ask: Ask::Permission(permission), .. },
+        asked @ AgentEvent::Asked { ask: RequestSubject::Permission(permission), .. },
     ] = events.as_slice()
     else {
         panic!("{events:?}")
@@ -320,28 +320,28 @@ fn files_and_commands_are_errands_that_need_permission_once() {
     let mut talk = Talk::at_work();
     let events = talk.request(json!(1), "fs/read_text_file", json!({"path": "/repo/a"}));
     talk.decide(&events[0], Decision::AllowOnce, "");
-    let errands = talk.codec.take_errands();
+    let errands = talk.codec.take_client_requests();
     assert_eq!((errands.len(), &errands[0].what["do"]), (1, &json!("read")));
-    assert!(talk.codec.take_errands().is_empty());
+    assert!(talk.codec.take_client_requests().is_empty());
     let mut out = Decoded::default();
-    talk.codec.returned(&errands[0].id, Ok(json!({"content": "x"})), &mut out);
+    talk.codec.client_request_done(&errands[0].id, Ok(json!({"content": "x"})), &mut out);
     talk.wrote(&out.replies);
     assert_eq!(talk.answered(&json!(1))["result"], json!({"content": "x"}));
 
     let write = json!({"path": "/repo/a", "content": "new"});
     let events = talk.request(json!(2), "fs/write_text_file", write.clone());
-    assert!(talk.codec.take_errands().is_empty());
+    assert!(talk.codec.take_client_requests().is_empty());
     talk.decide(&events[0], Decision::AllowOnce, "");
-    let errands = talk.codec.take_errands();
+    let errands = talk.codec.take_client_requests();
     assert_eq!(errands[0].what["content"], "new");
     // A daemon that comes back runs it again.
     let saved = talk.codec.save();
     let mut twin = AcpCodec {
-        memory: serde_json::from_str(&saved).unwrap(),
-        settings: Settings::default(),
+        state: serde_json::from_str(&saved).unwrap(),
+        settings: AcpSettings::default(),
         begun: Vec::new(),
     };
-    assert_eq!(twin.take_errands(), errands);
+    assert_eq!(twin.take_client_requests(), errands);
 
     // What was allowed in the turn is not asked about a second time.
     let call =
@@ -351,7 +351,7 @@ fn files_and_commands_are_errands_that_need_permission_once() {
         talk.request(json!(3), "session/request_permission", json!({"toolCall": call, "options": options}));
     talk.decide(&events[1], Decision::AllowOnce, "");
     assert!(talk.request(json!(4), "terminal/create", json!({"command": "make"})).is_empty());
-    assert!(talk.codec.take_errands().iter().any(|errand| errand.what["command"] == "make"));
+    assert!(talk.codec.take_client_requests().iter().any(|errand| errand.what["command"] == "make"));
     let events = talk.request(json!(5), "terminal/create", json!({"command": "make", "args": ["install"]}));
     talk.decide(&events[0], Decision::Deny, "no");
     assert_eq!(talk.answered(&json!(5))["error"]["message"], "no");
@@ -371,17 +371,17 @@ fn nothing_is_changed_in_plan_mode() {
             matches!(&events[..], [AgentEvent::Notice { message, .. }] if message.contains("plan mode"));
         assert!(told, "a refusal is on record: {events:?}");
         assert!(talk.answered(&json!(id))["error"]["message"].as_str().unwrap().contains("plan mode"));
-        assert!(talk.codec.take_errands().is_empty());
+        assert!(talk.codec.take_client_requests().is_empty());
     }
     talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
     let events = talk.request(json!(2), "fs/write_text_file", json!({"path": "/repo/a", "content": "x"}));
     talk.decide(&events[0], Decision::AllowOnce, "");
-    assert_eq!(talk.codec.take_errands().len(), 1);
+    assert_eq!(talk.codec.take_client_requests().len(), 1);
 }
 
 #[test]
 fn nonsense_is_kept_and_a_stranger_is_found_out() {
-    let mut talk = Talk::new(Memory::default());
+    let mut talk = Talk::new(AcpState::default());
     for at in 1..=crate::limits::GARBAGE_MAX_LINES {
         let mut out = Decoded::default();
         talk.codec.decode(b"hello there", &mut out);
@@ -410,8 +410,8 @@ fn servers_are_passed_on_as_far_as_the_agent_reaches_them() {
         "b": {"type": "http", "url": "http://127.0.0.1/mcp", "headers": {"authorization": "Bearer x"}}});
     let Value::Object(servers) = servers else { panic!() };
     let begin = |http: bool| {
-        let settings = Settings { mcp_servers: servers.clone(), ..Settings::default() };
-        let mut talk = Talk::new(Memory::default());
+        let settings = AcpSettings { mcp_servers: servers.clone(), ..AcpSettings::default() };
+        let mut talk = Talk::new(AcpState::default());
         talk.codec.settings = settings;
         let can = json!({"mcpCapabilities": {"http": http}});
         let events = talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": can}));
@@ -426,8 +426,9 @@ fn servers_are_passed_on_as_far_as_the_agent_reaches_them() {
 
 #[test]
 fn the_daemons_own_server_is_passed_on_and_asks_for_itself() {
-    let bridge = memory::Bridge { command: "/bin/obey".to_owned(), args: vec!["mcp".to_owned()] };
-    let mut talk = Talk::new(Memory { cwd: "/repo".to_owned(), bridge: Some(bridge), ..Memory::default() });
+    let bridge = state::BridgeCommand { command: "/bin/obey".to_owned(), args: vec!["mcp".to_owned()] };
+    let mut talk =
+        Talk::new(AcpState { cwd: "/repo".to_owned(), bridge: Some(bridge), ..AcpState::default() });
     talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": {}}));
     let servers = json!([{"name": "obey", "command": "/bin/obey", "args": ["mcp"], "env": []}]);
     let begin = talk.written.iter().find(|line| line["method"] == "session/new").unwrap();

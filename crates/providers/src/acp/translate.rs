@@ -1,9 +1,9 @@
-//! Turns a line of an ACP agent into what happened. Pure: a line and the memory give events and, where the agent asked
+//! Turns a line of an ACP agent into what happened. Pure: a line and the codec state give events and, where the agent asked
 //! something only a program can answer, replies. No line is an error; one nobody understands becomes `Unparsed`.
 //! Agents differ in much that the protocol leaves open; what is taken here is what they were seen to do.
 
-mod asks;
 mod handshake;
+mod requests;
 mod turn;
 mod updates;
 
@@ -13,39 +13,39 @@ use domain::event::Level;
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::memory::Memory;
-use super::rpc::{self, Message};
-use super::settings::Settings;
+use super::rpc::{self, AcpMessage};
+use super::settings::AcpSettings;
+use super::state::AcpState;
+use crate::json_fields::Look;
 use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
-use crate::look::Look;
 use crate::text::{cut, one_line, unparsed};
 
-pub(super) use asks::returned;
+pub(super) use requests::returned;
 
 /// Takes one line of output.
-pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &mut Decoded) {
+pub(super) fn line(state: &mut AcpState, settings: &AcpSettings, line: &[u8], out: &mut Decoded) {
     let line = line.trim_ascii();
     if line.is_empty() {
         return;
     }
     let understood = match rpc::read(line) {
-        Some(Message::Notification { method, mut params }) if method == "session/update" => {
-            updates::update(memory, params.get_mut("update").unwrap_or(&mut Value::Null), out)
+        Some(AcpMessage::Notification { method, mut params }) if method == "session/update" => {
+            updates::update(state, params.get_mut("update").unwrap_or(&mut Value::Null), out)
         }
         // Agents have notifications of their own, told apart by an underscore; nothing depends on them.
-        Some(Message::Notification { method, params }) => {
+        Some(AcpMessage::Notification { method, params }) => {
             method.starts_with('_') || method.starts_with("$/") || !params.text("sessionId").is_empty()
         }
-        Some(Message::Request { id, method, mut params }) => {
-            if asks::request(memory, &id, &method, &mut params, out).is_none() {
+        Some(AcpMessage::Request { id, method, mut params }) => {
+            if requests::request(state, &id, &method, &mut params, out).is_none() {
                 let message = format!("obey cannot read what {method} is to do");
                 rpc::refuse(&id, ErrorCode::InvalidParams, &message, &mut out.replies);
             }
             true
         }
-        Some(Message::Answer { id, result }) => match rpc::purpose(&id) {
+        Some(AcpMessage::Answer { id, result }) => match rpc::purpose(&id) {
             Some((purpose, number)) => {
-                handshake::answer(memory, settings, (purpose, number), result, out);
+                handshake::answer(state, settings, (purpose, number), result, out);
                 true
             }
             None => false,
@@ -54,17 +54,17 @@ pub(super) fn line(memory: &mut Memory, settings: &Settings, line: &[u8], out: &
     };
     if !understood {
         out.events.push(unparsed(line));
-        give_up(memory, settings, line, out);
+        give_up(state, settings, line, out);
     }
 }
 
 /// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
-fn give_up(memory: &mut Memory, settings: &Settings, line: &[u8], out: &mut Decoded) {
-    if memory.is_met {
+fn give_up(state: &mut AcpState, settings: &AcpSettings, line: &[u8], out: &mut Decoded) {
+    if state.is_met {
         return;
     }
-    memory.garbage += 1;
-    if memory.garbage == GARBAGE_MAX_LINES {
+    state.garbage += 1;
+    if state.garbage == GARBAGE_MAX_LINES {
         let said = one_line(&String::from_utf8_lossy(line), TITLE_MAX_CHARS);
         let message = format!("{} does not speak the Agent Client Protocol; it says {said:?}", settings.name);
         out.events.push(AgentEvent::Broken { code: None, message });

@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use domain::event::Attachment;
-use domain::request::{Ask, Question};
+use domain::request::{Question, RequestSubject};
 use domain::{AgentInput, Decision, Error, Mode};
 use serde_json::{Map, Value, json};
 
-use super::memory::Memory;
 use super::models;
+use super::state::ClaudeState;
 use crate::base64;
 
-/// Why we asked the agent something. Part of the request's name, so that its answer needs no memory.
+/// Why we asked the agent something. Part of the request's name, so that its answer needs no stored state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum ControlRequestKind {
     Initialize,
     Servers,
     Interrupt,
@@ -23,8 +23,8 @@ pub(super) enum Purpose {
     Leave,
 }
 
-impl Purpose {
-    const ALL: [Purpose; 6] =
+impl ControlRequestKind {
+    const ALL: [ControlRequestKind; 6] =
         [Self::Initialize, Self::Servers, Self::Interrupt, Self::SetMode, Self::SetModel, Self::Leave];
 
     fn name(self) -> &'static str {
@@ -52,14 +52,14 @@ impl Purpose {
 }
 
 /// Returns why a request was made, if it was ours.
-pub(super) fn purpose(request_id: &str) -> Option<Purpose> {
+pub(super) fn purpose(request_id: &str) -> Option<ControlRequestKind> {
     let (name, _) = request_id.strip_prefix("obey-")?.rsplit_once('-')?;
-    Purpose::ALL.into_iter().find(|purpose| purpose.name() == name)
+    ControlRequestKind::ALL.into_iter().find(|purpose| purpose.name() == name)
 }
 
 /// Writes what the agent is told first.
 pub(super) fn open(
-    memory: &mut Memory,
+    state: &mut ClaudeState,
     system_prompt: &str,
     servers: Map<String, Value>,
     wire: &mut Vec<u8>,
@@ -69,51 +69,56 @@ pub(super) fn open(
     if !system_prompt.is_empty() {
         body["appendSystemPrompt"] = system_prompt.into();
     }
-    ask(memory, Purpose::Initialize, body, wire);
+    ask(state, ControlRequestKind::Initialize, body, wire);
     if !servers.is_empty() {
         // Not on the command line, which every user of the machine can read: servers come with keys.
-        ask(memory, Purpose::Servers, json!({"subtype": "mcp_set_servers", "servers": servers}), wire);
+        ask(
+            state,
+            ControlRequestKind::Servers,
+            json!({"subtype": "mcp_set_servers", "servers": servers}),
+            wire,
+        );
     }
 }
 
 /// Writes the lines for an input.
-pub(super) fn input(memory: &mut Memory, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn input(state: &mut ClaudeState, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
     match input {
         AgentInput::Prompt { text, attachments } => {
             let content = content(text, attachments)?;
-            memory.interrupting = false;
-            say(memory, content, wire);
+            state.interrupting = false;
+            say(state, content, wire);
         }
         AgentInput::Compact => {
-            memory.interrupting = false;
-            say(memory, "/compact".into(), wire);
+            state.interrupting = false;
+            say(state, "/compact".into(), wire);
         }
-        AgentInput::Steer { text } => say(memory, text.as_str().into(), wire),
-        AgentInput::Interrupt => interrupt(memory, wire),
+        AgentInput::Steer { text } => say(state, text.as_str().into(), wire),
+        AgentInput::Interrupt => interrupt(state, wire),
         AgentInput::Decide { native, decision, message, updated_input, ask } => {
             reply(native, &decided(*decision, message, updated_input.as_ref(), ask), wire);
-            if *decision == Decision::DenyAndStop && memory.outstanding.len() > 1 {
+            if *decision == Decision::DenyAndStop && state.outstanding.len() > 1 {
                 // Takes back what was added to the turn meanwhile; it would start the next one.
-                interrupt(memory, wire);
+                interrupt(state, wire);
             }
         }
         AgentInput::Answer { native, answers, ask } => reply(native, &answered(answers, ask), wire),
         AgentInput::SetMode(mode) => {
-            memory.mode = *mode;
+            state.mode = *mode;
             let body = json!({"subtype": "set_permission_mode", "mode": native_mode(*mode)});
-            ask(memory, Purpose::SetMode, body, wire);
+            ask(state, ControlRequestKind::SetMode, body, wire);
         }
         AgentInput::SetModel(model) => {
             models::check(model)?;
             // What the name stands for is seen at the next turn and is then no change.
-            memory.turn_model.clear();
-            memory.asked_model.clone_from(model);
+            state.turn_model.clear();
+            state.asked_model.clone_from(model);
             let name = if model.is_empty() { "default" } else { model };
-            ask(memory, Purpose::SetModel, json!({"subtype": "set_model", "model": name}), wire);
+            ask(state, ControlRequestKind::SetModel, json!({"subtype": "set_model", "model": name}), wire);
         }
         AgentInput::Leave => {
             let body = json!({"subtype": "end_session", "reason": "the session was stopped"});
-            ask(memory, Purpose::Leave, body, wire);
+            ask(state, ControlRequestKind::Leave, body, wire);
         }
         // Tools of clients reach the agent as an MCP server of the daemon's.
         AgentInput::Tools(_) | AgentInput::ToolResult { .. } => {}
@@ -143,19 +148,19 @@ pub(super) fn refuse(native: &str, error: &str, wire: &mut Vec<u8>) {
     line(&json!({"type": "control_response", "response": response}), wire);
 }
 
-fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
-    memory.interrupting = true;
+fn interrupt(state: &mut ClaudeState, wire: &mut Vec<u8>) {
+    state.interrupting = true;
     let body = json!({"subtype": "interrupt", "cancel_queued": true});
-    ask(memory, Purpose::Interrupt, body, wire);
+    ask(state, ControlRequestKind::Interrupt, body, wire);
 }
 
-fn ask(memory: &mut Memory, purpose: Purpose, body: Value, wire: &mut Vec<u8>) {
-    let id = format!("obey-{}-{}", purpose.name(), memory.next());
+fn ask(state: &mut ClaudeState, purpose: ControlRequestKind, body: Value, wire: &mut Vec<u8>) {
+    let id = format!("obey-{}-{}", purpose.name(), state.next_number());
     line(&json!({"type": "control_request", "request_id": id, "request": body}), wire);
 }
 
-fn say(memory: &mut Memory, content: Value, wire: &mut Vec<u8>) {
-    let uuid = memory.expect_end();
+fn say(state: &mut ClaudeState, content: Value, wire: &mut Vec<u8>) {
+    let uuid = state.expect_end();
     let message = json!({"role": "user", "content": content});
     line(&json!({"type": "user", "message": message, "parent_tool_use_id": null, "uuid": uuid}), wire);
 }
@@ -199,12 +204,12 @@ fn block(file: &Attachment) -> Result<Value, Error> {
 
 /// Returns the answer to a permission request. Nothing is added to the agent's own rules for "always": the session's
 /// grants answer the next such request, exactly and on record, where the agent's rules go by prefix and unseen.
-fn decided(decision: Decision, message: &str, updated: Option<&Value>, ask: &Ask) -> Value {
+fn decided(decision: Decision, message: &str, updated: Option<&Value>, ask: &RequestSubject) -> Value {
     if decision.allows() {
         let original = match ask {
-            Ask::Permission(permission) => permission.input.clone(),
-            Ask::ClientTool { input, .. } => input.clone(),
-            Ask::Question { questions, .. } => asked(questions),
+            RequestSubject::Permission(permission) => permission.input.clone(),
+            RequestSubject::ClientTool { input, .. } => input.clone(),
+            RequestSubject::Question { questions, .. } => asked(questions),
         };
         return json!({"behavior": "allow", "updatedInput": updated.cloned().unwrap_or(original)});
     }
@@ -217,9 +222,9 @@ fn decided(decision: Decision, message: &str, updated: Option<&Value>, ask: &Ask
 }
 
 /// Returns the answer to questions: the agent wants them back, with the answers by the question's text.
-fn answered(answers: &BTreeMap<String, String>, ask: &Ask) -> Value {
+fn answered(answers: &BTreeMap<String, String>, ask: &RequestSubject) -> Value {
     let questions: &[Question] = match ask {
-        Ask::Question { questions, .. } => questions,
+        RequestSubject::Question { questions, .. } => questions,
         _ => &[],
     };
     let mut input = asked(questions);

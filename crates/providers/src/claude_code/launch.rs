@@ -8,14 +8,14 @@ use domain::State;
 use runtime::provider::{BridgeServer, LaunchRequest};
 use serde_json::json;
 
-use super::memory::Memory;
-use super::settings::Settings;
+use super::settings::ClaudeSettings;
+use super::state::ClaudeState;
 use super::{encode, models, uuid};
 use crate::limits;
-use crate::program::{Wanted, variable};
+use crate::program::{ProgramSearch, variable};
 
 /// The program, and what to tell somebody who has no Claude Code.
-pub(super) const PROGRAM: Wanted = Wanted {
+pub(super) const PROGRAM: ProgramSearch = ProgramSearch {
     name: "claude",
     title: "Claude Code",
     remedy: "install Claude Code with `npm install -g @anthropic-ai/claude-code`, \
@@ -68,7 +68,7 @@ fn has_conversation(config_dir: &Path, name: &str) -> bool {
 }
 
 /// Returns the command line. Every value is bound to its option with `=`, so that none can pass for an option.
-pub(super) fn arguments(settings: &Settings, state: &State, name: &str, resume: bool) -> Vec<OsString> {
+pub(super) fn arguments(settings: &ClaudeSettings, state: &State, name: &str, resume: bool) -> Vec<OsString> {
     let mut args: Vec<OsString> = [
         "-p",
         "--input-format=stream-json",
@@ -138,17 +138,17 @@ pub(super) fn bridge(server: &BridgeServer) -> OsString {
 
 /// Has the agent call the daemon's own tools without a word: the daemon asks about them once the call is there. In plan
 /// mode the agent would refuse them all by itself.
-pub(super) fn allow_bridge(settings: &mut Settings) {
+pub(super) fn allow_bridge(settings: &mut ClaudeSettings) {
     let gap = if settings.allowed_tools.is_empty() { "" } else { "," };
     settings.allowed_tools = format!("{}{gap}mcp__{}", settings.allowed_tools, BridgeServer::NAME);
 }
 
 /// Returns what the codec of a new run knows.
-pub(super) fn memory(request: &LaunchRequest<'_>, name: &str) -> Memory {
+pub(super) fn codec_state(request: &LaunchRequest<'_>, name: &str) -> ClaudeState {
     let state = request.state;
     // A launch is told from every other of its session by when it happened and what had happened before.
     let started = state.started_at.unwrap_or_default().0;
-    Memory {
+    ClaudeState {
         session: name.to_owned(),
         run: format!("{started}.{}.{}", state.restart_count, state.turns),
         asked_model: if models::check(&state.model).is_ok() { state.model.clone() } else { String::new() },
@@ -156,7 +156,7 @@ pub(super) fn memory(request: &LaunchRequest<'_>, name: &str) -> Memory {
         native_mode: encode::native_mode(state.mode).to_owned(),
         bridged: request.bridge.is_some(),
         todos: state.todos.iter().take(limits::TODOS_MAX).cloned().collect(),
-        ..Memory::default()
+        ..ClaudeState::default()
     }
 }
 

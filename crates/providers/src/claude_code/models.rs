@@ -3,7 +3,7 @@
 
 use domain::{Error, ErrorCode};
 
-use crate::near::near;
+use crate::suggestion::near;
 
 /// The short names, as `claude --help` and its model list give them.
 pub(super) const ALIASES: [&str; 6] = ["default", "opus", "sonnet", "haiku", "opusplan", "best"];

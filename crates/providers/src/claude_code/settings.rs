@@ -33,7 +33,7 @@ pub(super) const KEYS: [&str; 8] = [
 
 /// `provider_config`, read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct ClaudeSettings {
     pub(super) append_system_prompt: String,
     pub(super) allowed_tools: String,
     pub(super) disallowed_tools: String,
@@ -43,7 +43,7 @@ pub(super) struct Settings {
     pub(super) strict_mcp: bool,
 }
 
-impl Settings {
+impl ClaudeSettings {
     /// Reads the entries; the first that cannot be used is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
@@ -67,8 +67,8 @@ mod tests {
 
     use super::*;
 
-    fn read(key: &str, value: &str) -> Result<Settings, Error> {
-        Settings::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
+    fn read(key: &str, value: &str) -> Result<ClaudeSettings, Error> {
+        ClaudeSettings::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
     }
 
     #[test]

@@ -11,14 +11,14 @@ use serde_json::json;
 use super::*;
 
 fn running() -> ClaudeCodec {
-    let memory = Memory {
+    let state = ClaudeState {
         session: "s1".into(),
         run: "1".into(),
         ready: true,
         native_mode: "default".into(),
-        ..Memory::default()
+        ..ClaudeState::default()
     };
-    ClaudeCodec { memory, first: First::default() }
+    ClaudeCodec { state, first: First::default() }
 }
 
 fn hear(codec: &mut ClaudeCodec, line: Value) -> Vec<AgentEvent> {
@@ -30,7 +30,7 @@ fn hear(codec: &mut ClaudeCodec, line: Value) -> Vec<AgentEvent> {
 fn prompt(codec: &mut ClaudeCodec) -> String {
     let input = AgentInput::Prompt { text: "x".into(), attachments: Vec::new() };
     codec.encode(&input, &mut Vec::new()).unwrap();
-    codec.memory.outstanding.back().unwrap().clone()
+    codec.state.outstanding.back().unwrap().clone()
 }
 
 fn init() -> Value {
@@ -72,7 +72,7 @@ fn an_agent_that_names_no_messages_ends_the_turn_all_the_same() {
     prompt(&mut codec);
     hear(&mut codec, init());
     assert_eq!(ended(&hear(&mut codec, result(&[]))), Some(EndReason::Completed));
-    assert!(codec.memory.outstanding.is_empty());
+    assert!(codec.state.outstanding.is_empty());
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_failure_within_a_turn_that_goes_on_is_told() {
     failed["result"] = "API Error: 500".into();
     let events = hear(&mut codec, failed);
     assert_eq!(events, [AgentEvent::Notice { level: Level::Error, message: "API Error: 500".into() }]);
-    let added = codec.memory.outstanding.back().unwrap().clone();
+    let added = codec.state.outstanding.back().unwrap().clone();
     assert_eq!(ended(&hear(&mut codec, result(&[&added]))), Some(EndReason::Completed));
 }
 
@@ -150,7 +150,7 @@ fn every_ending_has_its_reason() {
 #[test]
 fn a_start_that_fails_is_said_on_the_way_out() {
     let mut codec = running();
-    codec.memory.ready = false;
+    codec.state.ready = false;
     let line = json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
         "errors": ["No conversation found"]});
     assert_eq!(hear(&mut codec, line), [AgentEvent::Logged("No conversation found".into())]);
@@ -176,13 +176,13 @@ fn the_agent_cannot_make_itself_autonomous() {
     let line = json!({"type": "system", "subtype": "status", "permissionMode": "bypassPermissions"});
     let events = hear(&mut codec, line);
     assert!(matches!(&events[..], [AgentEvent::Notice { level: Level::Warning, .. }]), "{events:?}");
-    assert_eq!(codec.memory.mode, Mode::Supervised);
+    assert_eq!(codec.state.mode, Mode::Supervised);
 }
 
 #[test]
 fn planning_of_its_own_leaves_the_sessions_mode() {
     let mut codec = running();
-    codec.memory.mode = Mode::Autonomous;
+    codec.state.mode = Mode::Autonomous;
     let status = |mode: &str| json!({"type": "system", "subtype": "status", "permissionMode": mode});
     assert_eq!(hear(&mut codec, status("plan")), [AgentEvent::PlanMode(true)]);
     assert_eq!(hear(&mut codec, status("plan")), []);
@@ -225,7 +225,7 @@ fn refused_requests_are_told() {
 #[test]
 fn a_program_that_speaks_something_else_is_given_up() {
     let mut codec = running();
-    codec.memory.ready = false;
+    codec.state.ready = false;
     for at in 1..=crate::limits::GARBAGE_MAX_LINES + 1 {
         let mut out = Decoded::default();
         codec.decode(format!("garbage {at}").as_bytes(), &mut out);
@@ -238,7 +238,7 @@ fn a_program_that_speaks_something_else_is_given_up() {
 #[test]
 fn another_version_is_said_once() {
     let mut codec = running();
-    codec.memory.ready = false;
+    codec.state.ready = false;
     let line = |version: &str| {
         let answer = json!({"claude_code_version": version, "commands": [], "models": []});
         let body = json!({"subtype": "success", "request_id": "obey-initialize-1", "response": answer});
@@ -404,7 +404,7 @@ proptest! {
                 map.insert("type".to_owned(), kind.into());
             }
             let mut twin = ClaudeCodec {
-                memory: serde_json::from_str(&codec.save()).unwrap(),
+                state: serde_json::from_str(&codec.save()).unwrap(),
                 first: First::default(),
             };
             let events = hear(&mut codec, line.clone());

@@ -1,4 +1,4 @@
-//! Turns a line of Claude Code into what happened. Pure: a line and the memory give events and, where the agent asked
+//! Turns a line of Claude Code into what happened. Pure: a line and the codec state give events and, where the agent asked
 //! something only a program can answer, replies. No line is an error; one nobody understands becomes `Unparsed`.
 //!
 //! Dropped on purpose, because they carry nothing a session needs: `keep_alive`, `tool_progress` (seconds passed),
@@ -6,9 +6,9 @@
 //! tools (their `assistant` line has the whole), the agent's notes to itself in the user's name, and the `system`
 //! lines listed in `notes`. `command_lifecycle` is only used to tell which prompts are over.
 
-mod asks;
-mod notes;
+mod requests;
 mod stream;
+mod system_messages;
 mod tools;
 mod turn;
 
@@ -17,43 +17,43 @@ use domain::event::Level;
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::memory::Memory;
-use super::wire::{Head, Look};
+use super::state::ClaudeState;
+use super::wire::{LineHead, Look};
 use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::text::{cut, one_line, unparsed};
 
 /// Takes one line of output.
-pub(super) fn line(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
+pub(super) fn line(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) {
     let line = line.trim_ascii();
     if line.is_empty() {
         return;
     }
-    let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else {
+    let Ok(head) = serde_json::from_slice::<LineHead<'_>>(line) else {
         out.events.push(unparsed(line));
-        return give_up(memory, line, out);
+        return give_up(state, line, out);
     };
     let understood = if head.kind == "stream_event" {
-        notes::compaction_over(memory, None, out);
-        stream::piece(memory, line, out)
+        system_messages::compaction_over(state, None, out);
+        stream::piece(state, line, out)
     } else {
         match serde_json::from_slice::<Value>(line) {
-            Ok(value) => whole(memory, &head.kind, &value, out),
+            Ok(value) => whole(state, &head.kind, &value, out),
             Err(_) => false,
         }
     };
     if !understood {
         out.events.push(unparsed(line));
-        give_up(memory, line, out);
+        give_up(state, line, out);
     }
 }
 
 /// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
-fn give_up(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
-    if memory.ready {
+fn give_up(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) {
+    if state.ready {
         return;
     }
-    memory.garbage += 1;
-    if memory.garbage == GARBAGE_MAX_LINES {
+    state.garbage += 1;
+    if state.garbage == GARBAGE_MAX_LINES {
         let said = one_line(&String::from_utf8_lossy(line), TITLE_MAX_CHARS);
         let message = format!("what runs as claude does not speak its protocol; it says {said:?}");
         out.events.push(AgentEvent::Broken { code: None, message });
@@ -61,20 +61,20 @@ fn give_up(memory: &mut Memory, line: &[u8], out: &mut Decoded) {
 }
 
 /// Takes a line that is not a piece of a message; returns whether it was understood.
-fn whole(memory: &mut Memory, kind: &str, value: &Value, out: &mut Decoded) -> bool {
-    notes::compaction_over(memory, Some((kind, value)), out);
+fn whole(state: &mut ClaudeState, kind: &str, value: &Value, out: &mut Decoded) -> bool {
+    system_messages::compaction_over(state, Some((kind, value)), out);
     match kind {
-        "assistant" => stream::whole(memory, value, out),
-        "user" => tools::results(memory, value, out),
-        "result" => turn::result(memory, value, out),
-        "command_lifecycle" => turn::lifecycle(memory, value, out),
-        "control_request" => return asks::request(memory, value, out),
-        "control_cancel_request" => asks::cancel(value, out),
-        "control_response" => asks::response(memory, value, out),
-        "system" => return notes::system(memory, value, out),
+        "assistant" => stream::whole(state, value, out),
+        "user" => tools::results(state, value, out),
+        "result" => turn::result(state, value, out),
+        "command_lifecycle" => turn::lifecycle(state, value, out),
+        "control_request" => return requests::request(state, value, out),
+        "control_cancel_request" => requests::cancel(value, out),
+        "control_response" => requests::response(state, value, out),
+        "system" => return system_messages::system(state, value, out),
         "conversation_reset" => notice(out, Level::Info, "the conversation was cleared"),
-        "rate_limit_event" => notes::rate_limit(value, out),
-        "auth_status" => notes::auth_status(value, out),
+        "rate_limit_event" => system_messages::rate_limit(value, out),
+        "auth_status" => system_messages::auth_status(value, out),
         "keep_alive" | "tool_progress" | "tool_use_summary" | "prompt_suggestion" | "active_goal" => {}
         _ => return false,
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The books of one run of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Tally {
+pub(super) struct UsageTally {
     /// What results said, summed.
     said: Usage,
     /// Its cost, finer than the sum shown, so that rounding does not add up.
@@ -24,7 +24,7 @@ pub(super) struct Tally {
     total: Option<(Usage, u64)>,
 }
 
-impl Tally {
+impl UsageTally {
     /// Adds what a message used beyond what it said before; returns what to report.
     pub(super) fn message(&mut self, more: &Usage) -> Usage {
         self.ahead.add(more);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn messages_and_their_result_count_once() {
-        let mut tally = Tally::default();
+        let mut tally = UsageTally::default();
         assert_eq!(tally.message(&tokens(10, 1)), tokens(10, 1));
         assert_eq!(tally.message(&tokens(0, 35)), tokens(0, 35));
         // A sub-agent that nobody saw used 5 and 7 more.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_was_reported_too_much_is_set_off() {
-        let mut tally = Tally::default();
+        let mut tally = UsageTally::default();
         tally.message(&tokens(10, 1));
         assert_eq!(tally.settle(&tokens(0, 0), 0), tokens(0, 0));
         assert_eq!(tally.message(&tokens(10, 1)), tokens(0, 0));
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn running_totals_are_turned_into_differences() {
-        let mut tally = Tally::default();
+        let mut tally = UsageTally::default();
         assert_eq!(tally.since(tokens(100, 50), 7), None);
         assert_eq!(tally.since(tokens(110, 60), 9), Some((tokens(10, 10), 2)));
         assert_eq!(tally.since(tokens(1, 2), 3), Some((tokens(1, 2), 3)));

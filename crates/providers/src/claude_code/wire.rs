@@ -8,11 +8,11 @@ use domain::Usage;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) use crate::look::Look;
+pub(super) use crate::json_fields::Look;
 
 /// What every line has: enough to know how to read the rest. `type` is not always the first field.
 #[derive(Deserialize)]
-pub(super) struct Head<'a> {
+pub(super) struct LineHead<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Cow<'a, str>,
 }

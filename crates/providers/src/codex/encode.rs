@@ -8,10 +8,10 @@ use domain::{AgentInput, Error};
 use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
-use super::memory::{Interrupt, Memory, Turn};
-use super::rpc::Purpose;
-use super::settings::Settings;
-use super::stance::Stance;
+use super::mode_settings::CodexModeSettings;
+use super::rpc::CodexRequestKind;
+use super::settings::CodexSettings;
+use super::state::{CodexState, CodexTurn, InterruptState};
 use super::{is_tested, models};
 use crate::base64;
 
@@ -30,54 +30,54 @@ const UNWANTED: [&str; 8] = [
 ];
 
 /// Writes what the agent is told first.
-pub(super) fn open(memory: &mut Memory, wire: &mut Vec<u8>) {
+pub(super) fn open(state: &mut CodexState, wire: &mut Vec<u8>) {
     let params = json!({
         "clientInfo": {"name": "obey", "title": "obey", "version": env!("CARGO_PKG_VERSION")},
         // Settings of a running conversation and its left-over commands are behind this word.
         "capabilities": {"experimentalApi": true, "optOutNotificationMethods": UNWANTED},
     });
-    memory.ask(Purpose::Initialize, params, wire);
+    state.send_request(CodexRequestKind::Initialize, params, wire);
 }
 
 /// Begins a conversation, or takes up the one that was. Everything a mode means is told again when one is taken up:
 /// the agent does not always keep the sandbox of a conversation, and the mode may have changed since.
-pub(super) fn begin_thread(memory: &mut Memory, settings: &Settings, wire: &mut Vec<u8>) {
-    let stance = Stance::of(memory.mode, settings);
+pub(super) fn begin_thread(state: &mut CodexState, settings: &CodexSettings, wire: &mut Vec<u8>) {
+    let stance = CodexModeSettings::of(state.mode, settings);
     let mut params = json!({
-        "cwd": memory.cwd,
+        "cwd": state.cwd,
         "sandbox": stance.sandbox,
         "approvalPolicy": stance.approval_policy,
         // Whatever the configuration says: an agent never answers its own requests.
         "approvalsReviewer": "user",
-        "config": overrides(memory, settings),
+        "config": overrides(state, settings),
     });
-    if !memory.asked_model.is_empty() {
-        params["model"] = json!(memory.asked_model);
+    if !state.asked_model.is_empty() {
+        params["model"] = json!(state.asked_model);
     }
     if !settings.append_system_prompt.is_empty() {
         params["developerInstructions"] = json!(settings.append_system_prompt);
     }
-    if memory.resume.is_empty() {
-        memory.ask(Purpose::Start, params, wire);
+    if state.resume.is_empty() {
+        state.send_request(CodexRequestKind::Start, params, wire);
     } else {
-        params["threadId"] = json!(memory.resume);
+        params["threadId"] = json!(state.resume);
         params["excludeTurns"] = json!(true);
-        memory.ask(Purpose::Resume, params, wire);
+        state.send_request(CodexRequestKind::Resume, params, wire);
     }
 }
 
 /// Returns what differs from the agent's own configuration.
-fn overrides(memory: &Memory, settings: &Settings) -> Value {
+fn overrides(state: &CodexState, settings: &CodexSettings) -> Value {
     let mut config = Map::new();
     let mut set = |key: &str, value: Value| config.insert(key.to_owned(), value);
-    if is_tested(&memory.version) {
+    if is_tested(&state.version) {
         // Somebody is there to answer a question and to see what is to be done.
         set("features.default_mode_request_user_input", json!(true));
         set("tools.update_plan.enabled", json!(true));
         set("suppress_unstable_features_warning", json!(true));
         // A turn whose model cannot be reached fails; the agent would try for ever.
         set("features.unbounded_connection_retries", json!(false));
-        if memory.bridged {
+        if state.bridged {
             // Tools come and go with their clients; without this only the first list counts.
             set("features.mcp_tool_list_changed", json!(true));
         }
@@ -93,10 +93,10 @@ fn overrides(memory: &Memory, settings: &Settings) -> Value {
     }
     if !settings.add_dirs.is_empty() {
         let own = settings.add_dirs.iter().map(|dir| dir.to_string_lossy().into_owned());
-        let roots: Vec<String> = memory.workspace.writable_roots.iter().cloned().chain(own).collect();
+        let roots: Vec<String> = state.workspace.writable_roots.iter().cloned().chain(own).collect();
         set("sandbox_workspace_write.writable_roots", json!(roots));
     }
-    let bridge = memory.bridge.iter().map(|server| (BridgeServer::NAME, server));
+    let bridge = state.bridge.iter().map(|server| (BridgeServer::NAME, server));
     for (name, server) in
         settings.mcp_servers.iter().map(|(name, server)| (name.as_str(), server)).chain(bridge)
     {
@@ -107,36 +107,36 @@ fn overrides(memory: &Memory, settings: &Settings) -> Value {
 
 /// Writes the lines for an input.
 pub(super) fn input(
-    memory: &mut Memory,
-    settings: &Settings,
+    state: &mut CodexState,
+    settings: &CodexSettings,
     input: &AgentInput,
     wire: &mut Vec<u8>,
 ) -> Result<(), Error> {
     match input {
         AgentInput::Prompt { text, attachments } => {
             let content = content(text, attachments)?;
-            memory.turn.get_or_insert_with(Turn::default);
-            memory.settling = None;
-            say(memory, Purpose::Turn, content, wire);
+            state.turn.get_or_insert_with(CodexTurn::default);
+            state.settling = None;
+            say(state, CodexRequestKind::Turn, content, wire);
         }
-        AgentInput::Steer { text } => drop(steer(memory, text, wire)),
+        AgentInput::Steer { text } => drop(steer(state, text, wire)),
         AgentInput::Compact => {
-            memory.turn = Some(Turn::default());
-            let params = json!({"threadId": memory.thread});
-            memory.ask(Purpose::Compact, params, wire);
+            state.turn = Some(CodexTurn::default());
+            let params = json!({"threadId": state.thread});
+            state.send_request(CodexRequestKind::Compact, params, wire);
         }
-        AgentInput::Interrupt => interrupt(memory, wire),
+        AgentInput::Interrupt => interrupt(state, wire),
         AgentInput::Decide { native, decision, message, updated_input, ask } => {
             let answer =
                 answer::Decided { decision: *decision, message, updated: updated_input.as_ref(), ask };
-            answer::decide(memory, settings, native, &answer, wire);
+            answer::decide(state, settings, native, &answer, wire);
         }
-        AgentInput::Answer { native, answers, ask } => answer::answer(memory, native, answers, ask, wire),
+        AgentInput::Answer { native, answers, ask } => answer::answer(state, native, answers, ask, wire),
         AgentInput::SetMode(mode) => {
-            memory.mode = *mode;
-            change_stance(memory, settings, wire);
+            state.mode = *mode;
+            change_stance(state, settings, wire);
         }
-        AgentInput::SetModel(model) => set_model(memory, model, wire)?,
+        AgentInput::SetModel(model) => set_model(state, model, wire)?,
         // It leaves when its input is closed. Tools of clients reach it as an MCP server of the daemon's.
         AgentInput::Leave | AgentInput::Tools(_) | AgentInput::ToolResult { .. } => {}
     }
@@ -144,53 +144,58 @@ pub(super) fn input(
 }
 
 /// Tells the agent what the session's mode means, from its next turn on.
-pub(super) fn change_stance(memory: &mut Memory, settings: &Settings, wire: &mut Vec<u8>) {
-    let stance = Stance::of(memory.mode, settings);
-    let mut params = stance.update(settings, &memory.workspace, &memory.model);
-    params["threadId"] = json!(memory.thread);
-    memory.ask(Purpose::Settings, params, wire);
+pub(super) fn change_stance(state: &mut CodexState, settings: &CodexSettings, wire: &mut Vec<u8>) {
+    let stance = CodexModeSettings::of(state.mode, settings);
+    let mut params = stance.update(settings, &state.workspace, &state.model);
+    params["threadId"] = json!(state.thread);
+    state.send_request(CodexRequestKind::Settings, params, wire);
 }
 
-fn set_model(memory: &mut Memory, model: &str, wire: &mut Vec<u8>) -> Result<(), Error> {
+fn set_model(state: &mut CodexState, model: &str, wire: &mut Vec<u8>) -> Result<(), Error> {
     models::check_form(model)?;
     if model.is_empty() {
         return Err(Error::invalid("model", "name the model; Codex has no word for its default"));
     }
-    if !memory.models.is_empty() {
-        models::check_known(model, &memory.models)?;
+    if !state.models.is_empty() {
+        models::check_known(model, &state.models)?;
     }
-    model.clone_into(&mut memory.asked_model);
-    model.clone_into(&mut memory.model);
-    let params = json!({"threadId": memory.thread, "model": model});
-    memory.ask(Purpose::Settings, params, wire);
+    model.clone_into(&mut state.asked_model);
+    model.clone_into(&mut state.model);
+    let params = json!({"threadId": state.thread, "model": model});
+    state.send_request(CodexRequestKind::Settings, params, wire);
     Ok(())
 }
 
 /// Adds a message to the running turn. Returns the request's name.
-pub(super) fn steer(memory: &mut Memory, text: &str, wire: &mut Vec<u8>) -> String {
-    say(memory, Purpose::Steer, json!([text_part(text)]), wire)
+pub(super) fn steer(state: &mut CodexState, text: &str, wire: &mut Vec<u8>) -> String {
+    say(state, CodexRequestKind::Steer, json!([text_part(text)]), wire)
 }
 
 /// Says something as the user. Returns the request's name.
-pub(super) fn say(memory: &mut Memory, purpose: Purpose, content: Value, wire: &mut Vec<u8>) -> String {
-    let params = json!({"threadId": memory.thread, "input": content});
-    memory.ask(purpose, params, wire)
+pub(super) fn say(
+    state: &mut CodexState,
+    purpose: CodexRequestKind,
+    content: Value,
+    wire: &mut Vec<u8>,
+) -> String {
+    let params = json!({"threadId": state.thread, "input": content});
+    state.send_request(purpose, params, wire)
 }
 
 /// Ends the turn, as soon as it is known how the agent calls it.
-pub(super) fn interrupt(memory: &mut Memory, wire: &mut Vec<u8>) {
-    match &mut memory.turn {
+pub(super) fn interrupt(state: &mut CodexState, wire: &mut Vec<u8>) {
+    match &mut state.turn {
         Some(turn) if turn.plan_asked => {
-            memory.settle(EndReason::Cancelled, wire);
+            state.settle(EndReason::Cancelled, wire);
         }
-        Some(turn) if turn.id.is_empty() => turn.interrupt = Interrupt::Wanted,
+        Some(turn) if turn.id.is_empty() => turn.interrupt = InterruptState::Wanted,
         Some(turn) => {
-            turn.interrupt = Interrupt::Sent;
-            let params = json!({"threadId": memory.thread, "turnId": turn.id});
-            memory.ask(Purpose::Interrupt, params, wire);
+            turn.interrupt = InterruptState::Sent;
+            let params = json!({"threadId": state.thread, "turnId": turn.id});
+            state.send_request(CodexRequestKind::Interrupt, params, wire);
         }
         // The agent never heard of the turn; it ends all the same.
-        None => memory.settle(EndReason::Cancelled, wire),
+        None => state.settle(EndReason::Cancelled, wire),
     }
 }
 

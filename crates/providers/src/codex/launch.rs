@@ -8,15 +8,15 @@ use domain::{Error, ErrorCode};
 use runtime::provider::{BridgeServer, LaunchRequest, Places};
 use serde_json::{Value, json};
 
-use super::memory::Memory;
 use super::models;
-use super::settings::Settings;
+use super::settings::CodexSettings;
+use super::state::CodexState;
 use crate::config::invalid;
 use crate::limits::{BRIDGE_CALL_SECS, BRIDGE_START_SECS};
-use crate::program::{Wanted, variable};
+use crate::program::{ProgramSearch, variable};
 
 /// The program, and what to tell somebody who has no Codex.
-pub(super) const PROGRAM: Wanted = Wanted {
+pub(super) const PROGRAM: ProgramSearch = ProgramSearch {
     name: "codex",
     title: "Codex",
     remedy: "install Codex with `npm install -g @openai/codex` where the daemon's PATH finds it",
@@ -62,7 +62,7 @@ pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsStrin
 
 /// Refuses what the agent itself would only say on its way out.
 pub(super) fn check_environment(
-    settings: &Settings,
+    settings: &CodexSettings,
     environment: &[(OsString, OsString)],
 ) -> Result<(), Error> {
     if let Some(home) = variable(environment, "CODEX_HOME").filter(|home| !home.is_empty())
@@ -87,7 +87,7 @@ pub(super) fn check_environment(
 /// Returns what the agent runs when a turn is over: our own forwarder where the session names a sink, else what the
 /// configuration says. The forwarder learns of the sink through the environment.
 pub(super) fn notify(
-    settings: &Settings,
+    settings: &CodexSettings,
     configured: &[String],
     obey_exe: &Path,
     environment: &mut Vec<(OsString, OsString)>,
@@ -103,7 +103,7 @@ pub(super) fn notify(
 /// Returns the command line. Only what concerns the whole program is on it; everything else is told through standard
 /// input, because every user of the machine can read a command line.
 pub(super) fn arguments(
-    settings: &Settings,
+    settings: &CodexSettings,
     environment: &[(OsString, OsString)],
     notify: &[String],
 ) -> Vec<OsString> {
@@ -152,7 +152,7 @@ fn text(value: &str) -> String {
 }
 
 /// Returns what the agent sees in the sandbox. Where its models are, its own configuration may say.
-pub(super) fn places(settings: &Settings, environment: &[(OsString, OsString)]) -> Places {
+pub(super) fn places(settings: &CodexSettings, environment: &[(OsString, OsString)]) -> Places {
     let home = variable(environment, "CODEX_HOME").map(std::path::PathBuf::from);
     let home = home.or_else(|| variable(environment, "HOME").map(|home| Path::new(home).join(".codex")));
     let configured = home.and_then(|home| std::fs::read_to_string(home.join("config.toml")).ok());
@@ -174,10 +174,10 @@ pub(super) fn bridge(server: &BridgeServer) -> Value {
 }
 
 /// Returns what the codec of a new run knows.
-pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
+pub(super) fn codec_state(request: &LaunchRequest<'_>) -> CodexState {
     let (spec, state) = (request.spec, request.state);
     let asked = if models::check_form(&state.model).is_ok() { state.model.clone() } else { String::new() };
-    Memory {
+    CodexState {
         cwd: spec.working_dir.to_string_lossy().into_owned(),
         resume: if request.resume { state.native_session.clone() } else { String::new() },
         had_turns: state.turns > 0,
@@ -186,7 +186,7 @@ pub(super) fn memory(request: &LaunchRequest<'_>) -> Memory {
         mode: state.mode,
         bridged: request.bridge.is_some(),
         bridge: request.bridge.as_ref().map(bridge),
-        ..Memory::default()
+        ..CodexState::default()
     }
 }
 

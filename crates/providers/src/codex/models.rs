@@ -4,9 +4,9 @@
 use domain::{Error, ErrorCode};
 use serde_json::Value;
 
+use crate::json_fields::Look;
 use crate::limits::{MODEL_NAME_MAX_CHARS, MODELS_MAX};
-use crate::look::Look;
-use crate::near::near;
+use crate::suggestion::near;
 
 /// Checks what can be checked before the agent runs; empty means the agent's own default.
 pub(super) fn check_form(model: &str) -> Result<(), Error> {

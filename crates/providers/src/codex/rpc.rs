@@ -1,5 +1,5 @@
 //! JSON-RPC as `codex app-server` speaks it: one object a line, without the `jsonrpc` key. Reads lines and writes
-//! them; gives no meaning. Why we asked something is part of the request's name, so that its answer needs no memory.
+//! them; gives no meaning. Why we asked something is part of the request's name, so that its answer needs no stored state.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const METHOD_NOT_FOUND: i32 = -32601;
 
 /// One line of the agent's.
 #[derive(Debug, PartialEq)]
-pub(super) enum Message {
+pub(super) enum CodexMessage {
     Notification {
         method: String,
         params: Value,
@@ -28,7 +28,7 @@ pub(super) enum Message {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct CodexLine {
     #[serde(default)]
     id: Option<Value>,
     #[serde(default)]
@@ -42,18 +42,18 @@ struct Line {
 }
 
 /// Reads a line; nothing where it is not JSON-RPC.
-pub(super) fn read(line: &[u8]) -> Option<Message> {
-    let Line { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
+pub(super) fn read(line: &[u8]) -> Option<CodexMessage> {
+    let CodexLine { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
     match (method, id) {
-        (Some(method), Some(id)) => Some(Message::Request { id, method, params }),
-        (Some(method), None) => Some(Message::Notification { method, params }),
+        (Some(method), Some(id)) => Some(CodexMessage::Request { id, method, params }),
+        (Some(method), None) => Some(CodexMessage::Notification { method, params }),
         (None, Some(id)) => {
             let result = match error {
                 Some(error) => Err(error["message"].as_str().unwrap_or("it gave no reason").to_owned()),
                 // An answer that is null is an answer, too.
                 None => Ok(result.unwrap_or_default()),
             };
-            Some(Message::Answer { id, result })
+            Some(CodexMessage::Answer { id, result })
         }
         (None, None) => None,
     }
@@ -61,7 +61,7 @@ pub(super) fn read(line: &[u8]) -> Option<Message> {
 
 /// Why we asked the agent something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum CodexRequestKind {
     Initialize,
     Account,
     Models,
@@ -83,8 +83,8 @@ pub(super) enum Purpose {
     Settle,
 }
 
-impl Purpose {
-    const ALL: [(Purpose, &'static str, &'static str); 15] = [
+impl CodexRequestKind {
+    const ALL: [(CodexRequestKind, &'static str, &'static str); 15] = [
         (Self::Initialize, "initialize", "initialize"),
         (Self::Account, "account", "account/read"),
         (Self::Models, "models", "model/list"),
@@ -111,13 +111,13 @@ impl Purpose {
 }
 
 /// Returns why a request was made, if it was ours.
-pub(super) fn purpose(id: &Value) -> Option<Purpose> {
+pub(super) fn purpose(id: &Value) -> Option<CodexRequestKind> {
     let (name, _) = id.as_str()?.strip_prefix("obey-")?.rsplit_once('-')?;
-    Purpose::ALL.iter().find(|(_, own, _)| *own == name).map(|(purpose, ..)| *purpose)
+    CodexRequestKind::ALL.iter().find(|(_, own, _)| *own == name).map(|(purpose, ..)| *purpose)
 }
 
 /// Asks the agent something; `number` makes the request's name its own. Returns that name.
-pub(super) fn ask(purpose: Purpose, number: u64, params: Value, wire: &mut Vec<u8>) -> String {
+pub(super) fn ask(purpose: CodexRequestKind, number: u64, params: Value, wire: &mut Vec<u8>) -> String {
     let (name, method) = purpose.names();
     let id = format!("obey-{name}-{number}");
     line(&json!({"id": id, "method": method, "params": params}), wire);
@@ -158,25 +158,25 @@ mod tests {
     #[test]
     fn every_kind_of_line_is_told_apart() {
         let params = json!({"a": 1});
-        let expect = |line: Value, message: Message| {
+        let expect = |line: Value, message: CodexMessage| {
             assert_eq!(read(line.to_string().as_bytes()), Some(message));
         };
         let method = "m".to_owned();
         expect(
             json!({"method": "m", "params": params, "emittedAtMs": 1}),
-            Message::Notification { method: method.clone(), params: params.clone() },
+            CodexMessage::Notification { method: method.clone(), params: params.clone() },
         );
         expect(
             json!({"id": 0, "method": "m", "params": params}),
-            Message::Request { id: json!(0), method, params: params.clone() },
+            CodexMessage::Request { id: json!(0), method, params: params.clone() },
         );
         expect(
             json!({"id": "x", "result": null}),
-            Message::Answer { id: json!("x"), result: Ok(Value::Null) },
+            CodexMessage::Answer { id: json!("x"), result: Ok(Value::Null) },
         );
         expect(
             json!({"id": "x", "error": {"code": 1, "message": "no"}}),
-            Message::Answer { id: json!("x"), result: Err("no".to_owned()) },
+            CodexMessage::Answer { id: json!("x"), result: Err("no".to_owned()) },
         );
         for garbage in ["", "x", "[]", "{}", "1", r#"{"method":1}"#, r#"{"id":"#] {
             assert_eq!(read(garbage.as_bytes()), None, "{garbage}");
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_purpose_is_found_in_the_name_of_its_request() {
-        for (at, (purpose, ..)) in Purpose::ALL.into_iter().enumerate() {
+        for (at, (purpose, ..)) in CodexRequestKind::ALL.into_iter().enumerate() {
             let mut wire = Vec::new();
             ask(purpose, at as u64, json!({}), &mut wire);
             let written: Value = serde_json::from_slice(&wire).unwrap();

@@ -53,7 +53,7 @@ const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
 
 /// `provider_config`, read. Empty texts: not said.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct CodexSettings {
     pub(super) sandbox: String,
     pub(super) approval_policy: String,
     pub(super) network_access: bool,
@@ -72,7 +72,7 @@ pub(super) struct Settings {
     pub(super) contained: bool,
 }
 
-impl Settings {
+impl CodexSettings {
     /// Reads the entries; the first that cannot be used is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
@@ -133,9 +133,9 @@ fn own_servers(servers: Map<String, Value>) -> Map<String, Value> {
 mod tests {
     use super::*;
 
-    fn read(entries: &[(&str, &str)]) -> Result<Settings, Error> {
+    fn read(entries: &[(&str, &str)]) -> Result<CodexSettings, Error> {
         let config = entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Settings::read(&config)
+        CodexSettings::read(&config)
     }
 
     #[test]

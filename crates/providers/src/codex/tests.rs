@@ -10,16 +10,16 @@ use serde_json::json;
 
 use super::*;
 
-fn with(memory: Memory) -> CodexCodec {
-    CodexCodec { memory, settings: Settings::default() }
+fn with(state: CodexState) -> CodexCodec {
+    CodexCodec { state, settings: CodexSettings::default() }
 }
 
 fn running() -> CodexCodec {
-    with(Memory {
+    with(CodexState {
         thread: "t1".into(),
         version: TESTED_VERSION.into(),
         counted: Some(domain::Usage::default()),
-        ..Memory::default()
+        ..CodexState::default()
     })
 }
 
@@ -65,14 +65,14 @@ fn command(id: &str, turn: &str) -> Value {
 
 #[test]
 fn a_version_that_was_not_tested_is_named_with_the_range() {
-    let mut codec = with(Memory::default());
+    let mut codec = with(CodexState::default());
     let notice = |codec: &mut CodexCodec, agent: &str| {
         let result = json!({"userAgent": agent});
         hear(codec, json!({"id": "obey-initialize-1", "result": result})).pop()
     };
     let warning = |message: &str| Some(AgentEvent::Notice { level: Level::Warning, message: message.into() });
     assert_eq!(notice(&mut codec, "obey/0.166.3 (Debian 12.0.0; x86_64)"), None);
-    assert_eq!(codec.memory.version, "0.166.3");
+    assert_eq!(codec.state.version, "0.166.3");
     assert_eq!(
         notice(&mut codec, "obey/0.170.1 (x)"),
         warning("this Codex is 0.170.1; obey is tested with 0.166.0 up to, but not including, 0.167.0")
@@ -92,12 +92,12 @@ fn a_start_that_is_refused_breaks_the_session() {
         ("obey-start-1", "cannot begin a conversation: no"),
         ("obey-resume-1", "cannot begin a conversation: no"),
     ] {
-        let mut codec = with(Memory::default());
+        let mut codec = with(CodexState::default());
         let events = hear(&mut codec, json!({"id": id, "error": {"code": 1, "message": "no"}}));
         let [AgentEvent::Broken { code: None, message }] = &events[..] else { panic!("{events:?}") };
         assert!(message.contains(words), "{message}");
     }
-    let mut codec = with(Memory::default());
+    let mut codec = with(CodexState::default());
     let events = hear(&mut codec, json!({"id": "obey-start-1", "result": {}}));
     assert!(matches!(&events[..], [AgentEvent::Broken { .. }]));
 }
@@ -106,7 +106,7 @@ fn a_start_that_is_refused_breaks_the_session() {
 fn a_model_that_nobody_knows_breaks_the_session() {
     let asked = |model: &str, wanted: bool| {
         let mut codec =
-            with(Memory { asked_model: model.into(), model_is_wanted: wanted, ..Memory::default() });
+            with(CodexState { asked_model: model.into(), model_is_wanted: wanted, ..CodexState::default() });
         let result = json!({"userAgent": "obey/0.166.0 (x)"});
         let (_, greeted) = hear_all(&mut codec, json!({"id": "obey-initialize-1", "result": result}));
         let begins = greeted.iter().any(|line| line["method"] == "thread/start");
@@ -141,7 +141,8 @@ fn a_model_that_nobody_knows_breaks_the_session() {
 
 #[test]
 fn an_agent_without_a_list_of_models_is_believed() {
-    let mut codec = with(Memory { asked_model: "x".into(), model_is_wanted: true, ..Memory::default() });
+    let mut codec =
+        with(CodexState { asked_model: "x".into(), model_is_wanted: true, ..CodexState::default() });
     let refused = json!({"id": "obey-models-1", "error": {"code": -32600, "message": "unknown method"}});
     hear(&mut codec, refused);
     let refused = json!({"id": "obey-config-1", "error": {"code": -32600, "message": "unknown method"}});
@@ -189,7 +190,7 @@ fn a_turn_that_is_refused_fails() {
             error: "thread not found".into()
         }]
     );
-    assert_eq!(codec.memory.turn, None);
+    assert_eq!(codec.state.turn, None);
     // A message that is refused while a turn runs is no end of that turn.
     prompt(&mut codec);
     began(&mut codec, "a");
@@ -217,7 +218,7 @@ fn an_interrupt_waits_for_the_turns_name_and_is_sent_once() {
 #[test]
 fn an_interrupt_right_after_a_plan_was_approved_ends_what_it_began() {
     let mut codec = running();
-    codec.memory.mode = domain::Mode::Plan;
+    codec.state.mode = domain::Mode::Plan;
     prompt(&mut codec);
     began(&mut codec, "a");
     let item = json!({"type": "plan", "id": "p1", "text": "1. do it"});
@@ -241,18 +242,18 @@ fn an_interrupt_right_after_a_plan_was_approved_ends_what_it_began() {
 #[test]
 fn a_session_that_plans_takes_its_first_prompt_when_the_agent_plans() {
     let start = |codec: &mut CodexCodec| {
-        codec.memory.mode = domain::Mode::Plan;
-        codec.memory.checked = true;
+        codec.state.mode = domain::Mode::Plan;
+        codec.state.checked = true;
         hear_all(codec, json!({"id": "obey-start-2", "result": {"thread": {"id": "t1"}, "model": "m"}}))
     };
-    let mut codec = with(Memory::default());
+    let mut codec = with(CodexState::default());
     let (events, replies) = start(&mut codec);
     assert!(events.is_empty(), "{events:?}");
     assert_eq!(replies[0]["params"]["collaborationMode"]["mode"], "plan");
     let events = hear(&mut codec, json!({"id": replies[0]["id"], "result": {}}));
     assert!(matches!(&events[..], [AgentEvent::Ready { .. }]), "{events:?}");
     // Without that it would do what it is not allowed to.
-    let mut codec = with(Memory::default());
+    let mut codec = with(CodexState::default());
     let (_, replies) = start(&mut codec);
     let events =
         hear(&mut codec, json!({"id": replies[0]["id"], "error": {"code": 1, "message": "no such mode"}}));
@@ -290,7 +291,7 @@ fn only_commands_of_the_turn_that_was_cut_short_are_ended() {
 fn a_sub_agent_of_a_turn_that_was_cut_short_is_ended_with_its_commands() {
     let mut codec = running();
     for (thread, call) in [("w0", "first"), ("w1", "second"), ("w2", "third")] {
-        codec.memory.remember_worker(thread, CallId::new(call));
+        codec.state.remember_worker(thread, CallId::new(call));
     }
     let worker =
         |method: &str, thread: &str, turn: Value| note(method, json!({"threadId": thread, "turn": turn}));
@@ -374,7 +375,7 @@ fn a_servers_tool_is_asked_about_by_its_own_name_whatever_else_is_open() {
         let params = json!({"threadId": "t1", "serverName": "lab", "message": message, "_meta": meta});
         let line = json!({"id": id, "method": "mcpServer/elicitation/request", "params": params});
         match hear(codec, line).pop() {
-            Some(AgentEvent::Asked { ask: domain::request::Ask::Permission(ask), .. }) => {
+            Some(AgentEvent::Asked { ask: domain::request::RequestSubject::Permission(ask), .. }) => {
                 (ask.tool, ask.call.map(|call| call.to_string()))
             }
             other => panic!("{other:?}"),
@@ -385,7 +386,7 @@ fn a_servers_tool_is_asked_about_by_its_own_name_whatever_else_is_open() {
     let mut codec = running();
     prompt(&mut codec);
     began(&mut codec, "u1");
-    codec.memory.remember_worker("t2", domain::CallId::new("w"));
+    codec.state.remember_worker("t2", domain::CallId::new("w"));
     for line in [call("c1", "t1", "nuke"), call("c2", "t1", "echo"), call("c3", "t2", "nuke")] {
         hear(&mut codec, line);
     }
@@ -409,7 +410,7 @@ fn leaving_the_sandbox_is_another_permission_than_staying_in_it() {
             json!({"threadId": "t1", "itemId": "c", "command": "/bin/bash -lc ls", "reason": reason});
         let ask = json!({"id": 1, "method": "item/commandExecution/requestApproval", "params": params});
         match hear(&mut codec, ask).pop() {
-            Some(AgentEvent::Asked { ask: domain::request::Ask::Permission(ask), .. }) => ask.tool,
+            Some(AgentEvent::Asked { ask: domain::request::RequestSubject::Permission(ask), .. }) => ask.tool,
             other => panic!("{other:?}"),
         }
     };
@@ -439,9 +440,9 @@ fn tokens_are_told_as_differences() {
     assert_eq!(told(&mut codec, said("a", (150, 50, 12), 50)), (40, 10, 2));
     assert!(hear(&mut codec, said("a", (150, 50, 12), 50)).is_empty(), "nothing new");
     // A conversation that was taken up tells its past first, or the first thing that is new.
-    codec.memory.counted = None;
+    codec.state.counted = None;
     assert!(hear(&mut codec, said("old", (500, 0, 50), 50)).is_empty());
-    codec.memory.counted = None;
+    codec.state.counted = None;
     prompt(&mut codec);
     began(&mut codec, "b");
     assert_eq!(told(&mut codec, said("b", (500, 0, 50), 30)), (30, 0, 1));
@@ -508,7 +509,7 @@ fn what_nobody_knows_is_kept_as_it_came() {
 
 #[test]
 fn a_program_that_only_says_nonsense_is_given_up() {
-    let mut codec = with(Memory::default());
+    let mut codec = with(CodexState::default());
     let mut broken = 0;
     for at in 1..=40 {
         let mut out = Decoded::default();

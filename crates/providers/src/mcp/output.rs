@@ -1,10 +1,10 @@
 //! What a call brought, as text for a model. Pure.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use runtime::toolbox::Done;
+use runtime::toolbox::ToolOutput;
 
 /// Returns a result as text; what is no text is named.
-pub(super) fn done(result: CallToolResult) -> Done {
+pub(super) fn done(result: CallToolResult) -> ToolOutput {
     let ok = !result.is_error.unwrap_or(false);
     let mut parts: Vec<String> = result.content.iter().map(text).collect();
     if parts.iter().all(String::is_empty)
@@ -12,7 +12,7 @@ pub(super) fn done(result: CallToolResult) -> Done {
     {
         parts = vec![structured.to_string()];
     }
-    Done { ok, output: parts.join("\n"), exit_code: None }
+    ToolOutput { ok, output: parts.join("\n"), exit_code: None }
 }
 
 fn text(block: &ContentBlock) -> String {

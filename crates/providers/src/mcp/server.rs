@@ -14,24 +14,24 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
-use runtime::held::{Held, Program};
-use runtime::toolbox::Done;
+use runtime::helper_process::{HelperCommand, HelperProcess};
+use runtime::toolbox::ToolOutput;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::spec::{Reach, Spec, filled, values};
-use super::{Ground, output};
+use super::spec::{McpServerSpec, McpTransport, filled, values};
+use super::{McpContext, output};
 use crate::limits::{MCP_LINE_MAX_BYTES, MCP_RESTARTS_MAX, MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX};
 use crate::secrets::Secrets;
 use crate::text::one_line;
 
 /// A server of a session.
-pub(super) struct Server {
-    spec: Spec,
-    ground: Arc<Ground>,
+pub(super) struct McpServer {
+    spec: McpServerSpec,
+    ground: Arc<McpContext>,
     /// What was filled into its settings, which no error may tell.
     secrets: Secrets,
-    line: Mutex<Option<Line>>,
+    line: Mutex<Option<McpConnection>>,
     /// Times it was reached.
     starts: AtomicU32,
     /// It has said that its tools are others now.
@@ -39,17 +39,17 @@ pub(super) struct Server {
 }
 
 /// A connection; dropping it ends the program behind it.
-struct Line {
-    service: RunningService<RoleClient, Ear>,
-    held: Option<Held>,
+struct McpConnection {
+    service: RunningService<RoleClient, NotificationListener>,
+    held: Option<HelperProcess>,
 }
 
 /// Hears what a server says unasked.
-struct Ear {
+struct NotificationListener {
     news: Arc<AtomicBool>,
 }
 
-impl rmcp::ClientHandler for Ear {
+impl rmcp::ClientHandler for NotificationListener {
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.news.store(true, Ordering::Relaxed);
     }
@@ -62,8 +62,8 @@ impl rmcp::ClientHandler for Ear {
     }
 }
 
-impl Server {
-    pub(super) fn new(spec: Spec, ground: Arc<Ground>) -> Self {
+impl McpServer {
+    pub(super) fn new(spec: McpServerSpec, ground: Arc<McpContext>) -> Self {
         let secrets = Secrets::new(values(&spec.reach, &ground.environment));
         Self {
             spec,
@@ -82,8 +82,8 @@ impl Server {
     /// Returns where it is reached, for people.
     pub(super) fn endpoint(&self) -> String {
         match &self.spec.reach {
-            Reach::Program { command, .. } => command.clone(),
-            Reach::Web { url, .. } => url.clone(),
+            McpTransport::Program { command, .. } => command.clone(),
+            McpTransport::Web { url, .. } => url.clone(),
         }
     }
 
@@ -125,7 +125,11 @@ impl Server {
     }
 
     /// Calls one of its tools.
-    pub(super) async fn call(&self, tool: String, arguments: Map<String, Value>) -> Result<Done, String> {
+    pub(super) async fn call(
+        &self,
+        tool: String,
+        arguments: Map<String, Value>,
+    ) -> Result<ToolOutput, String> {
         self.ask(tool, arguments).await.map_err(|error| self.told(&error))
     }
 
@@ -134,7 +138,7 @@ impl Server {
         one_line(&self.secrets.hide(error), MESSAGE_MAX_CHARS)
     }
 
-    async fn ask(&self, tool: String, arguments: Map<String, Value>) -> Result<Done, String> {
+    async fn ask(&self, tool: String, arguments: Map<String, Value>) -> Result<ToolOutput, String> {
         let peer = self.peer().await.map_err(|error| format!("the MCP server {}: {error}", self.name()))?;
         let wait = self.spec.call_wait;
         let asked = CallToolRequestParams::new(tool).with_arguments(arguments);
@@ -151,7 +155,7 @@ impl Server {
     /// Returns the way to it. A server that has died is started again, a few times.
     async fn peer(&self) -> Result<Peer<RoleClient>, String> {
         let mut line = self.line.lock().await;
-        if let Some(Line { service, .. }) = &*line
+        if let Some(McpConnection { service, .. }) = &*line
             && !service.peer().is_transport_closed()
         {
             return Ok(service.peer().clone());
@@ -170,10 +174,10 @@ impl Server {
         Ok(peer)
     }
 
-    async fn connect(&self) -> Result<Line, String> {
-        let ear = Ear { news: Arc::clone(&self.news) };
+    async fn connect(&self) -> Result<McpConnection, String> {
+        let ear = NotificationListener { news: Arc::clone(&self.news) };
         match &self.spec.reach {
-            Reach::Program { .. } => {
+            McpTransport::Program { .. } => {
                 let program = self.program()?;
                 let programs = self.ground.programs.as_ref().ok_or("no program can be started here")?;
                 let (held, stream) = programs.start(program).await.map_err(|error| error.message)?;
@@ -181,11 +185,11 @@ impl Server {
                 let transport = AsyncRwTransport::<RoleClient, _, _>::new(read, write)
                     .with_max_line_length(MCP_LINE_MAX_BYTES);
                 match rmcp::serve_client(ear, transport).await {
-                    Ok(service) => Ok(Line { service, held: Some(held) }),
+                    Ok(service) => Ok(McpConnection { service, held: Some(held) }),
                     Err(error) => Err(with_last_words(&error.to_string(), Some(&held))),
                 }
             }
-            Reach::Web { url, headers } => {
+            McpTransport::Web { url, headers } => {
                 let environment = &self.ground.environment;
                 let mut config =
                     StreamableHttpClientTransportConfig::with_uri(filled(url, environment)?.as_str());
@@ -200,15 +204,15 @@ impl Server {
                 let transport =
                     StreamableHttpClientTransport::with_client(self.ground.client.clone(), config);
                 match rmcp::serve_client(ear, transport).await {
-                    Ok(service) => Ok(Line { service, held: None }),
+                    Ok(service) => Ok(McpConnection { service, held: None }),
                     Err(error) => Err(error.to_string()),
                 }
             }
         }
     }
 
-    fn program(&self) -> Result<Program, String> {
-        let Reach::Program { command, args, env } = &self.spec.reach else {
+    fn program(&self) -> Result<HelperCommand, String> {
+        let McpTransport::Program { command, args, env } = &self.spec.reach else {
             return Err("it is no program".to_owned());
         };
         let given = &self.ground.environment;
@@ -219,7 +223,7 @@ impl Server {
         }
         let args =
             args.iter().map(|arg| filled(arg, given).map(Into::into)).collect::<Result<_, String>>()?;
-        Ok(Program { command: filled(command, given)?.into(), args, environment })
+        Ok(HelperCommand { command: filled(command, given)?.into(), args, environment })
     }
 
     /// Says why a request failed.
@@ -236,8 +240,8 @@ impl Server {
 }
 
 /// Adds what a program said last.
-fn with_last_words(what: &str, held: Option<&Held>) -> String {
-    let words = held.map(Held::last_words).unwrap_or_default();
+fn with_last_words(what: &str, held: Option<&HelperProcess>) -> String {
+    let words = held.map(HelperProcess::last_words).unwrap_or_default();
     let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
     format!("{what}{words}")
 }

@@ -26,22 +26,22 @@ const KEYS: [&str; 8] =
 
 /// One server.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Spec {
+pub(crate) struct McpServerSpec {
     pub(crate) name: String,
-    pub(crate) reach: Reach,
+    pub(crate) reach: McpTransport,
     pub(crate) start_wait: Duration,
     pub(crate) call_wait: Duration,
 }
 
 /// How it is reached.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reach {
+pub(crate) enum McpTransport {
     Program { command: String, args: Vec<String>, env: BTreeMap<String, String> },
     Web { url: String, headers: BTreeMap<String, String> },
 }
 
 /// Reads all servers; the first that cannot be used is the error.
-pub(crate) fn read(config: &BTreeMap<String, String>) -> Result<Vec<Spec>, Error> {
+pub(crate) fn read(config: &BTreeMap<String, String>) -> Result<Vec<McpServerSpec>, Error> {
     let servers = mcp_servers(config)?;
     if servers.len() > SERVERS_MAX {
         return Err(invalid("mcp_servers", format_args!("are more than {SERVERS_MAX}")));
@@ -49,7 +49,7 @@ pub(crate) fn read(config: &BTreeMap<String, String>) -> Result<Vec<Spec>, Error
     servers.iter().map(|(name, server)| spec(name, server)).collect()
 }
 
-fn spec(name: &str, server: &Value) -> Result<Spec, Error> {
+fn spec(name: &str, server: &Value) -> Result<McpServerSpec, Error> {
     let wrong = |what: String| invalid("mcp_servers", format_args!("server {name}: {what}"));
     let Some(server) = server.as_object() else { return Err(wrong("must be an object".to_owned())) };
     if let Some(key) = server.keys().find(|key| !KEYS.contains(&key.as_str())) {
@@ -64,7 +64,7 @@ fn spec(name: &str, server: &Value) -> Result<Spec, Error> {
         Some(_) => return Err(wrong("type must be stdio with a command, or http with a url".to_owned())),
     }
     let reach = if is_program { program(server) } else { web(server) }.map_err(wrong)?;
-    Ok(Spec {
+    Ok(McpServerSpec {
         name: name.to_owned(),
         reach,
         start_wait: seconds(server, "startup_timeout_sec", MCP_START_WAIT, MCP_START_WAIT_MAX)
@@ -73,7 +73,7 @@ fn spec(name: &str, server: &Value) -> Result<Spec, Error> {
     })
 }
 
-fn program(server: &Map<String, Value>) -> Result<Reach, String> {
+fn program(server: &Map<String, Value>) -> Result<McpTransport, String> {
     let command = server.get("command").and_then(Value::as_str).unwrap_or_default();
     if command.is_empty() || command.contains('\0') {
         return Err("command must be the name or the path of a program".to_owned());
@@ -82,10 +82,10 @@ fn program(server: &Map<String, Value>) -> Result<Reach, String> {
         return Err("has a command and a url; one of them must go".to_owned());
     }
     let (args, env) = started_with(server)?;
-    Ok(Reach::Program { command: command.to_owned(), args, env })
+    Ok(McpTransport::Program { command: command.to_owned(), args, env })
 }
 
-fn web(server: &Map<String, Value>) -> Result<Reach, String> {
+fn web(server: &Map<String, Value>) -> Result<McpTransport, String> {
     let url = server.get("url").and_then(Value::as_str).unwrap_or_default();
     if !is_address(url) {
         return Err("url must be an address such as https://example.com/mcp".to_owned());
@@ -100,7 +100,7 @@ fn web(server: &Map<String, Value>) -> Result<Reach, String> {
             return Err(format!("headers: {name:?} cannot be sent"));
         }
     }
-    Ok(Reach::Web { url: url.to_owned(), headers })
+    Ok(McpTransport::Web { url: url.to_owned(), headers })
 }
 
 fn seconds(
@@ -118,12 +118,12 @@ fn seconds(
 }
 
 /// Returns the values that would be filled in.
-pub(super) fn values(reach: &Reach, environment: &[(OsString, OsString)]) -> Vec<String> {
+pub(super) fn values(reach: &McpTransport, environment: &[(OsString, OsString)]) -> Vec<String> {
     let texts: Vec<&String> = match reach {
-        Reach::Program { command, args, env } => {
+        McpTransport::Program { command, args, env } => {
             [command].into_iter().chain(args).chain(env.values()).collect()
         }
-        Reach::Web { url, headers } => [url].into_iter().chain(headers.values()).collect(),
+        McpTransport::Web { url, headers } => [url].into_iter().chain(headers.values()).collect(),
     };
     let places =
         texts.iter().flat_map(|text| text.split("${").skip(1)).filter_map(|rest| rest.split_once('}'));
@@ -155,7 +155,7 @@ pub(crate) fn filled(text: &str, environment: &[(OsString, OsString)]) -> Result
 mod tests {
     use super::*;
 
-    fn one(server: &str) -> Result<Spec, Error> {
+    fn one(server: &str) -> Result<McpServerSpec, Error> {
         let config = BTreeMap::from([("mcp_servers".to_owned(), format!(r#"{{"x":{server}}}"#))]);
         read(&config).map(|mut specs| specs.remove(0))
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn servers_are_read_as_other_agents_write_them() {
         let program = one(r#"{"command":"npx","args":["-y","thing"],"env":{"KEY":"${KEY}"}}"#).unwrap();
-        assert!(matches!(&program.reach, Reach::Program { command, args, env }
+        assert!(matches!(&program.reach, McpTransport::Program { command, args, env }
             if command == "npx" && args.len() == 2 && env["KEY"] == "${KEY}"));
         assert_eq!((program.start_wait, program.call_wait), (MCP_START_WAIT, MCP_CALL_WAIT));
         let web = one(
@@ -171,7 +171,7 @@ mod tests {
         );
         let web = web.unwrap();
         assert!(
-            matches!(&web.reach, Reach::Web { url, headers } if url.ends_with("/mcp") && headers["X-Key"] == "k")
+            matches!(&web.reach, McpTransport::Web { url, headers } if url.ends_with("/mcp") && headers["X-Key"] == "k")
         );
         assert_eq!(web.call_wait, Duration::from_secs(5));
     }

@@ -6,40 +6,40 @@ use std::sync::{Arc, OnceLock};
 
 use domain::event::{ClientTool, Level};
 use domain::{AgentEvent, AgentInput, Error, ErrorCode, Mode};
-use runtime::provider::{InProcessAgent, Past};
-use runtime::toolbox::{Offer, Tools};
+use runtime::provider::{InProcessAgent, PastEvents};
+use runtime::toolbox::{OfferedTool, SessionTools};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::history::History;
 use super::http::Endpoint;
-use super::reply::Kind;
-use super::settings::Settings;
-use super::tools::Others;
+use super::reply::FailureKind;
+use super::settings::OpenaiSettings;
+use super::tools::AdditionalTools;
 use super::{content, models, tools};
 use crate::limits::INBOX_MAX;
-use crate::mcp::{Ground, Report, Servers};
+use crate::mcp::{McpContext, McpReport, McpServers};
 
 /// What a worker is made of.
-pub(super) struct Beginning {
+pub(super) struct WorkerConfig {
     pub(super) session: String,
     pub(super) working_dir: String,
     pub(super) endpoint: Endpoint,
-    pub(super) settings: Settings,
+    pub(super) settings: OpenaiSettings,
     /// Empty: the usual one.
     pub(super) model: String,
     pub(super) mode: Mode,
     pub(super) clients: Vec<ClientTool>,
-    pub(super) tools: Arc<dyn Tools>,
-    pub(super) past: Option<Past>,
-    pub(super) ground: Ground,
+    pub(super) tools: Arc<dyn SessionTools>,
+    pub(super) past: Option<PastEvents>,
+    pub(super) ground: McpContext,
     /// The session had an agent before; an endpoint that is down must not end it.
     pub(super) resume: bool,
 }
 
 /// The agent as its session holds it.
-pub(super) struct Agent {
-    beginning: Option<Beginning>,
+pub(super) struct OpenaiAgent {
+    beginning: Option<WorkerConfig>,
     inbox: mpsc::Sender<AgentInput>,
     waiting: Option<mpsc::Receiver<AgentInput>>,
     task: Option<JoinHandle<()>>,
@@ -47,8 +47,8 @@ pub(super) struct Agent {
     models: Arc<OnceLock<Vec<String>>>,
 }
 
-impl Agent {
-    pub(super) fn new(beginning: Beginning) -> Self {
+impl OpenaiAgent {
+    pub(super) fn new(beginning: WorkerConfig) -> Self {
         let (inbox, waiting) = mpsc::channel(INBOX_MAX);
         Self {
             beginning: Some(beginning),
@@ -60,10 +60,10 @@ impl Agent {
     }
 }
 
-impl InProcessAgent for Agent {
+impl InProcessAgent for OpenaiAgent {
     fn start(&mut self, events: mpsc::Sender<AgentEvent>) {
         if let (Some(beginning), Some(inbox)) = (self.beginning.take(), self.waiting.take()) {
-            let worker = Worker::new(beginning, inbox, events, Arc::clone(&self.models));
+            let worker = OpenaiWorker::new(beginning, inbox, events, Arc::clone(&self.models));
             self.task = Some(tokio::spawn(worker.live()));
         }
     }
@@ -86,7 +86,7 @@ impl InProcessAgent for Agent {
         }
     }
 
-    fn tell(&mut self, input: AgentInput) -> Result<(), Error> {
+    fn send(&mut self, input: AgentInput) -> Result<(), Error> {
         self.inbox.try_send(input).map_err(|_| {
             Error::new(ErrorCode::DeliveryFailed, "the agent inside the daemon does not take anything in")
         })
@@ -99,27 +99,27 @@ impl InProcessAgent for Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for OpenaiAgent {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
 /// The session is gone; nobody is left to tell.
-pub(super) struct Gone;
+pub(super) struct SessionGone;
 
 /// The agent at work.
-pub(super) struct Worker {
+pub(super) struct OpenaiWorker {
     pub(super) session: String,
     pub(super) working_dir: String,
     pub(super) endpoint: Arc<Endpoint>,
-    pub(super) settings: Settings,
+    pub(super) settings: OpenaiSettings,
     pub(super) model: String,
     pub(super) mode: Mode,
     pub(super) clients: Vec<ClientTool>,
-    pub(super) tools: Arc<dyn Tools>,
+    pub(super) tools: Arc<dyn SessionTools>,
     /// What the daemon offers beside the built-in tools.
-    named: Arc<[Offer]>,
+    named: Arc<[OfferedTool]>,
     pub(super) history: History,
     /// Tokens of the conversation as the endpoint counted them last, and how many entries it had then.
     pub(super) counted: (u64, usize),
@@ -128,23 +128,23 @@ pub(super) struct Worker {
     pub(super) inbox: mpsc::Receiver<AgentInput>,
     events: mpsc::Sender<AgentEvent>,
     models: Arc<OnceLock<Vec<String>>>,
-    past: Option<Past>,
+    past: Option<PastEvents>,
     /// What servers of tools are reached with; taken at the start.
-    ground: Option<Ground>,
-    pub(super) servers: Servers,
+    ground: Option<McpContext>,
+    pub(super) servers: McpServers,
     resume: bool,
     /// Clients' tools of which it was said that they are not offered.
     warned: BTreeSet<String>,
 }
 
-impl Worker {
+impl OpenaiWorker {
     fn new(
-        beginning: Beginning,
+        beginning: WorkerConfig,
         inbox: mpsc::Receiver<AgentInput>,
         events: mpsc::Sender<AgentEvent>,
         models: Arc<OnceLock<Vec<String>>>,
     ) -> Self {
-        let Beginning {
+        let WorkerConfig {
             session,
             working_dir,
             endpoint,
@@ -175,15 +175,15 @@ impl Worker {
             models,
             past,
             ground: Some(ground),
-            servers: Servers::default(),
+            servers: McpServers::default(),
             resume,
             warned: BTreeSet::new(),
         }
     }
 
     /// Returns the tools that are not built in.
-    pub(super) fn others(&self) -> Others<'_> {
-        Others { named: &self.named, clients: &self.clients, servers: &self.servers }
+    pub(super) fn others(&self) -> AdditionalTools<'_> {
+        AdditionalTools { named: &self.named, clients: &self.clients, servers: &self.servers }
     }
 
     /// Lives until the session is gone or wants it gone.
@@ -192,7 +192,7 @@ impl Worker {
         let _ = self.work().await;
     }
 
-    async fn work(&mut self) -> Result<(), Gone> {
+    async fn work(&mut self) -> Result<(), SessionGone> {
         self.rebuild().await?;
         if let Err(error) = self.find_model().await? {
             self.emit(AgentEvent::Broken { code: Some(error.code), message: error.message }).await?;
@@ -234,7 +234,7 @@ impl Worker {
     }
 
     /// Says once of each client's tool that it cannot be called, where a tool of ours has its name.
-    pub(super) async fn warn_of_hidden(&mut self) -> Result<(), Gone> {
+    pub(super) async fn warn_of_hidden(&mut self) -> Result<(), SessionGone> {
         let fresh = |name: &&str| !self.warned.contains(*name);
         let names: Vec<String> = tools::hidden(self.others()).filter(fresh).map(str::to_owned).collect();
         for name in names {
@@ -248,15 +248,15 @@ impl Worker {
     }
 
     /// Starts the servers of tools that the session names.
-    async fn start_servers(&mut self) -> Result<(), Gone> {
+    async fn start_servers(&mut self) -> Result<(), SessionGone> {
         let Some(ground) = self.ground.take() else { return Ok(()) };
-        let (servers, report) = Servers::start(&self.settings.servers, ground).await;
+        let (servers, report) = McpServers::start(&self.settings.servers, ground).await;
         self.servers = servers;
         self.tell_of_servers(report).await
     }
 
-    pub(super) async fn tell_of_servers(&self, report: Option<Report>) -> Result<(), Gone> {
-        let Some(Report { servers, warnings }) = report else { return Ok(()) };
+    pub(super) async fn tell_of_servers(&self, report: Option<McpReport>) -> Result<(), SessionGone> {
+        let Some(McpReport { servers, warnings }) = report else { return Ok(()) };
         self.emit(AgentEvent::Servers(servers)).await?;
         for warning in warnings {
             self.notice(Level::Warning, warning).await?;
@@ -275,16 +275,16 @@ impl Worker {
     }
 
     /// Reports something. Waits where the session has not taken in what came before.
-    pub(super) async fn emit(&self, event: AgentEvent) -> Result<(), Gone> {
-        self.events.send(event).await.map_err(|_| Gone)
+    pub(super) async fn emit(&self, event: AgentEvent) -> Result<(), SessionGone> {
+        self.events.send(event).await.map_err(|_| SessionGone)
     }
 
-    pub(super) async fn notice(&self, level: Level, message: String) -> Result<(), Gone> {
+    pub(super) async fn notice(&self, level: Level, message: String) -> Result<(), SessionGone> {
         self.emit(AgentEvent::Notice { level, message }).await
     }
 
     /// Takes up the conversation that the journal holds.
-    async fn rebuild(&mut self) -> Result<(), Gone> {
+    async fn rebuild(&mut self) -> Result<(), SessionGone> {
         let Some(mut past) = self.past.take() else { return Ok(()) };
         while past.events.seq() < past.last_seq {
             match past.events.available().await {
@@ -313,19 +313,19 @@ impl Worker {
     }
 
     /// Finds out which model to use, and says at once what the first turn would fail with.
-    async fn find_model(&mut self) -> Result<Result<(), Error>, Gone> {
+    async fn find_model(&mut self) -> Result<Result<(), Error>, SessionGone> {
         let known = match self.endpoint.models().await {
             Ok(known) => known,
             // Not every endpoint lists its models.
-            Err(failure) if failure.kind == Kind::NotFound => Vec::new(),
+            Err(failure) if failure.kind == FailureKind::NotFound => Vec::new(),
             Err(failure) if self.resume && !self.model.is_empty() => {
                 self.notice(Level::Warning, format!("{}; the session goes on", failure.message)).await?;
                 return Ok(Ok(()));
             }
             Err(failure) => {
                 let remedy = match failure.kind {
-                    Kind::Key => self.key_remedy(),
-                    Kind::Unreachable => {
+                    FailureKind::Key => self.key_remedy(),
+                    FailureKind::Unreachable => {
                         "; is provider_config.base_url right, and the endpoint up?".to_owned()
                     }
                     _ => String::new(),

@@ -4,40 +4,40 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::request::{Ask, PermissionAsk, Question};
+use domain::request::{PermissionSubject, Question, RequestSubject};
 use domain::{AgentEvent, AgentInput, CallId, Error, ErrorCode, Mode};
-use runtime::toolbox::{Done, Task, Tools};
+use runtime::toolbox::{SessionTools, ToolOutput, ToolTask};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::agent::Worker;
-use super::history::Call;
-use super::shorter::ends;
-use super::tools::{self, Act, Need};
-use super::turn::Stop;
+use super::agent::OpenaiWorker;
+use super::history::HistoryCall;
+use super::shorten::ends;
+use super::tools::{self, CallPermission, ToolAction};
+use super::turn::TurnStop;
 use crate::limits::TOOL_OUTPUT_MAX_BYTES;
 
 /// A call that has not ended.
-struct Open {
-    call: Call,
+struct RunningCall {
+    call: HistoryCall,
     input: Value,
-    act: Act,
+    act: ToolAction,
 }
 
 /// Calls under way.
-struct Desk {
-    open: BTreeMap<usize, Open>,
+struct RunningCalls {
+    open: BTreeMap<usize, RunningCall>,
     /// Calls that wait for an answer, by the name of their request.
     waiting: BTreeMap<String, usize>,
-    running: JoinSet<(usize, Result<Done, String>)>,
+    running: JoinSet<(usize, Result<ToolOutput, String>)>,
     /// Files are changed one after the other.
     pen: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Worker {
+impl OpenaiWorker {
     /// Carries out the calls of one reply and remembers their results.
-    pub(super) async fn carry_out(&mut self, calls: Vec<Call>) -> Result<(), Stop> {
-        let mut desk = Desk {
+    pub(super) async fn carry_out(&mut self, calls: Vec<HistoryCall>) -> Result<(), TurnStop> {
+        let mut running = RunningCalls {
             open: BTreeMap::new(),
             waiting: BTreeMap::new(),
             running: JoinSet::new(),
@@ -63,7 +63,7 @@ impl Worker {
             .await?;
             match read.and_then(|input| tools::read(&call.name, &input, self.mode, self.others())) {
                 Ok(act) => {
-                    desk.open.insert(at, Open { call, input, act });
+                    running.open.insert(at, RunningCall { call, input, act });
                 }
                 Err(message) => wrong.push((call.id, message)),
             }
@@ -71,75 +71,91 @@ impl Worker {
         for (id, message) in wrong {
             self.finish_call(&id, false, message).await?;
         }
-        let all: Vec<usize> = desk.open.keys().copied().collect();
+        let all: Vec<usize> = running.open.keys().copied().collect();
         for at in all {
-            self.begin(&mut desk, at).await?;
+            self.begin(&mut running, at).await?;
         }
-        self.attend(&mut desk).await
+        self.attend(&mut running).await
     }
 
     /// Begins one call: at once, or by asking for what it needs.
-    async fn begin(&mut self, desk: &mut Desk, at: usize) -> Result<(), Stop> {
-        let Some(open) = desk.open.get(&at) else { return Ok(()) };
+    async fn begin(&mut self, running: &mut RunningCalls, at: usize) -> Result<(), TurnStop> {
+        let Some(open) = running.open.get(&at) else { return Ok(()) };
         let (id, act) = (open.call.id.clone(), open.act.clone());
         match (tools::need(&act, self.mode), act) {
-            (Need::Refused, act) => {
+            (CallPermission::Refused, act) => {
                 let message = match act {
-                    Act::Client(_) => "plan mode: observation only".to_owned(),
+                    ToolAction::Client(_) => "plan mode: observation only".to_owned(),
                     _ => "not in plan mode: put your plan before the user first".to_owned(),
                 };
-                self.settle(desk, at, false, message).await
+                self.settle(running, at, false, message).await
             }
-            (Need::Permission, _) => {
+            (CallPermission::Permission, _) => {
                 let ask = open.permission();
-                self.ask(desk, at, Ask::Permission(ask)).await
+                self.ask(running, at, RequestSubject::Permission(ask)).await
             }
-            (Need::NoObjection, _) => {
+            (CallPermission::NoObjection, _) => {
                 let (native, ask) = (id, open.permission());
-                desk.waiting.insert(native.clone(), at);
+                running.waiting.insert(native.clone(), at);
                 Ok(self.emit(AgentEvent::Checks { native, ask }).await?)
             }
-            (Need::Nothing, Act::Ask(questions)) => {
-                self.ask(desk, at, Ask::Question { questions, call: Some(CallId::new(id.as_str())) }).await
+            (CallPermission::Nothing, ToolAction::Ask(questions)) => {
+                self.ask(
+                    running,
+                    at,
+                    RequestSubject::Question { questions, call: Some(CallId::new(id.as_str())) },
+                )
+                .await
             }
-            (Need::Nothing, Act::Todos(todos)) => {
+            (CallPermission::Nothing, ToolAction::Todos(todos)) => {
                 self.emit(AgentEvent::Todos(todos)).await?;
-                self.settle(desk, at, true, "the list was shown to the user".to_owned()).await
+                self.settle(running, at, true, "the list was shown to the user".to_owned()).await
             }
-            (Need::Nothing, Act::Client(_)) => self.call_client(desk, at).await,
-            (Need::Nothing, Act::Task(_) | Act::Named(..) | Act::LeavePlan | Act::Server { .. }) => Ok(()),
+            (CallPermission::Nothing, ToolAction::Client(_)) => self.call_client(running, at).await,
+            (
+                CallPermission::Nothing,
+                ToolAction::Task(_)
+                | ToolAction::Named(..)
+                | ToolAction::LeavePlan
+                | ToolAction::Server { .. },
+            ) => Ok(()),
         }
     }
 
     /// Has a client run its tool. Which go out one at a time, and how long each may take, is the session's to watch.
-    async fn call_client(&mut self, desk: &mut Desk, at: usize) -> Result<(), Stop> {
-        let Some(open) = desk.open.get(&at) else { return Ok(()) };
-        let ask = Ask::ClientTool {
+    async fn call_client(&mut self, running: &mut RunningCalls, at: usize) -> Result<(), TurnStop> {
+        let Some(open) = running.open.get(&at) else { return Ok(()) };
+        let ask = RequestSubject::ClientTool {
             call: CallId::new(open.call.id.as_str()),
             tool: open.call.name.clone(),
             input: open.input.clone(),
         };
-        self.ask(desk, at, ask).await
+        self.ask(running, at, ask).await
     }
 
-    async fn ask(&mut self, desk: &mut Desk, at: usize, ask: Ask) -> Result<(), Stop> {
-        let Some(open) = desk.open.get(&at) else { return Ok(()) };
+    async fn ask(
+        &mut self,
+        running: &mut RunningCalls,
+        at: usize,
+        ask: RequestSubject,
+    ) -> Result<(), TurnStop> {
+        let Some(open) = running.open.get(&at) else { return Ok(()) };
         let native = open.call.id.clone();
-        desk.waiting.insert(native.clone(), at);
+        running.waiting.insert(native.clone(), at);
         Ok(self.emit(AgentEvent::Asked { native, ask }).await?)
     }
 
     /// Waits until every call has ended.
-    async fn attend(&mut self, desk: &mut Desk) -> Result<(), Stop> {
-        while !desk.open.is_empty() {
+    async fn attend(&mut self, running: &mut RunningCalls) -> Result<(), TurnStop> {
+        while !running.open.is_empty() {
             tokio::select! {
                 biased;
-                input = self.inbox.recv() => self.answered(desk, input).await?,
-                Some(ended) = desk.running.join_next(), if !desk.running.is_empty() => {
+                input = self.inbox.recv() => self.answered(running, input).await?,
+                Some(ended) = running.running.join_next(), if !running.running.is_empty() => {
                     match ended {
-                        Ok((at, Ok(done))) => self.settle(desk, at, done.ok, done.output).await?,
-                        Ok((at, Err(message))) => self.settle(desk, at, false, message).await?,
-                        Err(error) => return Err(Stop::failed(format!("a tool broke down: {error}"))),
+                        Ok((at, Ok(done))) => self.settle(running, at, done.ok, done.output).await?,
+                        Ok((at, Err(message))) => self.settle(running, at, false, message).await?,
+                        Err(error) => return Err(TurnStop::failed(format!("a tool broke down: {error}"))),
                     }
                 }
             }
@@ -148,89 +164,104 @@ impl Worker {
     }
 
     /// Takes in what came while calls are under way.
-    async fn answered(&mut self, desk: &mut Desk, input: Option<AgentInput>) -> Result<(), Stop> {
+    async fn answered(
+        &mut self,
+        running: &mut RunningCalls,
+        input: Option<AgentInput>,
+    ) -> Result<(), TurnStop> {
         match input {
             Some(AgentInput::Decide { native, decision, message, updated_input, .. }) => {
-                let Some(at) = desk.waiting.remove(&native) else { return Ok(()) };
+                let Some(at) = running.waiting.remove(&native) else { return Ok(()) };
                 if decision.allows() {
-                    return self.allowed(desk, at, updated_input).await;
+                    return self.allowed(running, at, updated_input).await;
                 }
                 let reason = if message.is_empty() { String::new() } else { format!(": {message}") };
-                self.settle(desk, at, false, format!("the user denied this{reason}")).await
+                self.settle(running, at, false, format!("the user denied this{reason}")).await
             }
             Some(AgentInput::Answer { native, answers, ask }) => {
-                let Some(at) = desk.waiting.remove(&native) else { return Ok(()) };
+                let Some(at) = running.waiting.remove(&native) else { return Ok(()) };
                 let questions = match ask {
-                    Ask::Question { questions, .. } => questions,
+                    RequestSubject::Question { questions, .. } => questions,
                     _ => Vec::new(),
                 };
-                self.settle(desk, at, true, told(&questions, &answers)).await
+                self.settle(running, at, true, told(&questions, &answers)).await
             }
             Some(AgentInput::ToolResult { native, ok, output }) => {
-                let Some(at) = desk.waiting.remove(&native) else { return Ok(()) };
-                self.settle(desk, at, ok, output).await
+                let Some(at) = running.waiting.remove(&native) else { return Ok(()) };
+                self.settle(running, at, ok, output).await
             }
             other => self.heed(other),
         }
     }
 
     /// Goes on with a call that was allowed, perhaps with another input.
-    async fn allowed(&mut self, desk: &mut Desk, at: usize, updated: Option<Value>) -> Result<(), Stop> {
-        let Some(open) = desk.open.get_mut(&at) else { return Ok(()) };
+    async fn allowed(
+        &mut self,
+        running: &mut RunningCalls,
+        at: usize,
+        updated: Option<Value>,
+    ) -> Result<(), TurnStop> {
+        let Some(open) = running.open.get_mut(&at) else { return Ok(()) };
         if let Some(input) = updated {
             match tools::read(&open.call.name, &input, self.mode, self.others()) {
                 Ok(act) => (open.input, open.act) = (input, act),
-                Err(message) => return self.settle(desk, at, false, message).await,
+                Err(message) => return self.settle(running, at, false, message).await,
             }
         }
         match open.act.clone() {
-            Act::Task(task) | Act::Named(task, _) => {
-                desk.start(at, task, &self.tools);
+            ToolAction::Task(task) | ToolAction::Named(task, _) => {
+                running.start(at, task, &self.tools);
                 Ok(())
             }
-            Act::LeavePlan => {
+            ToolAction::LeavePlan => {
                 self.mode = Mode::Supervised;
                 self.emit(AgentEvent::Mode(self.mode)).await?;
-                self.settle(desk, at, true, "the user approved the plan; carry it out".to_owned()).await
+                self.settle(running, at, true, "the user approved the plan; carry it out".to_owned()).await
             }
-            Act::Client(_) => self.call_client(desk, at).await,
-            Act::Server { arguments, .. } => {
+            ToolAction::Client(_) => self.call_client(running, at).await,
+            ToolAction::Server { arguments, .. } => {
                 let Some(tool) = self.servers.find(&open.call.name) else {
                     let message = "the server no longer has this tool".to_owned();
-                    return self.settle(desk, at, false, message).await;
+                    return self.settle(running, at, false, message).await;
                 };
-                let call = runtime::toolbox::Call {
+                let call = runtime::toolbox::ExternalToolCall {
                     tool: open.call.name.clone(),
                     arguments: Value::Object(arguments.clone()),
                 };
                 let work = self.servers.call(tool, arguments);
                 let failed = |message| Error::new(ErrorCode::DeliveryFailed, message);
                 let work = self.tools.noted(call, Box::pin(async move { work.await.map_err(failed) }));
-                desk.running.spawn(async move { (at, work.await.map_err(|error| error.message)) });
+                running.running.spawn(async move { (at, work.await.map_err(|error| error.message)) });
                 Ok(())
             }
-            Act::Ask(_) | Act::Todos(_) => Ok(()),
+            ToolAction::Ask(_) | ToolAction::Todos(_) => Ok(()),
         }
     }
 
     /// Ends a call.
-    async fn settle(&mut self, desk: &mut Desk, at: usize, ok: bool, output: String) -> Result<(), Stop> {
-        let Some(open) = desk.open.remove(&at) else { return Ok(()) };
-        desk.waiting.retain(|_, other| *other != at);
+    async fn settle(
+        &mut self,
+        running: &mut RunningCalls,
+        at: usize,
+        ok: bool,
+        output: String,
+    ) -> Result<(), TurnStop> {
+        let Some(open) = running.open.remove(&at) else { return Ok(()) };
+        running.waiting.retain(|_, other| *other != at);
         self.finish_call(&open.call.id, ok, output).await
     }
 
-    async fn finish_call(&mut self, id: &str, ok: bool, output: String) -> Result<(), Stop> {
+    async fn finish_call(&mut self, id: &str, ok: bool, output: String) -> Result<(), TurnStop> {
         let output = ends(&output, TOOL_OUTPUT_MAX_BYTES);
         self.history.result(id, &output);
         Ok(self.emit(AgentEvent::ToolFinished { call: CallId::new(id), ok, output }).await?)
     }
 }
 
-impl Open {
+impl RunningCall {
     /// What the rules and perhaps a person are asked.
-    fn permission(&self) -> PermissionAsk {
-        PermissionAsk {
+    fn permission(&self) -> PermissionSubject {
+        PermissionSubject {
             call: Some(CallId::new(self.call.id.as_str())),
             tool: self.call.name.clone(),
             input: self.input.clone(),
@@ -240,8 +271,8 @@ impl Open {
     }
 }
 
-impl Desk {
-    fn start(&mut self, at: usize, task: Task, tools: &Arc<dyn Tools>) {
+impl RunningCalls {
+    fn start(&mut self, at: usize, task: ToolTask, tools: &Arc<dyn SessionTools>) {
         let pen = task.changes_files().then(|| Arc::clone(&self.pen));
         let work = tools.perform(task);
         self.running.spawn(async move {

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::content::{Part, parts};
-use super::history::{Call, Item};
-use super::reply::{Ended, Failure, Piece, Used};
-use super::request::Request;
+use super::content::{PromptPart, parts};
+use super::history::{HistoryCall, HistoryItem};
+use super::reply::{ReplyEnd, ReplyFailure, ReplyPiece, ReplyUsage};
+use super::request::ModelRequest;
+use crate::json_fields::Look;
 use crate::limits::REPLY_CALLS_MAX;
-use crate::look::Look;
 
 /// Returns the body of a request.
-pub(super) fn body(request: &Request<'_>) -> Value {
+pub(super) fn body(request: &ModelRequest<'_>) -> Value {
     let mut body = json!({
         "model": request.model,
         "messages": messages(request.instructions, request.items),
@@ -21,7 +21,7 @@ pub(super) fn body(request: &Request<'_>) -> Value {
         "stream_options": {"include_usage": true},
     });
     if !request.tools.is_empty() {
-        let tool = |tool: &super::tools::Offer| {
+        let tool = |tool: &super::tools::ToolDefinition| {
             let function =
                 json!({"name": tool.name, "description": tool.description, "parameters": tool.schema});
             json!({"type": "function", "function": function})
@@ -38,34 +38,34 @@ pub(super) fn body(request: &Request<'_>) -> Value {
 }
 
 /// Text and calls of one reply are one message here.
-fn messages(instructions: &str, items: &[Item]) -> Vec<Value> {
+fn messages(instructions: &str, items: &[HistoryItem]) -> Vec<Value> {
     let mut messages = vec![json!({"role": "system", "content": instructions})];
     let mut reply: Option<(String, Vec<Value>)> = None;
     for item in items {
         match item {
-            Item::Assistant(text) => {
+            HistoryItem::Assistant(text) => {
                 // Text behind calls begins another reply.
                 if reply.as_ref().is_some_and(|(_, calls)| !calls.is_empty()) {
                     end_reply(&mut reply, &mut messages);
                 }
                 reply.get_or_insert_default().0.push_str(text);
             }
-            Item::Call(Call { id, name, arguments }) => {
+            HistoryItem::Call(HistoryCall { id, name, arguments }) => {
                 let call =
                     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
                 reply.get_or_insert_default().1.push(call);
             }
-            Item::Result { id, output } => {
+            HistoryItem::Result { id, output } => {
                 end_reply(&mut reply, &mut messages);
                 messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
             }
-            Item::User { text, attachments } => {
+            HistoryItem::User { text, attachments } => {
                 end_reply(&mut reply, &mut messages);
                 // What cannot be sent was refused when it was said.
-                let parts = parts(text, attachments).unwrap_or_else(|_| vec![Part::Text(text.clone())]);
+                let parts = parts(text, attachments).unwrap_or_else(|_| vec![PromptPart::Text(text.clone())]);
                 messages.push(json!({"role": "user", "content": content(parts)}));
             }
-            Item::Reasoning(_) => {}
+            HistoryItem::Reasoning(_) => {}
         }
     }
     end_reply(&mut reply, &mut messages);
@@ -83,28 +83,28 @@ fn end_reply(reply: &mut Option<(String, Vec<Value>)>, messages: &mut Vec<Value>
 }
 
 /// A prompt without files is a plain text: some endpoints take nothing else.
-fn content(parts: Vec<Part>) -> Value {
-    if let [Part::Text(text)] = parts.as_slice() {
+fn content(parts: Vec<PromptPart>) -> Value {
+    if let [PromptPart::Text(text)] = parts.as_slice() {
         return json!(text);
     }
-    let part = |part: Part| match part {
-        Part::Text(text) => json!({"type": "text", "text": text}),
-        Part::Image(url) => json!({"type": "image_url", "image_url": {"url": url}}),
+    let part = |part: PromptPart| match part {
+        PromptPart::Text(text) => json!({"type": "text", "text": text}),
+        PromptPart::Image(url) => json!({"type": "image_url", "image_url": {"url": url}}),
     };
     parts.into_iter().map(part).collect()
 }
 
 /// Reads a reply.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
-    calls: BTreeMap<u64, Call>,
-    ended: Option<Ended>,
+pub(super) struct ChatReplyReader {
+    calls: BTreeMap<u64, HistoryCall>,
+    ended: Option<ReplyEnd>,
     over: bool,
 }
 
-impl Reader {
+impl ChatReplyReader {
     /// Takes the data of one event.
-    pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<Piece>) {
+    pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<ReplyPiece>) {
         if data.trim() == "[DONE]" {
             self.finish(pieces);
             return;
@@ -112,32 +112,36 @@ impl Reader {
         let Ok(chunk) = serde_json::from_str::<Value>(data) else { return };
         if !chunk.under("error").is_null() {
             self.over = true;
-            pieces.push(Piece::Failed(Failure::of_error(chunk.under("error"))));
+            pieces.push(ReplyPiece::Failed(ReplyFailure::of_error(chunk.under("error"))));
             return;
         }
         for choice in chunk.list("choices").iter().take(1) {
             self.delta(choice.under("delta"), pieces);
             self.ended = match choice.text("finish_reason") {
                 "" => self.ended,
-                "length" => Some(Ended::Cut),
-                "content_filter" => Some(Ended::Refused),
-                _ => Some(self.ended.unwrap_or(Ended::Whole)),
+                "length" => Some(ReplyEnd::Cut),
+                "content_filter" => Some(ReplyEnd::Refused),
+                _ => Some(self.ended.unwrap_or(ReplyEnd::Whole)),
             };
         }
         let usage = chunk.under("usage");
         if usage.is_object() {
             let cached = usage.under("prompt_tokens_details").count("cached_tokens").unwrap_or(0);
             let input = usage.count("prompt_tokens").unwrap_or(0);
-            pieces.push(Piece::Used(Used::new(input, cached, usage.count("completion_tokens").unwrap_or(0))));
+            pieces.push(ReplyPiece::Used(ReplyUsage::new(
+                input,
+                cached,
+                usage.count("completion_tokens").unwrap_or(0),
+            )));
         }
     }
 
     /// Takes the end of the stream; some endpoints say no last word.
-    pub(super) fn finish(&mut self, pieces: &mut Vec<Piece>) {
+    pub(super) fn finish(&mut self, pieces: &mut Vec<ReplyPiece>) {
         let Some(ended) = self.ended.filter(|_| !self.over) else { return };
         self.over = true;
-        pieces.extend(std::mem::take(&mut self.calls).into_values().map(Piece::Call));
-        pieces.push(Piece::Ended(ended));
+        pieces.extend(std::mem::take(&mut self.calls).into_values().map(ReplyPiece::Call));
+        pieces.push(ReplyPiece::Ended(ended));
     }
 
     /// Returns whether the reply has come to its end.
@@ -145,19 +149,19 @@ impl Reader {
         self.over
     }
 
-    fn delta(&mut self, delta: &Value, pieces: &mut Vec<Piece>) {
+    fn delta(&mut self, delta: &Value, pieces: &mut Vec<ReplyPiece>) {
         for key in ["reasoning_content", "reasoning"] {
             if !delta.text(key).is_empty() {
-                pieces.push(Piece::Thinking(delta.text(key).to_owned()));
+                pieces.push(ReplyPiece::Thinking(delta.text(key).to_owned()));
                 break;
             }
         }
         if !delta.text("refusal").is_empty() {
-            self.ended = Some(Ended::Refused);
+            self.ended = Some(ReplyEnd::Refused);
         }
         for key in ["content", "refusal"] {
             if !delta.text(key).is_empty() {
-                pieces.push(Piece::Text(delta.text(key).to_owned()));
+                pieces.push(ReplyPiece::Text(delta.text(key).to_owned()));
             }
         }
         for (at, part) in delta.list("tool_calls").iter().enumerate() {

@@ -5,21 +5,21 @@ use domain::AgentEvent;
 use domain::event::Level;
 use domain::turn::EndReason;
 
-use super::agent::{Gone, Worker};
-use super::history::{self, Item};
+use super::agent::{OpenaiWorker, SessionGone};
+use super::history::{self, HistoryItem};
 use super::instructions::{SUMMARISE, instructions};
-use super::reply::{Failure, Kind, Piece};
-use super::request::Request;
-use super::shorter::shorter;
-use super::turn::Stop;
+use super::reply::{FailureKind, ReplyFailure, ReplyPiece};
+use super::request::ModelRequest;
+use super::shorten::shorter;
+use super::turn::TurnStop;
 use crate::limits::SHORTER_MAX;
 
 /// The part of the window that may be filled before room is made; the rest is for the reply.
 const FULL_PERCENT: u64 = 80;
 
-impl Worker {
+impl OpenaiWorker {
     /// Compacts because somebody asked for it: a turn of its own.
-    pub(super) async fn compaction_turn(&mut self) -> Result<(), Gone> {
+    pub(super) async fn compaction_turn(&mut self) -> Result<(), SessionGone> {
         self.history.begin_turn();
         self.emit(AgentEvent::TurnStarted).await?;
         let outcome = if self.history.answered().is_empty() {
@@ -32,7 +32,7 @@ impl Worker {
     }
 
     /// Compacts where the conversation has come near the window.
-    pub(super) async fn make_room(&mut self) -> Result<(), Stop> {
+    pub(super) async fn make_room(&mut self) -> Result<(), TurnStop> {
         let full = self.window() / 100 * FULL_PERCENT;
         // One entry is a summary already, or the first prompt.
         if self.tokens() > full && self.history.answered().len() > 1 {
@@ -54,19 +54,19 @@ impl Worker {
 
     /// Puts a summary in the place of what was said. A conversation that the endpoint does not take as a whole is made
     /// shorter until it does: a summary of a part is better than a session that can do nothing more.
-    pub(super) async fn compact(&mut self) -> Result<(), Stop> {
+    pub(super) async fn compact(&mut self) -> Result<(), TurnStop> {
         let before = self.tokens();
         let (mut retries, mut round, mut left_out) = (0, 0, 0);
         let mut items = self.history.answered().to_vec();
         let summary = loop {
             match self.summary(items.clone()).await? {
                 Ok(summary) => break summary,
-                Err(failure) if failure.kind == Kind::TooLong => {
+                Err(failure) if failure.kind == FailureKind::TooLong => {
                     round += 1;
                     if round > SHORTER_MAX {
                         let message =
                             format!("no part of the conversation can be summed up: {}", failure.message);
-                        return Err(Stop::Failed { reason: EndReason::LimitReached, error: message });
+                        return Err(TurnStop::Failed { reason: EndReason::LimitReached, error: message });
                     }
                     (items, left_out) = shorter(self.history.answered(), round);
                 }
@@ -93,10 +93,13 @@ impl Worker {
     }
 
     /// Asks the model to sum up these entries.
-    async fn summary(&mut self, mut items: Vec<Item>) -> Result<Result<String, Failure>, Stop> {
-        items.push(Item::User { text: SUMMARISE.to_owned(), attachments: Vec::new() });
+    async fn summary(
+        &mut self,
+        mut items: Vec<HistoryItem>,
+    ) -> Result<Result<String, ReplyFailure>, TurnStop> {
+        items.push(HistoryItem::User { text: SUMMARISE.to_owned(), attachments: Vec::new() });
         let instructions = instructions(&self.working_dir, self.mode, "");
-        let request = Request {
+        let request = ModelRequest {
             model: &self.model,
             instructions: &instructions,
             items: &items,
@@ -133,20 +136,25 @@ impl Worker {
 async fn collect(
     endpoint: &super::http::Endpoint,
     body: String,
-) -> Result<(String, Option<super::reply::Used>), Failure> {
+) -> Result<(String, Option<super::reply::ReplyUsage>), ReplyFailure> {
     let mut stream = endpoint.ask(body).await?;
     let (mut text, mut used) = (String::new(), None);
     loop {
         match stream.next().await? {
-            Some(Piece::Text(more)) => text.push_str(&more),
-            Some(Piece::Used(counted)) => used = Some(counted),
-            Some(Piece::Failed(failure)) => return Err(failure),
-            Some(Piece::Ended(_)) if text.trim().is_empty() => {
-                return Err(Failure::new(Kind::Lasting, "the model gave no summary"));
+            Some(ReplyPiece::Text(more)) => text.push_str(&more),
+            Some(ReplyPiece::Used(counted)) => used = Some(counted),
+            Some(ReplyPiece::Failed(failure)) => return Err(failure),
+            Some(ReplyPiece::Ended(_)) if text.trim().is_empty() => {
+                return Err(ReplyFailure::new(FailureKind::Lasting, "the model gave no summary"));
             }
-            Some(Piece::Ended(_)) => return Ok((text, used)),
+            Some(ReplyPiece::Ended(_)) => return Ok((text, used)),
             Some(_) => {}
-            None => return Err(Failure::new(Kind::Passing, "the endpoint ended its reply in the middle")),
+            None => {
+                return Err(ReplyFailure::new(
+                    FailureKind::Passing,
+                    "the endpoint ended its reply in the middle",
+                ));
+            }
         }
     }
 }

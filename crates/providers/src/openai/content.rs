@@ -7,28 +7,28 @@ use crate::base64;
 
 /// A part of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum PromptPart {
     Text(String),
     /// The address of the picture, which holds it.
     Image(String),
 }
 
 /// Returns a prompt's parts, the files first; an error names a file that cannot be sent.
-pub(super) fn parts(text: &str, attachments: &[Attachment]) -> Result<Vec<Part>, Error> {
-    let mut parts = attachments.iter().map(part).collect::<Result<Vec<Part>, Error>>()?;
+pub(super) fn parts(text: &str, attachments: &[Attachment]) -> Result<Vec<PromptPart>, Error> {
+    let mut parts = attachments.iter().map(part).collect::<Result<Vec<PromptPart>, Error>>()?;
     if !text.is_empty() || parts.is_empty() {
-        parts.push(Part::Text(text.to_owned()));
+        parts.push(PromptPart::Text(text.to_owned()));
     }
     Ok(parts)
 }
 
-fn part(file: &Attachment) -> Result<Part, Error> {
+fn part(file: &Attachment) -> Result<PromptPart, Error> {
     let bytes = base64::decode(&file.content).ok_or_else(|| {
         Error::invalid("attachments", format_args!("the content of {:?} is not base64", file.name))
     })?;
     if matches!(file.media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp") {
         let content: String = file.content.split_ascii_whitespace().collect();
-        return Ok(Part::Image(format!("data:{};base64,{content}", file.media_type)));
+        return Ok(PromptPart::Image(format!("data:{};base64,{content}", file.media_type)));
     }
     let text = String::from_utf8(bytes).map_err(|_| {
         Error::invalid(
@@ -37,5 +37,5 @@ fn part(file: &Attachment) -> Result<Part, Error> {
         )
     })?;
     let name = file.name.replace(['"', '<', '>', '\n'], "_");
-    Ok(Part::Text(format!("<attachment name=\"{name}\">\n{text}\n</attachment>")))
+    Ok(PromptPart::Text(format!("<attachment name=\"{name}\">\n{text}\n</attachment>")))
 }

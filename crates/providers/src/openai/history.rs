@@ -11,13 +11,13 @@ use serde_json::Value;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Item {
+pub(super) enum HistoryItem {
     User {
         text: String,
         attachments: Vec<Attachment>,
     },
     Assistant(String),
-    Call(Call),
+    Call(HistoryCall),
     Result {
         id: String,
         output: String,
@@ -28,7 +28,7 @@ pub(super) enum Item {
 
 /// A call of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct HistoryCall {
     pub(super) id: String,
     pub(super) name: String,
     /// JSON, as the model wrote it.
@@ -38,11 +38,11 @@ pub(super) struct Call {
 /// A conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct History {
-    items: Vec<Item>,
+    items: Vec<HistoryItem>,
     /// Calls without a result.
     open: BTreeSet<String>,
     /// What was said while a reply was under way or calls were open: it comes behind them.
-    held: Vec<Item>,
+    held: Vec<HistoryItem>,
     /// The model is speaking.
     in_reply: bool,
     /// In a replay: the model has said all of its reply, which calls may still follow.
@@ -57,7 +57,7 @@ pub(super) struct History {
 const SUMMARY: &str = "The conversation so far was summarised to save space. The summary:\n\n";
 
 impl History {
-    pub(super) fn items(&self) -> &[Item] {
+    pub(super) fn items(&self) -> &[HistoryItem] {
         &self.items
     }
 
@@ -67,7 +67,7 @@ impl History {
     }
 
     pub(super) fn user(&mut self, text: &str, attachments: &[Attachment]) {
-        let item = Item::User { text: text.to_owned(), attachments: attachments.to_vec() };
+        let item = HistoryItem::User { text: text.to_owned(), attachments: attachments.to_vec() };
         let is_free = self.open.is_empty() && !self.in_reply;
         if is_free { self.items.push(item) } else { self.held.push(item) }
     }
@@ -94,19 +94,19 @@ impl History {
 
     pub(super) fn text(&mut self, text: &str) {
         match self.items.last_mut() {
-            Some(Item::Assistant(said)) => said.push_str(text),
-            _ => self.items.push(Item::Assistant(text.to_owned())),
+            Some(HistoryItem::Assistant(said)) => said.push_str(text),
+            _ => self.items.push(HistoryItem::Assistant(text.to_owned())),
         }
     }
 
-    pub(super) fn call(&mut self, call: Call) {
+    pub(super) fn call(&mut self, call: HistoryCall) {
         self.open.insert(call.id.clone());
-        self.items.push(Item::Call(call));
+        self.items.push(HistoryItem::Call(call));
     }
 
     pub(super) fn result(&mut self, id: &str, output: &str) {
         if self.open.remove(id) {
-            self.items.push(Item::Result { id: id.to_owned(), output: output.to_owned() });
+            self.items.push(HistoryItem::Result { id: id.to_owned(), output: output.to_owned() });
         }
         if self.open.is_empty() {
             self.items.append(&mut self.held);
@@ -114,16 +114,17 @@ impl History {
     }
 
     pub(super) fn reasoning(&mut self, item: Value) {
-        self.items.push(Item::Reasoning(item));
+        self.items.push(HistoryItem::Reasoning(item));
     }
 
     /// Closes what is open. What was thought belongs to the turn.
     pub(super) fn end_turn(&mut self) {
         for id in std::mem::take(&mut self.open) {
-            self.items.push(Item::Result { id, output: "not finished when the turn ended".to_owned() });
+            self.items
+                .push(HistoryItem::Result { id, output: "not finished when the turn ended".to_owned() });
         }
         self.items.append(&mut self.held);
-        self.items.retain(|item| !matches!(item, Item::Reasoning(_)));
+        self.items.retain(|item| !matches!(item, HistoryItem::Reasoning(_)));
         (self.in_turn, self.in_reply, self.has_replied) = (false, false, false);
     }
 
@@ -131,20 +132,20 @@ impl History {
     pub(super) fn compacted(&mut self, summary: &str) {
         let unanswered = self.unanswered();
         let kept = self.items.split_off(self.items.len() - unanswered);
-        self.items = vec![Item::User { text: format!("{SUMMARY}{summary}"), attachments: Vec::new() }];
+        self.items = vec![HistoryItem::User { text: format!("{SUMMARY}{summary}"), attachments: Vec::new() }];
         self.before_turn = self.items.len();
         self.items.extend(kept);
     }
 
     /// Returns the conversation without what was not answered yet. What an earlier turn was asked, and did not answer, no
     /// longer waits for it.
-    pub(super) fn answered(&self) -> &[Item] {
+    pub(super) fn answered(&self) -> &[HistoryItem] {
         &self.items[..self.items.len() - self.unanswered()]
     }
 
     fn unanswered(&self) -> usize {
         let of_turn = self.items.get(self.before_turn..).unwrap_or_default();
-        of_turn.iter().rev().take_while(|item| matches!(item, Item::User { .. })).count()
+        of_turn.iter().rev().take_while(|item| matches!(item, HistoryItem::User { .. })).count()
     }
 
     /// Takes in an event of the journal.
@@ -170,7 +171,7 @@ impl History {
                     other => other.to_string(),
                 };
                 (self.in_reply, self.has_replied) = (false, false);
-                self.call(Call { id: call.as_str().to_owned(), name: tool.clone(), arguments });
+                self.call(HistoryCall { id: call.as_str().to_owned(), name: tool.clone(), arguments });
             }
             EventKind::ToolFinished { call, output, .. } => self.result(call.as_str(), output),
             EventKind::Compacted { summary, .. } if !summary.is_empty() => self.compacted(summary),
@@ -189,7 +190,7 @@ impl History {
 
     /// Ends the replay: the prompt of a turn that is open is told to the agent again.
     pub(super) fn end_replay(&mut self) {
-        if std::mem::take(&mut self.in_turn) && matches!(self.items.last(), Some(Item::User { .. })) {
+        if std::mem::take(&mut self.in_turn) && matches!(self.items.last(), Some(HistoryItem::User { .. })) {
             self.items.pop();
         }
     }
@@ -201,22 +202,22 @@ impl History {
 }
 
 /// Returns roughly how many tokens an entry has.
-pub(super) fn tokens(item: &Item) -> u64 {
+pub(super) fn tokens(item: &HistoryItem) -> u64 {
     let bytes = match item {
-        Item::User { text, attachments } => {
+        HistoryItem::User { text, attachments } => {
             text.len() + attachments.iter().map(|file| file.content.len()).sum::<usize>()
         }
-        Item::Assistant(text) => text.len(),
-        Item::Call(call) => call.name.len() + call.arguments.len(),
-        Item::Result { output, .. } => output.len(),
-        Item::Reasoning(_) => 0,
+        HistoryItem::Assistant(text) => text.len(),
+        HistoryItem::Call(call) => call.name.len() + call.arguments.len(),
+        HistoryItem::Result { output, .. } => output.len(),
+        HistoryItem::Reasoning(_) => 0,
     };
     bytes as u64 / 4 + 4
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::turn::{EndReason, Origin};
+    use domain::turn::{EndReason, TurnOrigin};
     use domain::{CallId, TurnId};
     use serde_json::json;
 
@@ -225,7 +226,7 @@ mod tests {
     fn began(prompt: &str) -> EventKind {
         EventKind::TurnStarted {
             turn: TurnId(1),
-            origin: Origin::Client,
+            origin: TurnOrigin::Client,
             prompt: prompt.to_owned(),
             attachments: Vec::new(),
             by: String::new(),
@@ -274,8 +275,8 @@ mod tests {
         history
     }
 
-    fn user(text: &str) -> Item {
-        Item::User { text: text.to_owned(), attachments: Vec::new() }
+    fn user(text: &str) -> HistoryItem {
+        HistoryItem::User { text: text.to_owned(), attachments: Vec::new() }
     }
 
     #[test]
@@ -295,23 +296,23 @@ mod tests {
             ended(),
         ]);
         let call = |id: &str| {
-            Item::Call(Call {
+            HistoryItem::Call(HistoryCall {
                 id: id.to_owned(),
                 name: "Bash".to_owned(),
                 arguments: r#"{"command":"ls"}"#.to_owned(),
             })
         };
-        let result = |id: &str| Item::Result { id: id.to_owned(), output: format!("{id} done") };
+        let result = |id: &str| HistoryItem::Result { id: id.to_owned(), output: format!("{id} done") };
         let expected = [
             user("look"),
-            Item::Assistant("I look".to_owned()),
+            HistoryItem::Assistant("I look".to_owned()),
             call("c1"),
             call("c2"),
             result("c2"),
             result("c1"),
             // What was said while calls were open comes behind their results.
             user("hurry"),
-            Item::Assistant("done".to_owned()),
+            HistoryItem::Assistant("done".to_owned()),
         ];
         assert_eq!(history.items(), expected);
     }
@@ -325,9 +326,9 @@ mod tests {
         };
         let expected = [
             user("go"),
-            Item::Assistant("part one part two".to_owned()),
+            HistoryItem::Assistant("part one part two".to_owned()),
             user("salt"),
-            Item::Assistant("salted".to_owned()),
+            HistoryItem::Assistant("salted".to_owned()),
         ];
         let told = [
             began("go"),
@@ -364,9 +365,12 @@ mod tests {
             ended(),
         ];
         let history = replayed(&told);
-        assert_eq!(history.items()[1], Item::Assistant("I look".to_owned()));
-        assert!(matches!(&history.items()[2..4], [Item::Call(_), Item::Result { .. }]), "{history:?}");
-        assert_eq!(history.items()[4..], [user("salt"), Item::Assistant("ok".to_owned())]);
+        assert_eq!(history.items()[1], HistoryItem::Assistant("I look".to_owned()));
+        assert!(
+            matches!(&history.items()[2..4], [HistoryItem::Call(_), HistoryItem::Result { .. }]),
+            "{history:?}"
+        );
+        assert_eq!(history.items()[4..], [user("salt"), HistoryItem::Assistant("ok".to_owned())]);
     }
 
     #[test]
@@ -411,7 +415,7 @@ mod tests {
     #[test]
     fn no_call_stays_without_a_result() {
         let history = replayed(&[began("a"), called("c1"), added("x"), ended()]);
-        assert!(matches!(&history.items()[2], Item::Result { id, .. } if id == "c1"));
+        assert!(matches!(&history.items()[2], HistoryItem::Result { id, .. } if id == "c1"));
         assert_eq!(history.items()[3], user("x"));
     }
 }

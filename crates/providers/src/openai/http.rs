@@ -11,22 +11,22 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use reqwest::{Client, Response};
 use serde_json::Value;
 
-use super::reply::{Failure, Kind, Piece};
-use super::request::Reader;
+use super::reply::{FailureKind, ReplyFailure, ReplyPiece};
+use super::request::ReplyReader;
 use super::retry;
 use super::settings::WireApi;
-use super::sse::Sse;
+use super::sse::SseDecoder;
+use crate::json_fields::Look;
 use crate::limits::{ANSWER_MAX_BYTES, CONNECT_WAIT, MODELS_WAIT, REPLY_SILENCE_WAIT};
-use crate::look::Look;
 use crate::secrets::Secrets;
 
 /// Connections, shared by all sessions of the daemon.
 #[derive(Default)]
-pub(super) struct Connections {
+pub(super) struct HttpConnections {
     client: OnceLock<Result<Client, String>>,
 }
 
-impl Connections {
+impl HttpConnections {
     /// Returns the client, made at its first use: reading the machine's certificates takes a while.
     pub(super) fn client(&self) -> Result<Client, Error> {
         let made = self.client.get_or_init(|| make_client().map_err(|error| chain(&error)));
@@ -75,20 +75,20 @@ impl Endpoint {
     }
 
     /// Returns the names of the endpoint's models, in its own order.
-    pub(super) async fn models(&self) -> Result<Vec<String>, Failure> {
+    pub(super) async fn models(&self) -> Result<Vec<String>, ReplyFailure> {
         self.list().await.map_err(|failure| failure.told(&self.secrets))
     }
 
-    async fn list(&self) -> Result<Vec<String>, Failure> {
+    async fn list(&self) -> Result<Vec<String>, ReplyFailure> {
         let url = format!("{}/models", self.base_url);
         let request = self.client.get(url).headers(self.headers.clone()).timeout(MODELS_WAIT);
         let response = request.send().await.map_err(|error| self.unsent(&error))?;
         let (status, body) = self.whole(response).await?;
         if !(200..300).contains(&status) {
-            let failure = Failure::of_answer(status, &body);
+            let failure = ReplyFailure::of_answer(status, &body);
             // Whatever it says: nobody asked for a model, so that none can be missing.
-            let kind = if matches!(status, 404 | 405 | 501) { Kind::NotFound } else { failure.kind };
-            return Err(Failure { kind, ..failure });
+            let kind = if matches!(status, 404 | 405 | 501) { FailureKind::NotFound } else { failure.kind };
+            return Err(ReplyFailure { kind, ..failure });
         }
         let list: Value = serde_json::from_str(&body).unwrap_or_default();
         let name = |model: &Value| match model {
@@ -101,11 +101,11 @@ impl Endpoint {
     }
 
     /// Sends a request and returns its reply as it comes.
-    pub(super) async fn ask(&self, body: String) -> Result<Stream, Failure> {
+    pub(super) async fn ask(&self, body: String) -> Result<ReplyStream, ReplyFailure> {
         self.open(body).await.map_err(|failure| failure.told(&self.secrets))
     }
 
-    async fn open(&self, body: String) -> Result<Stream, Failure> {
+    async fn open(&self, body: String) -> Result<ReplyStream, ReplyFailure> {
         let url = format!("{}{}", self.base_url, self.wire.path());
         let request = self
             .client
@@ -116,9 +116,9 @@ impl Endpoint {
             .body(body);
         let response = request.send().await.map_err(|error| self.unsent(&error))?;
         if response.status().is_success() {
-            return Ok(Stream {
+            return Ok(ReplyStream {
                 response,
-                sse: Sse::default(),
+                sse: SseDecoder::default(),
                 reader: self.wire.reader(),
                 pieces: VecDeque::new(),
                 at_end: false,
@@ -126,7 +126,7 @@ impl Endpoint {
             });
         }
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let headers = retry::Headers {
+        let headers = retry::RetryHeaders {
             after: header("retry-after"),
             after_ms: header("retry-after-ms"),
             date: header("date"),
@@ -134,15 +134,15 @@ impl Endpoint {
         let now = Duration::from_micros(u64::try_from(runtime::clock::now().0).unwrap_or(0));
         let retry_after = retry::said(headers, UNIX_EPOCH + now);
         let (status, body) = self.whole(response).await?;
-        Err(Failure { retry_after, ..Failure::of_answer(status, &body) })
+        Err(ReplyFailure { retry_after, ..ReplyFailure::of_answer(status, &body) })
     }
 
-    async fn whole(&self, mut response: Response) -> Result<(u16, String), Failure> {
+    async fn whole(&self, mut response: Response) -> Result<(u16, String), ReplyFailure> {
         let status = response.status().as_u16();
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unsent(&error))? {
             if body.len() + chunk.len() > ANSWER_MAX_BYTES {
-                return Err(Failure::new(Kind::Lasting, "the endpoint's answer is too long"));
+                return Err(ReplyFailure::new(FailureKind::Lasting, "the endpoint's answer is too long"));
             }
             body.extend_from_slice(&chunk);
         }
@@ -151,22 +151,22 @@ impl Endpoint {
     }
 
     /// Says why nothing came back.
-    fn unsent(&self, error: &reqwest::Error) -> Failure {
+    fn unsent(&self, error: &reqwest::Error) -> ReplyFailure {
         let (reason, at) = (chain(error), &self.base_url);
         if error.is_timeout() {
-            return Failure::new(Kind::Unreachable, format!("{at} does not answer in time"));
+            return ReplyFailure::new(FailureKind::Unreachable, format!("{at} does not answer in time"));
         }
         let lower = reason.to_lowercase();
         if ["certificate", "tls", "handshake", "received corrupt message"]
             .iter()
             .any(|word| lower.contains(word))
         {
-            return Failure::new(Kind::Lasting, format!("no TLS connection to {at}: {reason}"));
+            return ReplyFailure::new(FailureKind::Lasting, format!("no TLS connection to {at}: {reason}"));
         }
         if error.is_connect() {
-            return Failure::new(Kind::Unreachable, format!("{at} cannot be reached: {reason}"));
+            return ReplyFailure::new(FailureKind::Unreachable, format!("{at} cannot be reached: {reason}"));
         }
-        Failure::new(Kind::Passing, format!("the connection to {at} was lost: {reason}"))
+        ReplyFailure::new(FailureKind::Passing, format!("the connection to {at} was lost: {reason}"))
     }
 }
 
@@ -182,27 +182,29 @@ fn chain(error: &reqwest::Error) -> String {
 }
 
 /// A reply under way. Dropping it hangs up.
-pub(super) struct Stream {
+pub(super) struct ReplyStream {
     response: Response,
-    sse: Sse,
-    reader: Reader,
-    pieces: VecDeque<Piece>,
+    sse: SseDecoder,
+    reader: ReplyReader,
+    pieces: VecDeque<ReplyPiece>,
     at_end: bool,
     secrets: Secrets,
 }
 
-impl Stream {
+impl ReplyStream {
     /// Returns the next piece; nothing after the last, which is an end or a failure unless the reply was cut off.
     /// Cancel-safe.
-    pub(super) async fn next(&mut self) -> Result<Option<Piece>, Failure> {
+    pub(super) async fn next(&mut self) -> Result<Option<ReplyPiece>, ReplyFailure> {
         match self.read().await {
-            Ok(Some(Piece::Failed(failure))) => Ok(Some(Piece::Failed(failure.told(&self.secrets)))),
+            Ok(Some(ReplyPiece::Failed(failure))) => {
+                Ok(Some(ReplyPiece::Failed(failure.told(&self.secrets))))
+            }
             Ok(piece) => Ok(piece),
             Err(failure) => Err(failure.told(&self.secrets)),
         }
     }
 
-    async fn read(&mut self) -> Result<Option<Piece>, Failure> {
+    async fn read(&mut self) -> Result<Option<ReplyPiece>, ReplyFailure> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {
                 return Ok(Some(piece));
@@ -218,16 +220,16 @@ impl Stream {
                     self.sse.finish()
                 }
                 Err(error) if error.is_timeout() => {
-                    return Err(Failure::new(Kind::Passing, silence(REPLY_SILENCE_WAIT)));
+                    return Err(ReplyFailure::new(FailureKind::Passing, silence(REPLY_SILENCE_WAIT)));
                 }
                 Err(error) => {
                     let message =
                         format!("the connection was lost in the middle of a reply: {}", chain(error));
-                    return Err(Failure::new(Kind::Passing, message));
+                    return Err(ReplyFailure::new(FailureKind::Passing, message));
                 }
             };
-            let events =
-                read.map_err(|_| Failure::new(Kind::Lasting, "the endpoint sent an endless event"))?;
+            let events = read
+                .map_err(|_| ReplyFailure::new(FailureKind::Lasting, "the endpoint sent an endless event"))?;
             let mut pieces = Vec::new();
             for event in events {
                 self.reader.take(&event, &mut pieces);

@@ -3,7 +3,7 @@
 use domain::{Error, ErrorCode};
 
 use crate::limits::{MODEL_NAME_MAX_CHARS, WINDOW_TOKENS};
-use crate::near::near;
+use crate::suggestion::near;
 
 /// What is taken where a session names no model and the endpoint has it; else the endpoint's first.
 const USUAL: &str = "gpt-5.5";

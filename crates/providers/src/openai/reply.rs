@@ -4,34 +4,34 @@ use domain::turn::EndReason;
 use domain::{ErrorCode, Usage};
 use serde_json::{Value, json};
 
-use super::history::Call;
+use super::history::HistoryCall;
+use crate::json_fields::Look;
 use crate::limits::MESSAGE_MAX_CHARS;
-use crate::look::Look;
 use crate::secrets::Secrets;
 use crate::text::cut;
 
 /// A piece of a reply.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum ReplyPiece {
     Text(String),
     Thinking(String),
-    Call(Call),
+    Call(HistoryCall),
     /// To be sent back as it is while the turn lasts.
     Reasoning(Value),
-    Used(Used),
-    Ended(Ended),
-    Failed(Failure),
+    Used(ReplyUsage),
+    Ended(ReplyEnd),
+    Failed(ReplyFailure),
 }
 
 /// Tokens of one reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Used {
+pub(super) struct ReplyUsage {
     pub(super) usage: Usage,
     /// All of the window that is in use now.
     pub(super) context_tokens: u64,
 }
 
-impl Used {
+impl ReplyUsage {
     /// Makes it of what the APIs count: what was read from a cache is part of the input there.
     pub(super) fn new(input: u64, cached: u64, output: u64) -> Self {
         let usage = Usage {
@@ -46,14 +46,14 @@ impl Used {
 
 /// How a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ReplyEnd {
     Whole,
     /// It ran into a limit of its length.
     Cut,
     Refused,
 }
 
-impl Ended {
+impl ReplyEnd {
     /// Returns how the turn ends with it.
     pub(super) fn reason(self) -> EndReason {
         match self {
@@ -66,9 +66,9 @@ impl Ended {
 
 /// Why there is no reply, or no end of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Failure {
+pub(super) struct ReplyFailure {
     pub(super) message: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FailureKind,
     /// How long the endpoint wants to be left alone.
     pub(super) retry_after: Option<std::time::Duration>,
 }
@@ -93,7 +93,7 @@ fn says_too_long(text: &str) -> bool {
 
 /// What to do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     /// It may pass.
     Passing,
     /// Nobody answers there.
@@ -110,8 +110,8 @@ pub(super) enum Kind {
     Lasting,
 }
 
-impl Failure {
-    pub(super) fn new(kind: Kind, message: impl Into<String>) -> Self {
+impl ReplyFailure {
+    pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { message: message.into(), kind, retry_after: None }
     }
 
@@ -122,13 +122,13 @@ impl Failure {
 
     /// Returns whether another attempt may help.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self.kind, Kind::Passing | Kind::Unreachable)
+        matches!(self.kind, FailureKind::Passing | FailureKind::Unreachable)
     }
 
     /// Returns the code a session fails with where this happens at its start.
     pub(super) fn code(&self) -> ErrorCode {
         match self.kind {
-            Kind::Model => ErrorCode::ModelUnsupported,
+            FailureKind::Model => ErrorCode::ModelUnsupported,
             _ => ErrorCode::ProviderNotReady,
         }
     }
@@ -138,15 +138,15 @@ impl Failure {
         let code = [error.text("code"), error.text("type")];
         let has = |words: &[&str]| code.iter().any(|code| words.contains(code));
         let kind = if has(&["model_not_found"]) {
-            Kind::Model
+            FailureKind::Model
         } else if has(&["invalid_api_key", "authentication_error"]) {
-            Kind::Key
+            FailureKind::Key
         } else if has(&["server_error", "rate_limit_exceeded", "overloaded_error", "timeout", "slow_down"]) {
-            Kind::Passing
+            FailureKind::Passing
         } else if code.into_iter().chain([error.text("message")]).chain(error.as_str()).any(says_too_long) {
-            Kind::TooLong
+            FailureKind::TooLong
         } else {
-            Kind::Lasting
+            FailureKind::Lasting
         };
         let message = match (error.text("message"), error.as_str()) {
             ("", Some(text)) => text.to_owned(),
@@ -168,14 +168,14 @@ impl Failure {
             error => Self::of_error(error),
         };
         let kind = match (status, said.kind) {
-            (429, Kind::TooLong) => Kind::Passing,
-            (_, kind @ (Kind::TooLong | Kind::Model)) => kind,
-            (413, _) => Kind::TooLong,
-            (401 | 403, _) => Kind::Key,
-            (404, _) if said.message.contains("model") => Kind::Model,
-            (404 | 405 | 501, _) => Kind::NotFound,
-            (status, _) if super::retry::is_passing(status) => Kind::Passing,
-            (_, Kind::Passing) => Kind::Lasting,
+            (429, FailureKind::TooLong) => FailureKind::Passing,
+            (_, kind @ (FailureKind::TooLong | FailureKind::Model)) => kind,
+            (413, _) => FailureKind::TooLong,
+            (401 | 403, _) => FailureKind::Key,
+            (404, _) if said.message.contains("model") => FailureKind::Model,
+            (404 | 405 | 501, _) => FailureKind::NotFound,
+            (status, _) if super::retry::is_passing(status) => FailureKind::Passing,
+            (_, FailureKind::Passing) => FailureKind::Lasting,
             (_, kind) => kind,
         };
         Self::new(kind, format!("{} (HTTP {status})", said.message.trim_end_matches('.')))
@@ -197,13 +197,16 @@ mod tests {
     #[test]
     fn errors_are_told_apart() {
         let of = |status, body: &str| {
-            let failure = Failure::of_answer(status, body);
+            let failure = ReplyFailure::of_answer(status, body);
             (failure.kind, failure.message)
         };
         let error = |code: &str| format!(r#"{{"error":{{"message":"No.","code":"{code}"}}}}"#);
-        assert_eq!(of(429, &error("rate_limit_exceeded")), (Kind::Passing, "No (HTTP 429)".to_owned()));
-        assert_eq!(of(401, &error("invalid_api_key")).0, Kind::Key);
-        assert_eq!(of(400, &error("context_length_exceeded")).0, Kind::TooLong);
+        assert_eq!(
+            of(429, &error("rate_limit_exceeded")),
+            (FailureKind::Passing, "No (HTTP 429)".to_owned())
+        );
+        assert_eq!(of(401, &error("invalid_api_key")).0, FailureKind::Key);
+        assert_eq!(of(400, &error("context_length_exceeded")).0, FailureKind::TooLong);
         for too_long in [
             r#"{"error":{"message":"Input tokens exceed the configured limit.","code":"context_length_exceeded"}}"#,
             r#"{"error":{"message":"This model's Maximum Context Length is 4096 tokens.","code":400}}"#,
@@ -213,16 +216,16 @@ mod tests {
             r#"{"error":"Prompt is too long"}"#,
             r#"{"detail":"prompt is too long: 9000 tokens"}"#,
         ] {
-            assert_eq!(of(400, too_long).0, Kind::TooLong, "{too_long}");
+            assert_eq!(of(400, too_long).0, FailureKind::TooLong, "{too_long}");
         }
-        assert_eq!(of(413, "").0, Kind::TooLong);
-        assert_eq!(of(429, &error("context window")).0, Kind::Passing);
-        assert_eq!(of(404, &error("model_not_found")).0, Kind::Model);
-        assert_eq!(of(404, "").0, Kind::NotFound);
-        assert_eq!(of(400, &error("server_error")).0, Kind::Lasting);
+        assert_eq!(of(413, "").0, FailureKind::TooLong);
+        assert_eq!(of(429, &error("context window")).0, FailureKind::Passing);
+        assert_eq!(of(404, &error("model_not_found")).0, FailureKind::Model);
+        assert_eq!(of(404, "").0, FailureKind::NotFound);
+        assert_eq!(of(400, &error("server_error")).0, FailureKind::Lasting);
         assert_eq!(
             of(502, "<html>bad gateway</html>"),
-            (Kind::Passing, "<html>bad gateway</html> (HTTP 502)".to_owned())
+            (FailureKind::Passing, "<html>bad gateway</html> (HTTP 502)".to_owned())
         );
         assert_eq!(of(422, r#"{"detail":"field missing"}"#).1, "field missing (HTTP 422)");
         assert_eq!(of(500, "").1, "the endpoint gave no reason (HTTP 500)");
@@ -231,7 +234,7 @@ mod tests {
     #[test]
     fn a_failure_is_told_without_the_key() {
         let secrets = Secrets::new(["sk-key".to_owned()]);
-        let told = |message: &str| Failure::new(Kind::Key, message).told(&secrets).message;
+        let told = |message: &str| ReplyFailure::new(FailureKind::Key, message).told(&secrets).message;
         assert_eq!(told("Invalid key sk-key!"), "Invalid key ***!");
         let long = format!("{}sk-key", "x".repeat(MESSAGE_MAX_CHARS - 3));
         assert!(!told(&long).contains("sk") && told(&long).chars().count() <= MESSAGE_MAX_CHARS + 1);
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_came_from_a_cache_is_not_input() {
-        let used = Used::new(1000, 400, 20);
+        let used = ReplyUsage::new(1000, 400, 20);
         assert_eq!((used.usage.input_tokens, used.usage.cache_read_tokens), (600, 400));
         assert_eq!(used.context_tokens, 1020);
     }

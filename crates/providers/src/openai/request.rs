@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use super::history::Item;
-use super::reply::Piece;
+use super::history::HistoryItem;
+use super::reply::ReplyPiece;
 use super::settings::WireApi;
-use super::tools::Offer;
+use super::tools::ToolDefinition;
 use super::{chat, responses};
 
 /// What a model is asked.
-pub(super) struct Request<'a> {
+pub(super) struct ModelRequest<'a> {
     pub(super) model: &'a str,
     pub(super) instructions: &'a str,
-    pub(super) items: &'a [Item],
-    pub(super) tools: &'a [Offer],
+    pub(super) items: &'a [HistoryItem],
+    pub(super) tools: &'a [ToolDefinition],
     pub(super) effort: &'a str,
     pub(super) max_output_tokens: Option<u64>,
     /// Requests of one session share a cache at the endpoint.
@@ -30,31 +30,31 @@ impl WireApi {
     }
 
     /// Returns the body of a request.
-    pub(super) fn body(self, request: &Request<'_>) -> Value {
+    pub(super) fn body(self, request: &ModelRequest<'_>) -> Value {
         match self {
             Self::Responses => responses::body(request),
             Self::Chat => chat::body(request),
         }
     }
 
-    pub(super) fn reader(self) -> Reader {
+    pub(super) fn reader(self) -> ReplyReader {
         match self {
-            Self::Responses => Reader::Responses(responses::Reader::default()),
-            Self::Chat => Reader::Chat(chat::Reader::default()),
+            Self::Responses => ReplyReader::Responses(responses::ResponsesReplyReader::default()),
+            Self::Chat => ReplyReader::Chat(chat::ChatReplyReader::default()),
         }
     }
 }
 
 /// Reads a reply, event by event.
 #[derive(Debug)]
-pub(super) enum Reader {
-    Responses(responses::Reader),
-    Chat(chat::Reader),
+pub(super) enum ReplyReader {
+    Responses(responses::ResponsesReplyReader),
+    Chat(chat::ChatReplyReader),
 }
 
-impl Reader {
+impl ReplyReader {
     /// Takes the data of one event.
-    pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<Piece>) {
+    pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<ReplyPiece>) {
         match self {
             Self::Responses(reader) => reader.take(data, pieces),
             Self::Chat(reader) => reader.take(data, pieces),
@@ -62,7 +62,7 @@ impl Reader {
     }
 
     /// Takes the end of the stream.
-    pub(super) fn finish(&mut self, pieces: &mut Vec<Piece>) {
+    pub(super) fn finish(&mut self, pieces: &mut Vec<ReplyPiece>) {
         if let Self::Chat(reader) = self {
             reader.finish(pieces);
         }

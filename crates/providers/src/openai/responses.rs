@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::content::{Part, parts};
-use super::history::{Call, Item};
-use super::reply::{Ended, Failure, Piece, Used};
-use super::request::Request;
-use crate::look::Look;
+use super::content::{PromptPart, parts};
+use super::history::{HistoryCall, HistoryItem};
+use super::reply::{ReplyEnd, ReplyFailure, ReplyPiece, ReplyUsage};
+use super::request::ModelRequest;
+use crate::json_fields::Look;
 
 /// Returns the body of a request.
-pub(super) fn body(request: &Request<'_>) -> Value {
+pub(super) fn body(request: &ModelRequest<'_>) -> Value {
     let mut body = json!({
         "model": request.model,
         "instructions": request.instructions,
@@ -22,7 +22,7 @@ pub(super) fn body(request: &Request<'_>) -> Value {
         "prompt_cache_key": request.session,
     });
     if !request.tools.is_empty() {
-        let tool = |tool: &super::tools::Offer| {
+        let tool = |tool: &super::tools::ToolDefinition| {
             json!({"type": "function", "name": tool.name, "description": tool.description,
                    "parameters": tool.schema, "strict": false})
         };
@@ -39,33 +39,33 @@ pub(super) fn body(request: &Request<'_>) -> Value {
     body
 }
 
-fn item(item: &Item) -> Value {
+fn item(item: &HistoryItem) -> Value {
     match item {
-        Item::User { text, attachments } => {
+        HistoryItem::User { text, attachments } => {
             // What cannot be sent was refused when it was said.
-            let parts = parts(text, attachments).unwrap_or_else(|_| vec![Part::Text(text.clone())]);
-            let part = |part: Part| match part {
-                Part::Text(text) => json!({"type": "input_text", "text": text}),
-                Part::Image(url) => json!({"type": "input_image", "image_url": url}),
+            let parts = parts(text, attachments).unwrap_or_else(|_| vec![PromptPart::Text(text.clone())]);
+            let part = |part: PromptPart| match part {
+                PromptPart::Text(text) => json!({"type": "input_text", "text": text}),
+                PromptPart::Image(url) => json!({"type": "input_image", "image_url": url}),
             };
             json!({"type": "message", "role": "user", "content": parts.into_iter().map(part).collect::<Vec<_>>()})
         }
-        Item::Assistant(text) => {
+        HistoryItem::Assistant(text) => {
             json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
         }
-        Item::Call(Call { id, name, arguments }) => {
+        HistoryItem::Call(HistoryCall { id, name, arguments }) => {
             json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments})
         }
-        Item::Result { id, output } => {
+        HistoryItem::Result { id, output } => {
             json!({"type": "function_call_output", "call_id": id, "output": output})
         }
-        Item::Reasoning(item) => item.clone(),
+        HistoryItem::Reasoning(item) => item.clone(),
     }
 }
 
 /// Reads a reply.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct ResponsesReplyReader {
     /// Items whose text came piece by piece.
     streamed: BTreeSet<String>,
     thought: bool,
@@ -73,9 +73,9 @@ pub(super) struct Reader {
     ended: bool,
 }
 
-impl Reader {
+impl ResponsesReplyReader {
     /// Takes the data of one event.
-    pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<Piece>) {
+    pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<ReplyPiece>) {
         let Ok(event) = serde_json::from_str::<Value>(data) else { return };
         match event.text("type") {
             "response.output_text.delta" => {
@@ -98,12 +98,13 @@ impl Reader {
             "response.completed" | "response.incomplete" => self.end(event.under("response"), pieces),
             "response.failed" => {
                 self.ended = true;
-                pieces.push(Piece::Failed(Failure::of_error(event.under("response").under("error"))));
+                pieces
+                    .push(ReplyPiece::Failed(ReplyFailure::of_error(event.under("response").under("error"))));
             }
             "error" => {
                 self.ended = true;
                 let error = if event.under("error").is_object() { event.under("error") } else { &event };
-                pieces.push(Piece::Failed(Failure::of_error(error)));
+                pieces.push(ReplyPiece::Failed(ReplyFailure::of_error(error)));
             }
             _ => {}
         }
@@ -114,10 +115,10 @@ impl Reader {
         self.ended
     }
 
-    fn item(&mut self, item: &Value, pieces: &mut Vec<Piece>) {
+    fn item(&mut self, item: &Value, pieces: &mut Vec<ReplyPiece>) {
         let streamed = self.streamed.contains(item.text("id"));
         match item.text("type") {
-            "function_call" => pieces.push(Piece::Call(Call {
+            "function_call" => pieces.push(ReplyPiece::Call(HistoryCall {
                 id: item.text("call_id").to_owned(),
                 name: item.text("name").to_owned(),
                 arguments: item.text("arguments").to_owned(),
@@ -136,39 +137,43 @@ impl Reader {
                     thinking(parts.join("\n\n"), pieces);
                 }
                 if !item.text("encrypted_content").is_empty() {
-                    pieces.push(Piece::Reasoning(item.clone()));
+                    pieces.push(ReplyPiece::Reasoning(item.clone()));
                 }
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, response: &Value, pieces: &mut Vec<Piece>) {
+    fn end(&mut self, response: &Value, pieces: &mut Vec<ReplyPiece>) {
         self.ended = true;
         let usage = response.under("usage");
         if usage.is_object() {
             let cached = usage.under("input_tokens_details").count("cached_tokens").unwrap_or(0);
             let input = usage.count("input_tokens").unwrap_or(0);
-            pieces.push(Piece::Used(Used::new(input, cached, usage.count("output_tokens").unwrap_or(0))));
+            pieces.push(ReplyPiece::Used(ReplyUsage::new(
+                input,
+                cached,
+                usage.count("output_tokens").unwrap_or(0),
+            )));
         }
         let ended = match response.under("incomplete_details").text("reason") {
-            "content_filter" => Ended::Refused,
-            "" if self.refused => Ended::Refused,
-            "" => Ended::Whole,
-            _ => Ended::Cut,
+            "content_filter" => ReplyEnd::Refused,
+            "" if self.refused => ReplyEnd::Refused,
+            "" => ReplyEnd::Whole,
+            _ => ReplyEnd::Cut,
         };
-        pieces.push(Piece::Ended(ended));
+        pieces.push(ReplyPiece::Ended(ended));
     }
 }
 
-fn text(text: &str, pieces: &mut Vec<Piece>) {
+fn text(text: &str, pieces: &mut Vec<ReplyPiece>) {
     if !text.is_empty() {
-        pieces.push(Piece::Text(text.to_owned()));
+        pieces.push(ReplyPiece::Text(text.to_owned()));
     }
 }
 
-fn thinking(text: String, pieces: &mut Vec<Piece>) {
+fn thinking(text: String, pieces: &mut Vec<ReplyPiece>) {
     if !text.is_empty() {
-        pieces.push(Piece::Thinking(text));
+        pieces.push(ReplyPiece::Thinking(text));
     }
 }

@@ -47,7 +47,7 @@ pub(super) enum WireApi {
 
 /// `provider_config`, read. Empty texts: not said.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct OpenaiSettings {
     pub(super) base_url: String,
     pub(super) api_key_env: String,
     pub(super) wire_api: WireApi,
@@ -56,10 +56,10 @@ pub(super) struct Settings {
     pub(super) context_window: Option<u64>,
     pub(super) max_retries: u32,
     pub(super) append_system_prompt: String,
-    pub(super) servers: Vec<mcp::Spec>,
+    pub(super) servers: Vec<mcp::McpServerSpec>,
 }
 
-impl Settings {
+impl OpenaiSettings {
     /// Reads the entries; the first that cannot be used is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
@@ -92,9 +92,9 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn read(entries: &[(&str, &str)]) -> Result<Settings, Error> {
+    fn read(entries: &[(&str, &str)]) -> Result<OpenaiSettings, Error> {
         let config = entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Settings::read(&config)
+        OpenaiSettings::read(&config)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::limits::SSE_EVENT_MAX_BYTES;
 
 /// Puts events together.
 #[derive(Debug, Default)]
-pub(super) struct Sse {
+pub(super) struct SseDecoder {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
@@ -14,11 +14,11 @@ pub(super) struct Sse {
 
 /// An event was too large to be kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub(super) struct EventTooLong;
 
-impl Sse {
+impl SseDecoder {
     /// Takes bytes in and returns the data of the events that they complete.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
@@ -31,7 +31,7 @@ impl Sse {
     }
 
     /// Ends the stream: an event that lacks its empty line still counts.
-    pub(super) fn finish(&mut self) -> Result<Vec<String>, TooLong> {
+    pub(super) fn finish(&mut self) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         if !self.line.is_empty() {
             self.end_line(&mut events)?;
@@ -40,16 +40,16 @@ impl Sse {
         Ok(events)
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), EventTooLong> {
         if self.overlong || self.line.len() + self.data.len() + bytes.len() > SSE_EVENT_MAX_BYTES {
             self.overlong = true;
-            return Err(TooLong);
+            return Err(EventTooLong);
         }
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self, events: &mut Vec<String>) -> Result<(), TooLong> {
+    fn end_line(&mut self, events: &mut Vec<String>) -> Result<(), EventTooLong> {
         let line = std::mem::take(&mut self.line);
         let line = line.strip_suffix(b"\r").unwrap_or(&line);
         if line.is_empty() {
@@ -83,7 +83,7 @@ mod tests {
     const STREAM: &str = ": hello\r\n\r\nevent: a\ndata: {\"x\":1}\n\ndata:one\ndata: two\n\nid: 3\ndata: é🐎\r\n\r\ndata: last";
 
     fn read(pieces: &[&[u8]]) -> Vec<String> {
-        let mut sse = Sse::default();
+        let mut sse = SseDecoder::default();
         let mut events = Vec::new();
         for piece in pieces {
             events.extend(sse.push(piece).unwrap());
@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn an_event_without_an_end_is_given_up() {
-        let mut sse = Sse::default();
+        let mut sse = SseDecoder::default();
         let megabyte = vec![b'x'; 1 << 20];
         let result = (0..=SSE_EVENT_MAX_BYTES >> 20).try_for_each(|_| sse.push(&megabyte).map(drop));
-        assert_eq!(result, Err(TooLong));
-        assert_eq!(sse.push(b"\n\n"), Err(TooLong));
+        assert_eq!(result, Err(EventTooLong));
+        assert_eq!(sse.push(b"\n\n"), Err(EventTooLong));
     }
 
     proptest! {

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use domain::event::Attachment;
-use domain::{AgentInput, Launch, Mode, SessionId, State, Timestamp, Upkeep};
+use domain::{AgentInput, LaunchPolicy, Mode, SessionId, State, Timeouts, Timestamp};
 use runtime::provider::InProcessAgent;
-use runtime::toolbox::{Done, Task, Tools, Work};
+use runtime::toolbox::{SessionTools, ToolOutput, ToolTask, Work};
 
 use super::*;
 
 struct NoTools;
 
-impl Tools for NoTools {
-    fn perform(&self, _task: Task) -> Work<Done> {
-        Box::pin(async { Ok(Done::default()) })
+impl SessionTools for NoTools {
+    fn perform(&self, _task: ToolTask) -> Work<ToolOutput> {
+        Box::pin(async { Ok(ToolOutput::default()) })
     }
 }
 
-impl Toolbox for NoTools {
-    fn open(&self, _spec: &SessionSpec) -> Arc<dyn Tools> {
+impl SessionToolbox for NoTools {
+    fn open(&self, _spec: &SessionSpec) -> Arc<dyn SessionTools> {
         Arc::new(NoTools)
     }
 }
@@ -41,8 +41,8 @@ fn spec(config: &[(&str, &str)]) -> SessionSpec {
         max_tokens: 0,
         timeout: None,
         mode: Mode::Supervised,
-        launch: Launch::Now,
-        upkeep: Upkeep::default(),
+        launch: LaunchPolicy::Now,
+        upkeep: Timeouts::default(),
         containment: domain::Containment::default(),
         created_at: Timestamp(0),
     }

@@ -6,18 +6,18 @@ use std::time::Duration;
 use domain::Mode;
 use domain::event::{ClientTool, Todo, TodoStatus};
 use domain::request::{Question, QuestionOption};
-use runtime::toolbox::{self, Task};
+use runtime::toolbox::{self, ToolTask};
 use serde_json::{Map, Value, json};
 
-use super::safe::only_looks;
+use super::read_only_commands::only_looks;
+use crate::json_fields::Look;
 use crate::limits::{TITLE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
-use crate::look::Look;
-use crate::mcp::Servers;
+use crate::mcp::McpServers;
 use crate::text::{cut, one_line};
 
 /// A tool as a model is told of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Offer {
+pub(super) struct ToolDefinition {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) schema: Value,
@@ -25,8 +25,8 @@ pub(super) struct Offer {
 
 /// What a call wants.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Act {
-    Task(Task),
+pub(super) enum ToolAction {
+    Task(ToolTask),
     Ask(Vec<Question>),
     Todos(Vec<Todo>),
     /// The plan is ready and wants to be carried out.
@@ -39,21 +39,21 @@ pub(super) enum Act {
         only_looks: bool,
     },
     /// The daemon runs it, under its own name.
-    Named(Task, toolbox::Need),
+    Named(ToolTask, toolbox::RequiredPermission),
 }
 
 /// Tools that are not built in.
 #[derive(Clone, Copy)]
-pub(super) struct Others<'a> {
+pub(super) struct AdditionalTools<'a> {
     /// The daemon's.
-    pub(super) named: &'a [toolbox::Offer],
+    pub(super) named: &'a [toolbox::OfferedTool],
     pub(super) clients: &'a [ClientTool],
-    pub(super) servers: &'a Servers,
+    pub(super) servers: &'a McpServers,
 }
 
 /// Whether a call may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum CallPermission {
     Nothing,
     /// Nobody need be asked, but grants and rules may be against it.
     NoObjection,
@@ -67,17 +67,17 @@ const BUILT_IN: [&str; 9] =
     ["Read", "Write", "Edit", "LS", "Grep", "Bash", "AskUserQuestion", "TodoWrite", "ExitPlanMode"];
 
 /// Returns the names of clients' tools that are not offered because a tool of ours has the same.
-pub(super) fn hidden<'a>(others: Others<'a>) -> impl Iterator<Item = &'a str> {
+pub(super) fn hidden<'a>(others: AdditionalTools<'a>) -> impl Iterator<Item = &'a str> {
     let names = others.clients.iter().map(|tool| tool.name.as_str());
     names.filter(move |name| is_ours(name, others))
 }
 
-fn is_ours(name: &str, others: Others<'_>) -> bool {
+fn is_ours(name: &str, others: AdditionalTools<'_>) -> bool {
     BUILT_IN.contains(&name) || others.named.iter().any(|named| named.name == name)
 }
 
 /// Returns the tools of a session: its own, the daemon's, then those of clients and of servers. None hides one before it.
-pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
+pub(super) fn offers(mode: Mode, others: AdditionalTools<'_>) -> Vec<ToolDefinition> {
     let mut offers = working();
     offers.extend(asking());
     if mode == Mode::Plan {
@@ -89,15 +89,17 @@ pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
             &["plan"],
         ));
     }
-    let offered = |tool: &&toolbox::Offer| mode != Mode::Plan || tool.need == toolbox::Need::Nothing;
-    offers.extend(others.named.iter().filter(offered).map(|tool| Offer {
+    let offered = |tool: &&toolbox::OfferedTool| {
+        mode != Mode::Plan || tool.need == toolbox::RequiredPermission::Nothing
+    };
+    offers.extend(others.named.iter().filter(offered).map(|tool| ToolDefinition {
         name: tool.name.clone(),
         description: tool.description.clone(),
         schema: tool.input_schema.clone(),
     }));
     for tool in others.clients {
         if !is_ours(&tool.name, others) && !offers.iter().any(|offer| offer.name == tool.name) {
-            offers.push(Offer {
+            offers.push(ToolDefinition {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
                 schema: tool.input_schema.clone(),
@@ -106,7 +108,7 @@ pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
     }
     for tool in others.servers.tools() {
         if !offers.iter().any(|offer| offer.name == tool.name) {
-            offers.push(Offer {
+            offers.push(ToolDefinition {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
                 schema: tool.schema.clone(),
@@ -116,8 +118,8 @@ pub(super) fn offers(mode: Mode, others: Others<'_>) -> Vec<Offer> {
     offers
 }
 
-fn offer(name: &str, description: &str, properties: Value, required: &[&str]) -> Offer {
-    Offer {
+fn offer(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolDefinition {
+    ToolDefinition {
         name: name.to_owned(),
         description: description.to_owned(),
         schema: json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false}),
@@ -125,7 +127,7 @@ fn offer(name: &str, description: &str, properties: Value, required: &[&str]) ->
 }
 
 /// Tools that work on the project.
-fn working() -> Vec<Offer> {
+fn working() -> Vec<ToolDefinition> {
     let path = json!({"type": "string", "description": "Relative to the working folder, or absolute inside the project."});
     vec![
         offer(
@@ -180,7 +182,7 @@ fn working() -> Vec<Offer> {
 }
 
 /// Tools that speak to the user.
-fn asking() -> Vec<Offer> {
+fn asking() -> Vec<ToolDefinition> {
     vec![
         offer(
             "AskUserQuestion",
@@ -218,55 +220,60 @@ fn asking() -> Vec<Offer> {
 }
 
 /// Reads a call; an error says to the model what is wrong with it.
-pub(super) fn read(name: &str, input: &Value, mode: Mode, others: Others<'_>) -> Result<Act, String> {
+pub(super) fn read(
+    name: &str,
+    input: &Value,
+    mode: Mode,
+    others: AdditionalTools<'_>,
+) -> Result<ToolAction, String> {
     let text = |key: &str| input.text(key).to_owned();
     let needed = |key: &str| match input.under(key) {
         Value::String(text) => Ok(text.clone()),
         _ => Err(format!("{key} is required and must be a text")),
     };
     let task = match name {
-        "Read" => Task::Read {
+        "Read" => ToolTask::Read {
             path: needed("file_path")?,
             first_line: input.count("offset").unwrap_or(0),
             lines: input.count("limit").unwrap_or(0),
             raw: false,
         },
-        "Write" => Task::Write { path: needed("file_path")?, content: needed("content")? },
-        "Edit" => Task::Edit {
+        "Write" => ToolTask::Write { path: needed("file_path")?, content: needed("content")? },
+        "Edit" => ToolTask::Edit {
             path: needed("file_path")?,
             old: needed("old_string")?,
             new: needed("new_string")?,
             all: input.is("replace_all"),
         },
-        "LS" => Task::List { path: text("path") },
-        "Grep" => Task::Search { pattern: needed("pattern")?, path: text("path"), files: text("glob") },
-        "Bash" => Task::Run {
+        "LS" => ToolTask::List { path: text("path") },
+        "Grep" => ToolTask::Search { pattern: needed("pattern")?, path: text("path"), files: text("glob") },
+        "Bash" => ToolTask::Run {
             command: needed("command")?,
             environment: Vec::new(),
             folder: String::new(),
             timeout: input.count("timeout").filter(|wait| *wait > 0).map(Duration::from_millis),
         },
         "AskUserQuestion" => return questions(input),
-        "TodoWrite" => return Ok(Act::Todos(todos(input))),
-        "ExitPlanMode" if mode == Mode::Plan => return Ok(Act::LeavePlan),
+        "TodoWrite" => return Ok(ToolAction::Todos(todos(input))),
+        "ExitPlanMode" if mode == Mode::Plan => return Ok(ToolAction::LeavePlan),
         "ExitPlanMode" => return Err("there is no plan to leave".to_owned()),
         other => {
             if let Some(tool) = others.named.iter().find(|tool| tool.name == other) {
-                let task = Task::Call { tool: other.to_owned(), arguments: input.clone() };
-                return Ok(Act::Named(task, tool.need));
+                let task = ToolTask::Call { tool: other.to_owned(), arguments: input.clone() };
+                return Ok(ToolAction::Named(task, tool.need));
             }
             if let Some(tool) = others.clients.iter().find(|tool| tool.name == other) {
-                return Ok(Act::Client(tool.clone()));
+                return Ok(ToolAction::Client(tool.clone()));
             }
             let tool = others.servers.find(other).ok_or_else(|| format!("there is no tool {other:?}"))?;
             let arguments = input.as_object().cloned().ok_or("the arguments must be a JSON object")?;
-            return Ok(Act::Server { arguments, only_looks: tool.only_looks });
+            return Ok(ToolAction::Server { arguments, only_looks: tool.only_looks });
         }
     };
-    Ok(Act::Task(task))
+    Ok(ToolAction::Task(task))
 }
 
-fn questions(input: &Value) -> Result<Act, String> {
+fn questions(input: &Value) -> Result<ToolAction, String> {
     let question = |(at, asked): (usize, &Value)| Question {
         id: format!("question_{}", at + 1),
         header: asked.text("header").to_owned(),
@@ -285,7 +292,7 @@ fn questions(input: &Value) -> Result<Act, String> {
     if questions.is_empty() || questions.iter().any(|question| question.text.is_empty()) {
         return Err("questions must be a list of questions, each with a text".to_owned());
     }
-    Ok(Act::Ask(questions))
+    Ok(ToolAction::Ask(questions))
 }
 
 fn todos(input: &Value) -> Vec<Todo> {
@@ -302,22 +309,28 @@ fn todos(input: &Value) -> Vec<Todo> {
 }
 
 /// Says what a call needs before it is carried out.
-pub(super) fn need(act: &Act, mode: Mode) -> Need {
+pub(super) fn need(act: &ToolAction, mode: Mode) -> CallPermission {
     match act {
-        Act::Task(Task::Read { .. } | Task::List { .. } | Task::Search { .. }) => Need::NoObjection,
-        Act::Task(Task::Run { command, .. }) if only_looks(command) => Need::NoObjection,
-        Act::Task(_) if mode == Mode::Plan => Need::Refused,
-        Act::Client(tool) if tool.asks && mode == Mode::Plan => Need::Refused,
-        Act::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => Need::NoObjection,
+        ToolAction::Task(ToolTask::Read { .. } | ToolTask::List { .. } | ToolTask::Search { .. }) => {
+            CallPermission::NoObjection
+        }
+        ToolAction::Task(ToolTask::Run { command, .. }) if only_looks(command) => CallPermission::NoObjection,
+        ToolAction::Task(_) if mode == Mode::Plan => CallPermission::Refused,
+        ToolAction::Client(tool) if tool.asks && mode == Mode::Plan => CallPermission::Refused,
+        ToolAction::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => {
+            CallPermission::NoObjection
+        }
         // What a server says of itself is believed as far as it may be asked about, not further.
-        Act::Server { only_looks, .. } if mode == Mode::Plan && !only_looks => Need::Refused,
-        Act::Task(_) | Act::LeavePlan | Act::Server { .. } => Need::Permission,
-        Act::Client(tool) if tool.asks => Need::Permission,
-        Act::Named(_, toolbox::Need::Nothing) => Need::NoObjection,
-        Act::Named(..) if mode == Mode::Plan => Need::Refused,
-        Act::Named(_, toolbox::Need::EditPermission) if mode == Mode::AcceptEdits => Need::NoObjection,
-        Act::Named(..) => Need::Permission,
-        Act::Ask(_) | Act::Todos(_) | Act::Client(_) => Need::Nothing,
+        ToolAction::Server { only_looks, .. } if mode == Mode::Plan && !only_looks => CallPermission::Refused,
+        ToolAction::Task(_) | ToolAction::LeavePlan | ToolAction::Server { .. } => CallPermission::Permission,
+        ToolAction::Client(tool) if tool.asks => CallPermission::Permission,
+        ToolAction::Named(_, toolbox::RequiredPermission::Nothing) => CallPermission::NoObjection,
+        ToolAction::Named(..) if mode == Mode::Plan => CallPermission::Refused,
+        ToolAction::Named(_, toolbox::RequiredPermission::EditPermission) if mode == Mode::AcceptEdits => {
+            CallPermission::NoObjection
+        }
+        ToolAction::Named(..) => CallPermission::Permission,
+        ToolAction::Ask(_) | ToolAction::Todos(_) | ToolAction::Client(_) => CallPermission::Nothing,
     }
 }
 
@@ -344,10 +357,10 @@ mod tests {
         }
     }
 
-    static NO_SERVERS: std::sync::LazyLock<Servers> = std::sync::LazyLock::new(Servers::default);
+    static NO_SERVERS: std::sync::LazyLock<McpServers> = std::sync::LazyLock::new(McpServers::default);
 
-    fn by_clients(clients: &[ClientTool]) -> Others<'_> {
-        Others { named: &[], clients, servers: &NO_SERVERS }
+    fn by_clients(clients: &[ClientTool]) -> AdditionalTools<'_> {
+        AdditionalTools { named: &[], clients, servers: &NO_SERVERS }
     }
 
     fn names(mode: Mode, clients: &[ClientTool]) -> Vec<String> {
@@ -360,10 +373,10 @@ mod tests {
         assert_eq!(all.iter().filter(|name| *name == "Bash").count(), 1);
         assert!(all.contains(&"lamp".to_owned()));
         let lamp = read("lamp", &json!({}), Mode::Supervised, by_clients(&[client("lamp")]));
-        assert_eq!(lamp, Ok(Act::Client(client("lamp"))));
+        assert_eq!(lamp, Ok(ToolAction::Client(client("lamp"))));
         let bash =
             read("Bash", &json!({"command": "ls"}), Mode::Supervised, by_clients(&[client("Bash")])).unwrap();
-        assert!(matches!(bash, Act::Task(Task::Run { .. })));
+        assert!(matches!(bash, ToolAction::Task(ToolTask::Run { .. })));
     }
 
     #[test]
@@ -378,19 +391,19 @@ mod tests {
 
     #[test]
     fn tools_of_the_daemon_are_called_by_name_and_asked_for_by_their_need() {
-        use Need::{NoObjection, Permission, Refused};
-        let named = |name: &str, need: toolbox::Need| toolbox::Offer {
+        use CallPermission::{NoObjection, Permission, Refused};
+        let named = |name: &str, need: toolbox::RequiredPermission| toolbox::OfferedTool {
             name: name.to_owned(),
             description: "the daemon's".to_owned(),
             input_schema: json!({"type": "object"}),
             need,
         };
         let all = [
-            named("memory_search", toolbox::Need::Nothing),
-            named("safe_write", toolbox::Need::EditPermission),
-            named("safe_bash", toolbox::Need::Permission),
+            named("memory_search", toolbox::RequiredPermission::Nothing),
+            named("safe_write", toolbox::RequiredPermission::EditPermission),
+            named("safe_bash", toolbox::RequiredPermission::Permission),
         ];
-        let others = Others { named: &all, clients: &[client("safe_bash")], servers: &NO_SERVERS };
+        let others = AdditionalTools { named: &all, clients: &[client("safe_bash")], servers: &NO_SERVERS };
         let names = |mode: Mode| -> Vec<String> {
             let offers = offers(mode, others).into_iter();
             offers.map(|offer| offer.name).filter(|name| name.contains('_')).collect()
@@ -399,8 +412,8 @@ mod tests {
         assert_eq!(names(Mode::Plan), ["memory_search"]);
         let needs = |name: &str| {
             let act = read(name, &json!({"a": 1}), Mode::Supervised, others).unwrap();
-            let task = Task::Call { tool: name.to_owned(), arguments: json!({"a": 1}) };
-            assert!(matches!(&act, Act::Named(own, _) if *own == task), "{act:?}");
+            let task = ToolTask::Call { tool: name.to_owned(), arguments: json!({"a": 1}) };
+            assert!(matches!(&act, ToolAction::Named(own, _) if *own == task), "{act:?}");
             [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
         };
         assert_eq!(needs("memory_search"), [NoObjection; 4]);
@@ -414,7 +427,7 @@ mod tests {
             let act = read(name, &input, Mode::Plan, by_clients(&[])).unwrap();
             [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan].map(|mode| need(&act, mode))
         };
-        use Need::{NoObjection, Permission, Refused};
+        use CallPermission::{NoObjection, Permission, Refused};
         assert_eq!(needs("Read", json!({"file_path": "a"})), [NoObjection; 4]);
         assert_eq!(needs("LS", json!({})), [NoObjection; 4]);
         assert_eq!(needs("Grep", json!({"pattern": "a"})), [NoObjection; 4]);
@@ -427,10 +440,13 @@ mod tests {
         // An autonomous session asks, too; our rules answer.
         assert_eq!(needs("Write", written), [Permission, NoObjection, Permission, Refused]);
         assert_eq!(needs("ExitPlanMode", json!({"plan": "x"})), [Permission; 4]);
-        let lift = Act::Client(ClientTool { asks: true, ..client("lift") });
+        let lift = ToolAction::Client(ClientTool { asks: true, ..client("lift") });
         let all = [Mode::Supervised, Mode::AcceptEdits, Mode::Autonomous, Mode::Plan];
         assert_eq!(all.map(|mode| need(&lift, mode)), [Permission, Permission, Permission, Refused]);
-        assert_eq!(all.map(|mode| need(&Act::Client(client("look")), mode)), [Need::Nothing; 4]);
+        assert_eq!(
+            all.map(|mode| need(&ToolAction::Client(client("look")), mode)),
+            [CallPermission::Nothing; 4]
+        );
     }
 
     #[test]

@@ -9,51 +9,51 @@ use domain::event::Level;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, ErrorCode};
 
-use super::agent::{Gone, Worker};
-use super::history::Call;
-use super::http::Stream;
+use super::agent::{OpenaiWorker, SessionGone};
+use super::history::HistoryCall;
+use super::http::ReplyStream;
 use super::instructions::instructions;
-use super::reply::{Ended, Failure, Kind, Piece};
-use super::request::Request;
+use super::reply::{FailureKind, ReplyEnd, ReplyFailure, ReplyPiece};
+use super::request::ModelRequest;
 use super::{models, retry, tools};
 use crate::limits::{REPLY_CALLS_MAX, TURN_STEPS_MAX};
 
 /// Why a turn stops before its end.
-pub(super) enum Stop {
+pub(super) enum TurnStop {
     Gone,
     Cancelled,
     Failed { reason: EndReason, error: String },
 }
 
-impl From<Gone> for Stop {
-    fn from(_: Gone) -> Self {
+impl From<SessionGone> for TurnStop {
+    fn from(_: SessionGone) -> Self {
         Self::Gone
     }
 }
 
-impl Stop {
+impl TurnStop {
     pub(super) fn failed(error: impl Into<String>) -> Self {
         Self::Failed { reason: EndReason::Failed, error: error.into() }
     }
 }
 
 /// One reply of the model.
-struct Reply {
+struct ModelReply {
     text: String,
-    calls: Vec<Call>,
-    ended: Ended,
+    calls: Vec<HistoryCall>,
+    ended: ReplyEnd,
 }
 
 /// What was thought, over all attempts at one reply. What was shown cannot be taken back; a further attempt shows only
 /// what goes beyond it.
 #[derive(Default)]
-struct Thought {
+struct ThinkingFilter {
     shown: String,
     /// Of the attempt under way.
     now: String,
 }
 
-impl Thought {
+impl ThinkingFilter {
     /// Takes in a piece and returns what of it is to be shown.
     fn fresh(&mut self, piece: &str) -> String {
         self.now.push_str(piece);
@@ -64,56 +64,59 @@ impl Thought {
 }
 
 /// Why an attempt brought no reply.
-enum Miss {
-    Stop(Stop),
+enum AttemptFailure {
+    Stop(TurnStop),
     /// `spoke`: some of its text was passed on already and cannot be taken back. What was thought does not count: another
     /// attempt thinks anew.
     Failed {
-        failure: Failure,
+        failure: ReplyFailure,
         spoke: bool,
     },
 }
 
-impl From<Stop> for Miss {
-    fn from(stop: Stop) -> Self {
+impl From<TurnStop> for AttemptFailure {
+    fn from(stop: TurnStop) -> Self {
         Self::Stop(stop)
     }
 }
 
-impl From<Gone> for Miss {
-    fn from(_: Gone) -> Self {
-        Self::Stop(Stop::Gone)
+impl From<SessionGone> for AttemptFailure {
+    fn from(_: SessionGone) -> Self {
+        Self::Stop(TurnStop::Gone)
     }
 }
 
-impl Worker {
+impl OpenaiWorker {
     /// Runs a turn whose prompt is in the history.
-    pub(super) async fn turn(&mut self) -> Result<(), Gone> {
+    pub(super) async fn turn(&mut self) -> Result<(), SessionGone> {
         self.emit(AgentEvent::TurnStarted).await?;
         let outcome = self.steps().await;
         self.conclude(outcome).await
     }
 
     /// Reports how a turn ended.
-    pub(super) async fn conclude(&mut self, outcome: Result<(EndReason, String), Stop>) -> Result<(), Gone> {
+    pub(super) async fn conclude(
+        &mut self,
+        outcome: Result<(EndReason, String), TurnStop>,
+    ) -> Result<(), SessionGone> {
         self.history.end_turn();
         let (reason, text, error) = match outcome {
             Ok((reason, text)) => (reason, text, String::new()),
-            Err(Stop::Gone) => return Err(Gone),
-            Err(Stop::Cancelled) => (EndReason::Cancelled, String::new(), String::new()),
-            Err(Stop::Failed { reason, error }) => (reason, String::new(), error),
+            Err(TurnStop::Gone) => return Err(SessionGone),
+            Err(TurnStop::Cancelled) => (EndReason::Cancelled, String::new(), String::new()),
+            Err(TurnStop::Failed { reason, error }) => (reason, String::new(), error),
         };
         self.emit(AgentEvent::TurnEnded { reason, text, error }).await
     }
 
-    async fn steps(&mut self) -> Result<(EndReason, String), Stop> {
+    async fn steps(&mut self) -> Result<(EndReason, String), TurnStop> {
         let mut used = HashSet::new();
         for _ in 0..TURN_STEPS_MAX {
             self.ask_servers().await?;
             self.warn_of_hidden().await?;
             self.make_room().await?;
             let reply = self.reply().await?;
-            if reply.ended != Ended::Whole || (reply.calls.is_empty() && !self.is_steered) {
+            if reply.ended != ReplyEnd::Whole || (reply.calls.is_empty() && !self.is_steered) {
                 return Ok((reply.ended.reason(), reply.text));
             }
             if !reply.calls.is_empty() {
@@ -122,11 +125,11 @@ impl Worker {
             }
         }
         let error = format!("the turn was ended after {TURN_STEPS_MAX} replies of the model");
-        Err(Stop::Failed { reason: EndReason::LimitReached, error })
+        Err(TurnStop::Failed { reason: EndReason::LimitReached, error })
     }
 
     /// Asks servers whose tools are others now, heeding the inbox.
-    async fn ask_servers(&mut self) -> Result<(), Stop> {
+    async fn ask_servers(&mut self) -> Result<(), TurnStop> {
         let changed = self.servers.changed();
         if changed.is_empty() {
             return Ok(());
@@ -150,9 +153,9 @@ impl Worker {
     }
 
     /// Asks the model until there is a reply, or no hope of one.
-    async fn reply(&mut self) -> Result<Reply, Stop> {
+    async fn reply(&mut self) -> Result<ModelReply, TurnStop> {
         let (mut retries, mut compacted) = (0, false);
-        let mut thought = Thought::default();
+        let mut thought = ThinkingFilter::default();
         loop {
             thought.now.clear();
             let began = self.history.begin_reply();
@@ -161,13 +164,17 @@ impl Worker {
                     self.history.end_reply(!reply.calls.is_empty());
                     return Ok(reply);
                 }
-                Err(Miss::Stop(stop)) => return Err(stop),
-                Err(Miss::Failed { failure, spoke }) => (failure, spoke),
+                Err(AttemptFailure::Stop(stop)) => return Err(stop),
+                Err(AttemptFailure::Failed { failure, spoke }) => (failure, spoke),
             };
             if !spoke {
                 self.history.undo_reply(began);
             }
-            if failure.kind == Kind::TooLong && !spoke && !compacted && !self.history.answered().is_empty() {
+            if failure.kind == FailureKind::TooLong
+                && !spoke
+                && !compacted
+                && !self.history.answered().is_empty()
+            {
                 compacted = true;
                 self.compact().await?;
                 continue;
@@ -181,7 +188,7 @@ impl Worker {
     }
 
     /// Waits before another attempt, or gives up.
-    pub(super) async fn wait_out(&mut self, failure: &Failure, retries: u32) -> Result<(), Stop> {
+    pub(super) async fn wait_out(&mut self, failure: &ReplyFailure, retries: u32) -> Result<(), TurnStop> {
         let most = self.settings.max_retries;
         let Some(wait) = retry::wait(retries, most, failure.retry_after, chance()) else {
             return Err(self.given_up(failure));
@@ -194,18 +201,18 @@ impl Worker {
     }
 
     /// Says why a turn ends without a reply.
-    pub(super) fn given_up(&self, failure: &Failure) -> Stop {
+    pub(super) fn given_up(&self, failure: &ReplyFailure) -> TurnStop {
         let (reason, remedy) = match failure.kind {
-            Kind::Key => (EndReason::Failed, self.key_remedy()),
-            Kind::TooLong => (EndReason::LimitReached, "; compact the conversation".to_owned()),
-            Kind::Unreachable => (EndReason::Failed, format!(" ({})", ErrorCode::ConnectionLost)),
+            FailureKind::Key => (EndReason::Failed, self.key_remedy()),
+            FailureKind::TooLong => (EndReason::LimitReached, "; compact the conversation".to_owned()),
+            FailureKind::Unreachable => (EndReason::Failed, format!(" ({})", ErrorCode::ConnectionLost)),
             _ => (EndReason::Failed, String::new()),
         };
-        Stop::Failed { reason, error: format!("{}{remedy}", failure.message) }
+        TurnStop::Failed { reason, error: format!("{}{remedy}", failure.message) }
     }
 
     /// Waits, heeding the inbox.
-    async fn pause(&mut self, wait: Duration) -> Result<(), Stop> {
+    async fn pause(&mut self, wait: Duration) -> Result<(), TurnStop> {
         let until = tokio::time::Instant::now() + wait;
         loop {
             tokio::select! {
@@ -216,10 +223,10 @@ impl Worker {
     }
 
     /// Takes something in during a turn. Answers belong to calls and are dealt with there.
-    pub(super) fn heed(&mut self, input: Option<AgentInput>) -> Result<(), Stop> {
+    pub(super) fn heed(&mut self, input: Option<AgentInput>) -> Result<(), TurnStop> {
         match input {
-            None | Some(AgentInput::Leave) => return Err(Stop::Gone),
-            Some(AgentInput::Interrupt) => return Err(Stop::Cancelled),
+            None | Some(AgentInput::Leave) => return Err(TurnStop::Gone),
+            Some(AgentInput::Interrupt) => return Err(TurnStop::Cancelled),
             Some(AgentInput::Steer { text } | AgentInput::Prompt { text, .. }) => {
                 self.history.user(&text, &[]);
                 self.is_steered = true;
@@ -232,7 +239,7 @@ impl Worker {
     fn request_body(&self) -> String {
         let instructions = instructions(&self.working_dir, self.mode, &self.settings.append_system_prompt);
         let tools = tools::offers(self.mode, self.others());
-        let request = Request {
+        let request = ModelRequest {
             model: &self.model,
             instructions: &instructions,
             items: self.history.items(),
@@ -245,11 +252,11 @@ impl Worker {
     }
 
     /// Asks the model once and passes on what it says.
-    async fn attempt(&mut self, thought: &mut Thought) -> Result<Reply, Miss> {
+    async fn attempt(&mut self, thought: &mut ThinkingFilter) -> Result<ModelReply, AttemptFailure> {
         self.is_steered = false;
         let body = self.request_body();
         let mut stream = self.open(body).await?;
-        let mut reply = Reply { text: String::new(), calls: Vec::new(), ended: Ended::Whole };
+        let mut reply = ModelReply { text: String::new(), calls: Vec::new(), ended: ReplyEnd::Whole };
         loop {
             let piece = tokio::select! {
                 biased;
@@ -260,23 +267,24 @@ impl Worker {
                 piece = stream.next() => piece,
             };
             let spoke = !reply.text.is_empty();
-            match piece.map_err(|failure| Miss::Failed { failure, spoke })? {
-                Some(Piece::Ended(ended)) => {
+            match piece.map_err(|failure| AttemptFailure::Failed { failure, spoke })? {
+                Some(ReplyPiece::Ended(ended)) => {
                     reply.ended = ended;
                     return Ok(reply);
                 }
-                Some(Piece::Failed(failure)) => return Err(Miss::Failed { failure, spoke }),
+                Some(ReplyPiece::Failed(failure)) => return Err(AttemptFailure::Failed { failure, spoke }),
                 Some(piece) => self.pass_on(piece, &mut reply, thought).await?,
                 None => {
-                    let failure = Failure::new(Kind::Passing, "the endpoint ended its reply in the middle");
-                    return Err(Miss::Failed { failure, spoke });
+                    let failure =
+                        ReplyFailure::new(FailureKind::Passing, "the endpoint ended its reply in the middle");
+                    return Err(AttemptFailure::Failed { failure, spoke });
                 }
             }
         }
     }
 
     /// Sends a request, heeding the inbox until there is an answer.
-    async fn open(&mut self, body: String) -> Result<Stream, Miss> {
+    async fn open(&mut self, body: String) -> Result<ReplyStream, AttemptFailure> {
         let endpoint = std::sync::Arc::clone(&self.endpoint);
         let asking = endpoint.ask(body);
         tokio::pin!(asking);
@@ -285,37 +293,42 @@ impl Worker {
                 biased;
                 input = self.inbox.recv() => self.heed(input)?,
                 answer = &mut asking => {
-                    return answer.map_err(|failure| Miss::Failed { failure, spoke: false });
+                    return answer.map_err(|failure| AttemptFailure::Failed { failure, spoke: false });
                 }
             }
         }
     }
 
-    async fn pass_on(&mut self, piece: Piece, reply: &mut Reply, thought: &mut Thought) -> Result<(), Gone> {
+    async fn pass_on(
+        &mut self,
+        piece: ReplyPiece,
+        reply: &mut ModelReply,
+        thought: &mut ThinkingFilter,
+    ) -> Result<(), SessionGone> {
         match piece {
-            Piece::Text(text) => {
+            ReplyPiece::Text(text) => {
                 reply.text.push_str(&text);
                 self.history.text(&text);
                 self.emit(AgentEvent::Text { text, parent: None }).await
             }
-            Piece::Thinking(text) => {
+            ReplyPiece::Thinking(text) => {
                 let text = thought.fresh(&text);
                 if text.is_empty() {
                     return Ok(());
                 }
                 self.emit(AgentEvent::Thinking { text, parent: None }).await
             }
-            Piece::Call(call) => {
+            ReplyPiece::Call(call) => {
                 if reply.calls.len() < REPLY_CALLS_MAX {
                     reply.calls.push(call);
                 }
                 Ok(())
             }
-            Piece::Reasoning(item) => {
+            ReplyPiece::Reasoning(item) => {
                 self.history.reasoning(item);
                 Ok(())
             }
-            Piece::Used(used) => {
+            ReplyPiece::Used(used) => {
                 self.counted = (used.context_tokens, self.history.items().len());
                 self.emit(AgentEvent::Usage {
                     usage: used.usage,
@@ -324,7 +337,7 @@ impl Worker {
                 })
                 .await
             }
-            Piece::Ended(_) | Piece::Failed(_) => Ok(()),
+            ReplyPiece::Ended(_) | ReplyPiece::Failed(_) => Ok(()),
         }
     }
 
@@ -335,7 +348,7 @@ impl Worker {
 }
 
 /// Gives a call a name of its own within the turn; some endpoints give none, or the same again.
-fn named(mut call: Call, used: &mut HashSet<String>) -> Call {
+fn named(mut call: HistoryCall, used: &mut HashSet<String>) -> HistoryCall {
     if call.id.is_empty() {
         call.id = "call".to_owned();
     }
@@ -360,7 +373,7 @@ mod tests {
 
     #[test]
     fn what_was_thought_is_shown_once() {
-        let mut thought = Thought::default();
+        let mut thought = ThinkingFilter::default();
         assert_eq!(thought.fresh("a deep "), "a deep ");
         assert_eq!(thought.fresh("thou"), "thou");
         thought.now.clear();

@@ -13,10 +13,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::frames::{Out, Talk, lost};
+use super::config_writer::ConfigWriter;
+use super::frames::{FrameEffects, GatewayConversation, lost};
 use super::gateway::{Gateway, Socket};
-use super::registry::Registry;
-use super::servers::Server;
+use super::servers::GatewayServer;
 use crate::limits::{
     GATEWAY_BACK_WAIT, GATEWAY_FAREWELL_WAIT, GATEWAY_LEAVE_WAIT, GATEWAY_RUN_GAP, GATEWAY_START_WAIT,
     GATEWAY_USAGE_WAIT, INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
@@ -24,14 +24,14 @@ use crate::limits::{
 
 /// The servers of tools that a conversation has at its gateway.
 #[derive(Clone)]
-pub(super) struct Tools {
-    pub(super) registry: Registry,
+pub(super) struct GatewayTools {
+    pub(super) registry: ConfigWriter,
     pub(super) url: String,
     pub(super) token: String,
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<GatewayServer>,
 }
 
-impl Tools {
+impl GatewayTools {
     /// Tells the gateway of them.
     async fn come(&self) -> Result<(), String> {
         let all = self.servers.iter().map(|server| (server.name.clone(), Some(server.definition.clone())));
@@ -53,9 +53,9 @@ impl Tools {
 }
 
 /// The agent as its session holds it.
-pub(super) struct Agent {
-    worker: Option<(Talk, Gateway)>,
-    tools: Tools,
+pub(super) struct OpenclawAgent {
+    worker: Option<(GatewayConversation, Gateway)>,
+    tools: GatewayTools,
     /// Where it reports, while its servers are at the gateway.
     events: Option<mpsc::WeakSender<AgentEvent>>,
     inbox: mpsc::Sender<AgentInput>,
@@ -63,20 +63,21 @@ pub(super) struct Agent {
     task: Option<JoinHandle<()>>,
 }
 
-impl Agent {
-    pub(super) fn new(talk: Talk, gateway: Gateway, tools: Tools) -> Self {
+impl OpenclawAgent {
+    pub(super) fn new(conversation: GatewayConversation, gateway: Gateway, tools: GatewayTools) -> Self {
         let (inbox, waiting) = mpsc::channel(INBOX_MAX);
-        let worker = Some((talk, gateway));
+        let worker = Some((conversation, gateway));
         Self { worker, tools, events: None, inbox, waiting: Some(waiting), task: None }
     }
 }
 
-impl InProcessAgent for Agent {
+impl InProcessAgent for OpenclawAgent {
     fn start(&mut self, events: mpsc::Sender<AgentEvent>) {
-        if let (Some((talk, gateway)), Some(inbox)) = (self.worker.take(), self.waiting.take()) {
+        if let (Some((conversation, gateway)), Some(inbox)) = (self.worker.take(), self.waiting.take()) {
             let tools = self.tools.clone();
             self.events = (!tools.servers.is_empty()).then(|| events.downgrade());
-            let worker = Worker { talk, gateway, tools, inbox, events, runs: 0, lost_since: None };
+            let worker =
+                OpenclawWorker { conversation, gateway, tools, inbox, events, runs: 0, lost_since: None };
             self.task = Some(tokio::spawn(worker.live()));
         }
     }
@@ -96,7 +97,7 @@ impl InProcessAgent for Agent {
         }
     }
 
-    fn tell(&mut self, input: AgentInput) -> Result<(), Error> {
+    fn send(&mut self, input: AgentInput) -> Result<(), Error> {
         self.inbox.try_send(input).map_err(|_| {
             Error::new(ErrorCode::DeliveryFailed, "the agent inside the daemon does not take anything in")
         })
@@ -133,7 +134,7 @@ impl InProcessAgent for Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for OpenclawAgent {
     fn drop(&mut self) {
         self.detach();
     }
@@ -151,25 +152,25 @@ fn part(file: &Attachment) -> Result<serde_json::Value, Error> {
 }
 
 /// The session is gone, or wants the agent gone.
-struct Gone;
+struct SessionGone;
 
-struct Worker {
-    talk: Talk,
+struct OpenclawWorker {
+    conversation: GatewayConversation,
     gateway: Gateway,
-    tools: Tools,
+    tools: GatewayTools,
     inbox: mpsc::Receiver<AgentInput>,
     events: mpsc::Sender<AgentEvent>,
     runs: u64,
     lost_since: Option<Instant>,
 }
 
-impl Worker {
+impl OpenclawWorker {
     async fn live(mut self) {
         // Gone means that nobody listens; there is nobody to tell why.
         let _ = self.work().await;
     }
 
-    async fn work(&mut self) -> Result<(), Gone> {
+    async fn work(&mut self) -> Result<(), SessionGone> {
         let mut socket = self.first_connection().await?;
         loop {
             self.converse(&mut socket).await?;
@@ -178,7 +179,7 @@ impl Worker {
     }
 
     /// Connects, starting a gateway where there is none and one can be had.
-    async fn first_connection(&mut self) -> Result<Socket, Gone> {
+    async fn first_connection(&mut self) -> Result<Socket, SessionGone> {
         match self.gateway.connect().await {
             Ok(socket) => return Ok(socket),
             Err(reason) => match self.gateway.start().await {
@@ -198,7 +199,7 @@ impl Worker {
         }
     }
 
-    async fn give_up<T>(&mut self, reason: String) -> Result<T, Gone> {
+    async fn give_up<T>(&mut self, reason: String) -> Result<T, SessionGone> {
         let message = format!(
             "no OpenClaw gateway at {}: {reason}; start one with `openclaw gateway run`, or name another with \
              provider_config.gateway_url",
@@ -210,42 +211,42 @@ impl Worker {
     }
 
     /// Passes frames and inputs on until the connection is lost.
-    async fn converse(&mut self, socket: &mut Socket) -> Result<(), Gone> {
+    async fn converse(&mut self, socket: &mut Socket) -> Result<(), SessionGone> {
         let (mut over_at, mut unsure_at, mut heard_at) = (None, None, Instant::now());
         loop {
-            let mut out = Out::default();
-            over_at = self.talk.is_over().then(|| over_at.unwrap_or_else(Instant::now));
-            unsure_at = self.talk.is_unsure().then(|| unsure_at.unwrap_or_else(Instant::now));
+            let mut out = FrameEffects::default();
+            over_at = self.conversation.is_over().then(|| over_at.unwrap_or_else(Instant::now));
+            unsure_at = self.conversation.is_unsure().then(|| unsure_at.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
-                input = self.inbox.recv(), if self.talk.is_connected => self.heed(input, &mut out)?,
-                () = since(over_at, GATEWAY_USAGE_WAIT) => self.talk.settle(&mut out),
-                () = since(unsure_at, GATEWAY_RUN_GAP) => self.talk.look(&mut out),
+                input = self.inbox.recv(), if self.conversation.is_connected => self.heed(input, &mut out)?,
+                () = since(over_at, GATEWAY_USAGE_WAIT) => self.conversation.settle(&mut out),
+                () = since(unsure_at, GATEWAY_RUN_GAP) => self.conversation.look(&mut out),
                 message = socket.next() => match message {
                     Some(Ok(Message::Text(text))) => {
                         heard_at = Instant::now();
-                        self.talk.take(text.as_str(), &mut out);
+                        self.conversation.take(text.as_str(), &mut out);
                     }
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
                     // Pings are answered by the library.
                     Some(Ok(_)) => heard_at = Instant::now(),
                 },
                 // Last: what has come while nobody looked was heard.
-                () = since(Some(heard_at), self.talk.silence()) => return Ok(()),
+                () = since(Some(heard_at), self.conversation.silence()) => return Ok(()),
             }
-            if self.talk.is_connected {
+            if self.conversation.is_connected {
                 self.lost_since = None;
             }
             let register = out.register;
             if !self.carry_out(socket, out).await? {
                 return Ok(());
             }
-            if self.talk.has_left() {
-                return Err(Gone);
+            if self.conversation.has_left() {
+                return Err(SessionGone);
             }
             if register {
-                let mut out = Out::default();
-                self.talk.registered(self.tools.come().await, &mut out);
+                let mut out = FrameEffects::default();
+                self.conversation.registered(self.tools.come().await, &mut out);
                 heard_at = Instant::now();
                 if !self.carry_out(socket, out).await? {
                     return Ok(());
@@ -255,13 +256,14 @@ impl Worker {
     }
 
     /// Reports and sends. Returns whether the connection still is.
-    async fn carry_out(&mut self, socket: &mut Socket, out: Out) -> Result<bool, Gone> {
+    async fn carry_out(&mut self, socket: &mut Socket, out: FrameEffects) -> Result<bool, SessionGone> {
         for event in out.events {
             self.emit(event).await?;
         }
         for frame in out.frames {
             // Whoever says nothing may take nothing in either.
-            let sent = tokio::time::timeout(self.talk.silence(), socket.send(Message::text(frame))).await;
+            let sent =
+                tokio::time::timeout(self.conversation.silence(), socket.send(Message::text(frame))).await;
             if !matches!(sent, Ok(Ok(()))) {
                 return Ok(false);
             }
@@ -269,25 +271,25 @@ impl Worker {
         Ok(true)
     }
 
-    fn heed(&mut self, input: Option<AgentInput>, out: &mut Out) -> Result<(), Gone> {
+    fn heed(&mut self, input: Option<AgentInput>, out: &mut FrameEffects) -> Result<(), SessionGone> {
         match input {
-            None => return Err(Gone),
+            None => return Err(SessionGone),
             Some(AgentInput::Prompt { text, attachments }) => {
                 let attachments = attachments.iter().filter_map(|file| part(file).ok()).collect();
                 let run = self.name();
                 out.events.push(AgentEvent::TurnStarted);
-                self.talk.prompt(&text, attachments, run, out);
+                self.conversation.prompt(&text, attachments, run, out);
             }
             Some(AgentInput::Steer { text }) => {
                 let name = self.name();
-                self.talk.steer(&text, &name, out);
+                self.conversation.steer(&text, &name, out);
             }
-            Some(AgentInput::Interrupt) => self.talk.interrupt(out),
+            Some(AgentInput::Interrupt) => self.conversation.interrupt(out),
             Some(AgentInput::Decide { native, decision, message, .. }) => {
-                self.talk.decide(&native, decision, &message, out);
+                self.conversation.decide(&native, decision, &message, out);
             }
             // Nobody would see what it goes on doing.
-            Some(AgentInput::Leave) => self.talk.leave(out),
+            Some(AgentInput::Leave) => self.conversation.leave(out),
             // Modes are ours: the gateway asks, and is answered. Tools of clients reach it through the bridge.
             Some(_) => {}
         }
@@ -299,14 +301,14 @@ impl Worker {
         use std::hash::{BuildHasher as _, RandomState};
         self.runs += 1;
         let random = RandomState::new().hash_one(self.runs);
-        format!("{}-{}-{random:016x}", self.talk.key, self.runs)
+        format!("{}-{}-{random:016x}", self.conversation.key, self.runs)
     }
 
     /// Connects again, and says so while that does not succeed.
-    async fn come_back(&mut self) -> Result<Socket, Gone> {
-        self.talk.lose();
+    async fn come_back(&mut self) -> Result<Socket, SessionGone> {
+        self.conversation.lose();
         let since = *self.lost_since.get_or_insert_with(Instant::now);
-        if self.talk.has_begun() {
+        if self.conversation.has_begun() {
             let code = ErrorCode::ConnectionLost;
             let message = format!("{code}: the connection to the OpenClaw gateway is lost; coming back");
             self.notice(Level::Warning, message).await?;
@@ -317,9 +319,9 @@ impl Worker {
             wait = (wait * 2).min(RETRY_MAX_WAIT);
             match self.gateway.connect().await {
                 Ok(socket) => return Ok(socket),
-                Err(reason) if since.elapsed() >= GATEWAY_BACK_WAIT && self.talk.is_at_work() => {
-                    let mut out = Out::default();
-                    self.talk.fail(lost(&reason), &mut out);
+                Err(reason) if since.elapsed() >= GATEWAY_BACK_WAIT && self.conversation.is_at_work() => {
+                    let mut out = FrameEffects::default();
+                    self.conversation.fail(lost(&reason), &mut out);
                     for event in out.events {
                         self.emit(event).await?;
                     }
@@ -332,14 +334,14 @@ impl Worker {
     }
 
     /// Waits. What is asked meanwhile is refused; what is said to a run is kept.
-    async fn pause(&mut self, wait: Duration) -> Result<(), Gone> {
+    async fn pause(&mut self, wait: Duration) -> Result<(), SessionGone> {
         let until = Instant::now() + wait;
         loop {
-            let mut out = Out::default();
+            let mut out = FrameEffects::default();
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return Ok(()),
                 input = self.inbox.recv() => match input {
-                    None | Some(AgentInput::Leave) => return Err(Gone),
+                    None | Some(AgentInput::Leave) => return Err(SessionGone),
                     Some(AgentInput::Prompt { .. }) => {
                         out.events.push(AgentEvent::TurnStarted);
                         out.events.push(AgentEvent::TurnEnded {
@@ -350,8 +352,8 @@ impl Worker {
                     }
                     // It is over for whoever asked; the gateway hears of it when it is back.
                     Some(AgentInput::Interrupt) => {
-                        self.talk.interrupt(&mut Out::default());
-                        self.talk.fail(String::new(), &mut out);
+                        self.conversation.interrupt(&mut FrameEffects::default());
+                        self.conversation.fail(String::new(), &mut out);
                     }
                     // So it does of what is said and decided.
                     other => self.heed(other, &mut out)?,
@@ -363,11 +365,11 @@ impl Worker {
         }
     }
 
-    async fn emit(&self, event: AgentEvent) -> Result<(), Gone> {
-        self.events.send(event).await.map_err(|_| Gone)
+    async fn emit(&self, event: AgentEvent) -> Result<(), SessionGone> {
+        self.events.send(event).await.map_err(|_| SessionGone)
     }
 
-    async fn notice(&self, level: Level, message: String) -> Result<(), Gone> {
+    async fn notice(&self, level: Level, message: String) -> Result<(), SessionGone> {
         self.emit(AgentEvent::Notice { level, message }).await
     }
 }

@@ -8,13 +8,13 @@ use domain::event::Level;
 use domain::{AgentEvent, CallId, ErrorCode};
 use serde_json::{Value, json};
 
+use crate::json_fields::Look;
 use crate::limits::{
     GATEWAY_SILENCE_MAX, GATEWAY_SILENCE_MIN, GATEWAY_SILENT_TICKS, GATEWAY_TICK, GATEWAY_UNHEARD_MAX,
     MESSAGE_MAX_CHARS,
 };
-use crate::look::Look;
 use crate::text::cut;
-pub(super) use words::{hello, reason};
+pub(super) use text::{hello, reason};
 
 /// The protocol this code was tested with.
 const PROTOCOL: u64 = 4;
@@ -22,7 +22,7 @@ const TESTED: &str = "2026.9";
 
 /// What is known of the conversation. Lives as long as its session's agent; the gateway keeps the rest.
 #[derive(Debug, Default)]
-pub(super) struct Talk {
+pub(super) struct GatewayConversation {
     pub(super) key: String,
     agent_id: String,
     token: String,
@@ -44,7 +44,7 @@ pub(super) struct Talk {
     /// The gateway would not begin the conversation in the session's folder, so its agent is told where that is.
     is_elsewhere: bool,
     /// The run that is open.
-    run: Option<Run>,
+    run: Option<GatewayRun>,
     /// Messages to runs that were sent, the last ones. One that comes too late begins a run of its own.
     steers: VecDeque<String>,
     /// The run that began last in the conversation, whoever began it; empty when it is over.
@@ -63,7 +63,7 @@ pub(super) struct Talk {
     /// Approvals that wait, with their calls.
     asks: BTreeMap<String, Option<CallId>>,
     /// Decisions that the gateway has not confirmed, with the requests that told it.
-    decided: BTreeMap<String, Told>,
+    decided: BTreeMap<String, SentDecision>,
     /// Runs that ended here while the connection was lost. The gateway is told to end them when it is back.
     left: Vec<String>,
     /// Why calls were denied.
@@ -71,7 +71,7 @@ pub(super) struct Talk {
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct GatewayRun {
     id: String,
     /// The gateway has begun with it; or it waits there until something else is over.
     has_begun: bool,
@@ -95,14 +95,14 @@ struct Run {
 
 /// A decision and the name of the request that told it.
 #[derive(Debug)]
-struct Told {
+struct SentDecision {
     allowed: bool,
     request: String,
 }
 
 /// What frames lead to.
 #[derive(Debug, Default)]
-pub(super) struct Out {
+pub(super) struct FrameEffects {
     pub(super) events: Vec<AgentEvent>,
     pub(super) frames: Vec<String>,
     /// The gateway must be told of the session's servers before it is told more.
@@ -111,7 +111,7 @@ pub(super) struct Out {
 
 /// What a conversation is to be.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ConversationSettings {
     /// The conversation's name at the gateway.
     pub(super) key: String,
     pub(super) agent_id: String,
@@ -127,14 +127,15 @@ pub(super) struct Wanted {
     pub(super) is_remote: bool,
 }
 
-impl Talk {
-    pub(super) fn new(wanted: Wanted) -> Self {
-        let Wanted { key, agent_id, token, model, working_dir, had_turns, servers, is_remote } = wanted;
+impl GatewayConversation {
+    pub(super) fn new(wanted: ConversationSettings) -> Self {
+        let ConversationSettings { key, agent_id, token, model, working_dir, had_turns, servers, is_remote } =
+            wanted;
         Self { key, agent_id, token, model, working_dir, had_turns, servers, is_remote, ..Self::default() }
     }
 
     /// Asks the gateway for something. Returns the request's name; names are in the order of what was asked.
-    fn ask(&mut self, method: &str, params: Value, out: &mut Out) -> String {
+    fn ask(&mut self, method: &str, params: Value, out: &mut FrameEffects) -> String {
         self.sent += 1;
         let id = format!("{method}#{:08}", self.sent);
         out.frames.push(json!({"type": "req", "id": id, "method": method, "params": params}).to_string());
@@ -142,7 +143,13 @@ impl Talk {
     }
 
     /// Says something as the user; `run` names what it starts.
-    pub(super) fn prompt(&mut self, text: &str, attachments: Vec<Value>, run: String, out: &mut Out) {
+    pub(super) fn prompt(
+        &mut self,
+        text: &str,
+        attachments: Vec<Value>,
+        run: String,
+        out: &mut FrameEffects,
+    ) {
         let message = if std::mem::take(&mut self.is_elsewhere) {
             format!("[Working directory: {}]\n\n{text}", self.working_dir)
         } else {
@@ -154,18 +161,18 @@ impl Talk {
         if !attachments.is_empty() {
             params["attachments"] = attachments.into();
         }
-        self.run = Some(Run { id: run, ..Run::default() });
+        self.run = Some(GatewayRun { id: run, ..GatewayRun::default() });
         self.send(params, out);
     }
 
     /// Sends a message. The gateway takes its name once, so that it can be sent again until it is confirmed.
-    fn send(&mut self, params: Value, out: &mut Out) {
+    fn send(&mut self, params: Value, out: &mut FrameEffects) {
         let request = self.ask("chat.send", params.clone(), out);
         self.unheard.insert(request, params);
     }
 
     /// Adds a message to the run.
-    pub(super) fn steer(&mut self, text: &str, name: &str, out: &mut Out) {
+    pub(super) fn steer(&mut self, text: &str, name: &str, out: &mut FrameEffects) {
         if self.holds(text, name, out) {
             return;
         }
@@ -192,7 +199,7 @@ impl Talk {
         self.send(params, out);
     }
 
-    pub(super) fn interrupt(&mut self, out: &mut Out) {
+    pub(super) fn interrupt(&mut self, out: &mut FrameEffects) {
         let Some(run) = &mut self.run else { return };
         run.interrupted = true;
         let run = run.id.clone();
@@ -200,13 +207,13 @@ impl Talk {
     }
 
     /// Asks the gateway to end a run. Returns the request's name.
-    fn abort(&mut self, run: &str, out: &mut Out) -> String {
+    fn abort(&mut self, run: &str, out: &mut FrameEffects) -> String {
         let params = json!({"sessionKey": self.key, "runId": run});
         self.ask("chat.abort", params, out)
     }
 
     /// Ends what is being done, for good.
-    pub(super) fn leave(&mut self, out: &mut Out) {
+    pub(super) fn leave(&mut self, out: &mut FrameEffects) {
         let run = self.run.as_ref().map(|run| run.id.clone());
         self.farewell = Some(run.map(|run| self.abort(&run, out)).unwrap_or_default());
     }
@@ -244,7 +251,7 @@ impl Talk {
     }
 
     /// Takes one frame.
-    pub(super) fn take(&mut self, frame: &str, out: &mut Out) {
+    pub(super) fn take(&mut self, frame: &str, out: &mut FrameEffects) {
         let Ok(frame) = serde_json::from_str::<Value>(frame) else {
             out.events.push(crate::text::unparsed(frame.as_bytes()));
             return;
@@ -256,7 +263,7 @@ impl Talk {
         }
     }
 
-    fn event(&mut self, name: &str, payload: &Value, out: &mut Out) {
+    fn event(&mut self, name: &str, payload: &Value, out: &mut FrameEffects) {
         let own = payload.text("sessionKey") == self.key;
         match name {
             "connect.challenge" => self.connect(out),
@@ -278,7 +285,7 @@ impl Talk {
         }
     }
 
-    fn answer(&mut self, frame: &Value, out: &mut Out) {
+    fn answer(&mut self, frame: &Value, out: &mut FrameEffects) {
         let method = frame.text("id").split('#').next().unwrap_or_default().to_owned();
         let (payload, error) = (frame.under("payload"), frame.under("error"));
         let ok = frame.is("ok");
@@ -345,20 +352,20 @@ pub(super) fn lost(reason: &str) -> String {
     format!("{}: the connection to the OpenClaw gateway is lost: {reason}", ErrorCode::ConnectionLost)
 }
 
-fn broken(out: &mut Out, code: ErrorCode, message: String) {
+fn broken(out: &mut FrameEffects, code: ErrorCode, message: String) {
     out.events.push(AgentEvent::Broken { code: Some(code), message });
 }
 
-fn notice(out: &mut Out, level: Level, message: &str) {
+fn notice(out: &mut FrameEffects, level: Level, message: &str) {
     out.events.push(AgentEvent::Notice { level, message: cut(message, MESSAGE_MAX_CHARS) });
 }
 
-mod asks;
-mod greet;
+mod handshake;
 mod queue;
+mod requests;
 mod runs;
+mod text;
 mod tools;
-mod words;
 
 #[cfg(test)]
 mod tests;

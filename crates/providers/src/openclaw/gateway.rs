@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use runtime::process::tree::{self, MARK_VARIABLE, Mark, mark_of};
+use runtime::process::tree::{self, MARK_VARIABLE, TreeMark, mark_of};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -41,13 +41,13 @@ pub(super) fn is_here(url: &str) -> bool {
 
 /// The gateway that was started here, if one was. Shared by all sessions.
 #[derive(Default)]
-pub(super) struct Started {
+pub(super) struct StartedGateway {
     held: Mutex<Option<Child>>,
     /// Marks all processes of a gateway, so that they are known after a crash of the daemon that started it.
-    mark: Option<Mark>,
+    mark: Option<TreeMark>,
 }
 
-impl Started {
+impl StartedGateway {
     /// With a folder of the daemon's own, which must stay the same from one daemon to the next.
     pub(super) fn marked_by(folder: Option<&Path>) -> Self {
         let mark = folder.and_then(|folder| {
@@ -90,7 +90,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for StartedGateway {
     fn drop(&mut self) {
         // What a former daemon left is not ended by somebody who only looked.
         if self.lock().is_some() {
@@ -105,7 +105,7 @@ pub(super) struct Gateway {
     /// The program that can be a gateway; none where one must not be started.
     program: Option<PathBuf>,
     environment: Vec<(OsString, OsString)>,
-    started: Arc<Started>,
+    started: Arc<StartedGateway>,
 }
 
 impl Gateway {
@@ -113,7 +113,7 @@ impl Gateway {
         url: String,
         program: Option<PathBuf>,
         environment: Vec<(OsString, OsString)>,
-        started: Arc<Started>,
+        started: Arc<StartedGateway>,
     ) -> Self {
         Self { url, program, environment, started }
     }
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     /// A gateway whose program is a script, which notes each time it is started.
-    fn gateway(folder: &Path, script: &str, started: &Arc<Started>) -> Gateway {
+    fn gateway(folder: &Path, script: &str, started: &Arc<StartedGateway>) -> Gateway {
         let program = folder.join("openclaw");
         let text = format!("#!/bin/sh\necho begun >> {}\n{script}\n", folder.join("starts").display());
         std::fs::write(&program, text).unwrap();
@@ -196,14 +196,14 @@ mod tests {
     async fn one_that_a_dead_daemon_left_is_known_and_ended_by_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("data/openclaw");
-        let first = Arc::new(Started::marked_by(Some(&place)));
+        let first = Arc::new(StartedGateway::marked_by(Some(&place)));
         let script = "sleep 1000 & exec sleep 1000";
         assert!(gateway(folder.path(), script, &first).start().await.unwrap());
         until("start", || starts(folder.path()) == 1).await;
         // Whoever is killed does not tidy up.
         let pid = first.lock().as_ref().and_then(Child::id).unwrap();
         std::mem::forget(first);
-        let second = Arc::new(Started::marked_by(Some(&place)));
+        let second = Arc::new(StartedGateway::marked_by(Some(&place)));
         let joined = gateway(folder.path(), script, &second);
         assert!(joined.is_ours() && joined.start().await.unwrap());
         assert!(second.lock().is_none(), "a second one was started");
@@ -218,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_died_is_started_again_whatever_its_agent_left() {
         let folder = tempfile::tempdir().unwrap();
-        let started = Arc::new(Started::marked_by(Some(&folder.path().join("openclaw-data"))));
+        let started = Arc::new(StartedGateway::marked_by(Some(&folder.path().join("openclaw-data"))));
         let dies = gateway(folder.path(), "sleep 1000 & exit 1", &started);
         assert!(dies.start().await.unwrap());
         let has_died = || started.lock().as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)));

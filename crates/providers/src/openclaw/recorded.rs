@@ -6,14 +6,15 @@ use std::path::Path;
 
 use domain::event::EventKind;
 use domain::{
-    Command, Decision, Effect, Input, Launch, Machine, Mode, ProviderKind, SessionId, SessionSpec, WhenBusy,
+    Command, Decision, Effect, Input, LaunchPolicy, Machine, Mode, ProviderKind, SessionId, SessionSpec,
+    WhenBusy,
 };
-use domain::{State, Status, StopHow, Timer, Timestamp};
+use domain::{State, Status, StopMode, Timer, Timestamp};
 use runtime::provider::{LaunchRequest, Provider as _};
 use serde_json::Value;
 
-use super::frames::{Out, Talk, Wanted};
-use super::{Openclaw, Options};
+use super::frames::{ConversationSettings, FrameEffects, GatewayConversation};
+use super::{Openclaw, OpenclawOptions};
 use crate::suite;
 
 fn spec(model: &str) -> SessionSpec {
@@ -33,8 +34,8 @@ fn spec(model: &str) -> SessionSpec {
         max_tokens: 0,
         timeout: None,
         mode: Mode::Supervised,
-        launch: Launch::Now,
-        upkeep: domain::Upkeep::default(),
+        launch: LaunchPolicy::Now,
+        upkeep: domain::Timeouts::default(),
         containment: domain::Containment::default(),
         created_at: Timestamp(0),
     }
@@ -42,7 +43,7 @@ fn spec(model: &str) -> SessionSpec {
 
 /// A session at a gateway that says what a recorded one said.
 struct Replay {
-    talk: Talk,
+    conversation: GatewayConversation,
     machine: Machine,
     now: i64,
     journal: Vec<EventKind>,
@@ -58,7 +59,7 @@ impl Replay {
     fn new(model: &str, alter: fn(String) -> Vec<String>) -> Self {
         let machine = Machine::new(spec(model));
         let mut replay = Self {
-            talk: Talk::new(Wanted::default()),
+            conversation: GatewayConversation::new(ConversationSettings::default()),
             machine,
             now: 0,
             journal: Vec::new(),
@@ -79,7 +80,7 @@ impl Replay {
         }
     }
 
-    fn took(&mut self, out: Out) {
+    fn took(&mut self, out: FrameEffects) {
         for frame in out.frames {
             let frame: Value = serde_json::from_str(&frame).unwrap();
             let text = |key: &str| frame[key].as_str().unwrap().to_owned();
@@ -111,15 +112,16 @@ impl Replay {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (method, params) = (text(&frame["method"]), &frame["params"]);
         self.theirs.insert(text(&frame["id"]), method.clone());
-        let mut out = Out::default();
+        let mut out = FrameEffects::default();
         match method.as_str() {
-            "sessions.create" => self.talk.key = text(&params["key"]),
+            "sessions.create" => self.conversation.key = text(&params["key"]),
             "connect" => {
-                let wanted = Wanted { model: model.to_owned(), ..Wanted::default() };
-                self.talk = Talk::new(wanted);
+                let wanted =
+                    ConversationSettings { model: model.to_owned(), ..ConversationSettings::default() };
+                self.conversation = GatewayConversation::new(wanted);
                 self.asked.clear();
                 let challenge = r#"{"type":"event","event":"connect.challenge","payload":{}}"#;
-                self.talk.take(challenge, &mut out);
+                self.conversation.take(challenge, &mut out);
             }
             "chat.send" => {
                 let prompt = text(&params["message"]);
@@ -131,11 +133,11 @@ impl Replay {
                     by,
                 };
                 self.apply(Input::Command(command));
-                self.talk.prompt(&prompt, Vec::new(), text(&params["idempotencyKey"]), &mut out);
+                self.conversation.prompt(&prompt, Vec::new(), text(&params["idempotencyKey"]), &mut out);
             }
             "chat.abort" => {
                 self.apply(Input::Command(Command::CancelTurn));
-                self.talk.interrupt(&mut out);
+                self.conversation.interrupt(&mut out);
             }
             "exec.approval.resolve" => {
                 let native = text(&params["id"]);
@@ -152,7 +154,7 @@ impl Replay {
                 };
                 self.apply(Input::Command(command));
                 let decision = if allowed { domain::Decision::AllowOnce } else { domain::Decision::Deny };
-                self.talk.decide(&native, decision, "", &mut out);
+                self.conversation.decide(&native, decision, "", &mut out);
             }
             _ => {}
         }
@@ -166,10 +168,10 @@ impl Replay {
             frame["id"] = self.asked.remove(at).1.into();
         }
         for frame in (self.alter)(frame.to_string()) {
-            let mut out = Out::default();
-            self.talk.take(&frame, &mut out);
+            let mut out = FrameEffects::default();
+            self.conversation.take(&frame, &mut out);
             // Recordings tell nothing of what was used.
-            self.talk.settle(&mut out);
+            self.conversation.settle(&mut out);
             self.took(out);
         }
     }
@@ -197,7 +199,7 @@ fn journal(name: &str, alter: fn(String) -> Vec<String>) -> Vec<EventKind> {
 fn resumed() -> Vec<EventKind> {
     let mut replay = Replay::new("", as_it_was);
     replay.play("approvals", "");
-    replay.apply(Input::Command(Command::Stop { how: StopHow::Now }));
+    replay.apply(Input::Command(Command::Stop { how: StopMode::Now }));
     replay.apply(Input::AgentExited(domain::Exit { code: Some(0), signal: None, message: String::new() }));
     assert_eq!(replay.machine.state().status, Status::Stopped);
     replay.apply(Input::Command(Command::Restart { provider_config: BTreeMap::new() }));
@@ -227,7 +229,7 @@ fn without_program() -> String {
         past: None,
         programs: None,
     };
-    Openclaw::new(Options::default())
+    Openclaw::new(OpenclawOptions::default())
         .launch(&request)
         .err()
         .map(|error| error.to_string())

@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
+use crate::json_fields::Look;
 use crate::limits::{BRIDGE_CALL_SECS, BRIDGE_START_SECS, GATEWAY_SERVER_NAME_MAX_CHARS};
-use crate::look::Look;
-use crate::mcp::{Reach, Spec};
+use crate::mcp::{McpServerSpec, McpTransport};
 
 /// Letters of a session's id that tell its servers from those of others: fifty bits that are chance.
 const MARK_CHARS: usize = 10;
 
 /// One server of a session.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Server {
+pub(super) struct GatewayServer {
     /// Its key in the gateway's configuration, and the first part of its tools' names.
     pub(super) name: String,
     /// As the session calls it.
@@ -30,15 +30,15 @@ pub(super) type Changes = BTreeMap<String, Option<Value>>;
 /// Returns a session's servers. Programs run in `folder`, where the gateway has it.
 pub(super) fn of_session(
     session: &str,
-    specs: &[Spec],
+    specs: &[McpServerSpec],
     bridge: Option<&BridgeServer>,
     folder: Option<&str>,
-) -> Vec<Server> {
+) -> Vec<GatewayServer> {
     let letters: Vec<char> = session.chars().filter(char::is_ascii_alphanumeric).collect();
     let mark: String = letters[letters.len().saturating_sub(MARK_CHARS)..].iter().collect();
     let mark = mark.to_ascii_lowercase();
     let mut servers = Vec::new();
-    servers.extend(bridge.map(|bridge| Server {
+    servers.extend(bridge.map(|bridge| GatewayServer {
         name: format!("{}-{mark}", BridgeServer::NAME),
         own: BridgeServer::NAME.to_owned(),
         definition: json!({
@@ -53,7 +53,7 @@ pub(super) fn of_session(
     let mut taken = BTreeSet::new();
     for spec in specs {
         let name = named(&mark, &spec.name, &mut taken);
-        servers.push(Server { name, own: spec.name.clone(), definition: definition(spec, folder) });
+        servers.push(GatewayServer { name, own: spec.name.clone(), definition: definition(spec, folder) });
     }
     servers
 }
@@ -73,15 +73,15 @@ fn named(mark: &str, own: &str, taken: &mut BTreeSet<String>) -> String {
     name
 }
 
-fn definition(spec: &Spec, folder: Option<&str>) -> Value {
+fn definition(spec: &McpServerSpec, folder: Option<&str>) -> Value {
     let millis = |wait: std::time::Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     let mut definition = match &spec.reach {
-        Reach::Program { command, args, env } => json!({"command": command, "args": args, "env": env}),
-        Reach::Web { url, headers } => {
+        McpTransport::Program { command, args, env } => json!({"command": command, "args": args, "env": env}),
+        McpTransport::Web { url, headers } => {
             json!({"url": url, "transport": "streamable-http", "headers": headers})
         }
     };
-    if let (Reach::Program { .. }, Some(folder)) = (&spec.reach, folder) {
+    if let (McpTransport::Program { .. }, Some(folder)) = (&spec.reach, folder) {
         definition["cwd"] = folder.into();
     }
     definition["enabled"] = false.into();
@@ -99,13 +99,13 @@ pub(super) fn tool(servers: &BTreeMap<String, String>, tool: &str) -> Option<Str
 
 /// What changes a gateway's configuration: a merge patch, and the lists in it that are meant to be replaced.
 #[derive(Debug, PartialEq)]
-pub(super) struct Patch {
+pub(super) struct ConfigPatch {
     pub(super) raw: String,
     pub(super) replace: Vec<String>,
 }
 
 /// Returns the change of a configuration, or none where it is as wanted. An error says why it cannot be changed.
-pub(super) fn patch(config: &Value, changes: &Changes) -> Result<Option<Patch>, String> {
+pub(super) fn patch(config: &Value, changes: &Changes) -> Result<Option<ConfigPatch>, String> {
     if config.under("gateway").under("reload").text("mode") == "off" {
         let reason = "it heeds no change of its configuration while it runs (gateway.reload.mode is off)";
         return Err(reason.to_owned());
@@ -125,7 +125,7 @@ pub(super) fn patch(config: &Value, changes: &Changes) -> Result<Option<Patch>, 
     if servers.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Patch { raw: json!({"mcp": {"servers": servers}}).to_string(), replace }))
+    Ok(Some(ConfigPatch { raw: json!({"mcp": {"servers": servers}}).to_string(), replace }))
 }
 
 /// Returns what makes one value of another, by the rules of merge patches: what is not wanted any more is named.
@@ -145,7 +145,7 @@ mod tests {
 
     const SESSION: &str = "sess_01KA2B3C4D5E6F7G8H9J0KMNPQ";
 
-    fn specs(text: &str) -> Vec<Spec> {
+    fn specs(text: &str) -> Vec<McpServerSpec> {
         crate::mcp::read(&BTreeMap::from([("mcp_servers".to_owned(), text.to_owned())])).unwrap()
     }
 

@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 use domain::Error;
 
 use crate::config::{argument, check_keys, check_permission_mode, invalid, word};
-use crate::mcp::{self, Spec};
+use crate::mcp::{self, McpServerSpec};
 
 const KEYS: [&str; 5] = ["permission_mode", "gateway_url", "token_env", "agent_id", "mcp_servers"];
 
 /// `provider_config`, read. Empty texts: not said.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct OpenclawSettings {
     pub(super) gateway_url: String,
     pub(super) token_env: String,
     pub(super) agent_id: String,
-    pub(super) servers: Vec<Spec>,
+    pub(super) servers: Vec<McpServerSpec>,
 }
 
-impl Settings {
+impl OpenclawSettings {
     /// Reads the entries; the first that cannot be used is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
@@ -57,8 +57,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let read =
-            |key: &str, value: &str| Settings::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]));
+        let read = |key: &str, value: &str| {
+            OpenclawSettings::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
+        };
         assert!(read("gateway_url", "http://x").unwrap_err().message.contains("provider_config.gateway_url"));
         assert!(read("gateway_ulr", "x").unwrap_err().message.contains("did you mean gateway_url?"));
         assert!(read("token_env", "A B").unwrap_err().message.contains("provider_config.token_env"));

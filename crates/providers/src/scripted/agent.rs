@@ -10,14 +10,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::time::Duration;
 
 use domain::event::{Todo, TodoStatus};
-use domain::request::{Ask, PermissionAsk, Question, QuestionOption};
+use domain::request::{PermissionSubject, Question, QuestionOption, RequestSubject};
 use domain::turn::EndReason;
 use domain::{CallId, Mode};
 use runtime::provider::BridgeServer;
 use serde_json::Value;
 
-use super::script::{self, Pieces, Step};
-use super::wire::{Do, Say, Start};
+use super::script::{self, ScriptStep, TextPieces};
+use super::wire::{FromScriptedAgent, StartMessage, ToScriptedAgent};
 use super::{SUBCOMMAND, demo};
 use crate::limits;
 use crate::text::one_line;
@@ -35,7 +35,7 @@ pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
             }
         }
     });
-    let mut agent = Agent {
+    let mut agent = ScriptedAgent {
         inbox,
         out: BufWriter::new(stdout),
         mode: Mode::Supervised,
@@ -46,14 +46,14 @@ pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
         tools: Vec::new(),
     };
     match agent.live() {
-        Err(Stop::Exit(code)) => code,
-        Ok(()) | Err(Stop::Interrupted) => 0,
+        Err(ScriptStop::Exit(code)) => code,
+        Ok(()) | Err(ScriptStop::Interrupted) => 0,
     }
 }
 
 /// Why the agent drops what it is doing.
 #[derive(Debug, PartialEq)]
-pub(super) enum Stop {
+pub(super) enum ScriptStop {
     /// The turn is over.
     Interrupted,
     /// The agent is over.
@@ -61,26 +61,26 @@ pub(super) enum Stop {
 }
 
 /// Nobody reads what it says any more.
-impl From<std::io::Error> for Stop {
+impl From<std::io::Error> for ScriptStop {
     fn from(_: std::io::Error) -> Self {
         Self::Exit(0)
     }
 }
 
 /// How a request was settled.
-pub(super) enum Settled {
+pub(super) enum RequestOutcome {
     Allowed,
     Denied { message: String, stop: bool },
     Answered(std::collections::BTreeMap<String, String>),
     Returned { ok: bool, output: String },
 }
 
-pub(super) struct Agent<W: Write> {
-    inbox: Receiver<Do>,
+pub(super) struct ScriptedAgent<W: Write> {
+    inbox: Receiver<ToScriptedAgent>,
     out: BufWriter<W>,
     pub(super) mode: Mode,
     /// Told too early: taken up when the turn is over.
-    later: VecDeque<Do>,
+    later: VecDeque<ToScriptedAgent>,
     /// All text of the turn.
     said: String,
     calls: u64,
@@ -89,121 +89,126 @@ pub(super) struct Agent<W: Write> {
     tools: Vec<(String, bool)>,
 }
 
-impl<W: Write> Agent<W> {
-    fn live(&mut self) -> Result<(), Stop> {
+impl<W: Write> ScriptedAgent<W> {
+    fn live(&mut self) -> Result<(), ScriptStop> {
         loop {
             let told = match self.later.pop_front() {
                 Some(told) => told,
-                None => self.inbox.recv().map_err(|_| Stop::Exit(0))?,
+                None => self.inbox.recv().map_err(|_| ScriptStop::Exit(0))?,
             };
             match told {
-                Do::Start(start) => self.start(start)?,
-                Do::Prompt { text, attachments } => self.turn(&text, &attachments)?,
+                ToScriptedAgent::Start(start) => self.start(start)?,
+                ToScriptedAgent::Prompt { text, attachments } => self.turn(&text, &attachments)?,
                 // Too late to be added to a turn: it is one of its own.
-                Do::Steer { text } => self.turn(&text, &[])?,
-                Do::Compact => {
-                    self.say(&Say::TurnStarted)?;
-                    let done = self.step(&Step::Compact);
+                ToScriptedAgent::Steer { text } => self.turn(&text, &[])?,
+                ToScriptedAgent::Compact => {
+                    self.say(&FromScriptedAgent::TurnStarted)?;
+                    let done = self.step(&ScriptStep::Compact);
                     self.end(done)?;
                 }
-                Do::Mode { mode } => self.mode = mode,
-                Do::Tools { tools } => self.tools = tools,
-                Do::Leave => return Ok(()),
-                Do::Outlive => self.outlive()?,
-                Do::Interrupt | Do::Decide { .. } | Do::Answer { .. } | Do::ToolResult { .. } => {}
+                ToScriptedAgent::Mode { mode } => self.mode = mode,
+                ToScriptedAgent::Tools { tools } => self.tools = tools,
+                ToScriptedAgent::Leave => return Ok(()),
+                ToScriptedAgent::Outlive => self.outlive()?,
+                ToScriptedAgent::Interrupt
+                | ToScriptedAgent::Decide { .. }
+                | ToScriptedAgent::Answer { .. }
+                | ToScriptedAgent::ToolResult { .. } => {}
             }
         }
     }
 
-    fn start(&mut self, start: Start) -> Result<(), Stop> {
+    fn start(&mut self, start: StartMessage) -> Result<(), ScriptStop> {
         self.mode = start.mode;
         match self.rest(Duration::from_millis(start.startup_delay_ms)) {
-            Err(Stop::Exit(code)) => return Err(Stop::Exit(code)),
-            Ok(()) | Err(Stop::Interrupted) => {}
+            Err(ScriptStop::Exit(code)) => return Err(ScriptStop::Exit(code)),
+            Ok(()) | Err(ScriptStop::Interrupted) => {}
         }
         if !start.startup_fail.is_empty() {
             let _ = writeln!(std::io::stderr(), "{}", start.startup_fail);
-            return Err(Stop::Exit(1));
+            return Err(ScriptStop::Exit(1));
         }
-        let Start { session, model, .. } = start;
-        self.say(&Say::Ready { session, model, version: env!("CARGO_PKG_VERSION").to_owned() })
+        let StartMessage { session, model, .. } = start;
+        self.say(&FromScriptedAgent::Ready { session, model, version: env!("CARGO_PKG_VERSION").to_owned() })
     }
 
-    fn turn(&mut self, prompt: &str, attachments: &[String]) -> Result<(), Stop> {
+    fn turn(&mut self, prompt: &str, attachments: &[String]) -> Result<(), ScriptStop> {
         self.said.clear();
-        self.say(&Say::TurnStarted)?;
+        self.say(&FromScriptedAgent::TurnStarted)?;
         let done = match script::read(prompt) {
             Some(Ok(steps)) => steps.iter().try_for_each(|step| self.step(step)),
-            Some(Err(error)) => Err(Failed::Turn(error)),
+            Some(Err(error)) => Err(ScriptFailure::Turn(error)),
             None => demo::play(self, prompt, attachments),
         };
         self.end(done)
     }
 
     /// Ends the turn the way its script ended.
-    fn end(&mut self, done: Result<(), Failed>) -> Result<(), Stop> {
+    fn end(&mut self, done: Result<(), ScriptFailure>) -> Result<(), ScriptStop> {
         let (reason, error) = match done {
             Ok(()) => (EndReason::Completed, String::new()),
-            Err(Failed::Turn(error)) => (EndReason::Failed, error),
-            Err(Failed::Stop(Stop::Interrupted)) => (EndReason::Cancelled, String::new()),
-            Err(Failed::Stop(stop)) => return Err(stop),
+            Err(ScriptFailure::Turn(error)) => (EndReason::Failed, error),
+            Err(ScriptFailure::Stop(ScriptStop::Interrupted)) => (EndReason::Cancelled, String::new()),
+            Err(ScriptFailure::Stop(stop)) => return Err(stop),
         };
         let text = std::mem::take(&mut self.said);
-        self.say(&Say::TurnEnded { reason, text, error })
+        self.say(&FromScriptedAgent::TurnEnded { reason, text, error })
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Failed> {
+    fn step(&mut self, step: &ScriptStep) -> Result<(), ScriptFailure> {
         self.heed()?;
         match step {
-            Step::Text(pieces) => self.pieces(pieces, Self::text)?,
-            Step::Thinking(pieces) => self.pieces(pieces, |agent, text| {
+            ScriptStep::Text(pieces) => self.pieces(pieces, Self::text)?,
+            ScriptStep::Thinking(pieces) => self.pieces(pieces, |agent, text| {
                 let text = text.to_owned();
-                agent.say(&Say::Thinking { text })
+                agent.say(&FromScriptedAgent::Thinking { text })
             })?,
-            Step::Tool { tool, input, .. } if BridgeServer::plain_name(tool).is_some() => {
+            ScriptStep::Tool { tool, input, .. } if BridgeServer::plain_name(tool).is_some() => {
                 self.client_tool(BridgeServer::plain_name(tool).unwrap_or(tool), input)?;
             }
-            Step::Tool { tool, input, ask, result, ok } => {
+            ScriptStep::Tool { tool, input, ask, result, ok } => {
                 self.tool(tool, input, *ask, || (*ok, result.clone()))?;
             }
-            Step::Question { text, options } => self.question(text, options)?,
-            Step::Todo(todos) => {
+            ScriptStep::Question { text, options } => self.question(text, options)?,
+            ScriptStep::Todo(todos) => {
                 let todo = |(at, text): (usize, &String)| {
                     let id = (at + 1).to_string();
                     Todo { id, text: text.clone(), status: TodoStatus::Pending }
                 };
-                self.say(&Say::Todos { todos: todos.iter().enumerate().map(todo).collect() })?;
+                self.say(&FromScriptedAgent::Todos { todos: todos.iter().enumerate().map(todo).collect() })?;
             }
-            Step::Usage(usage) => self.say(&Say::Usage { usage: *usage })?,
-            Step::WaitFile(path) => {
+            ScriptStep::Usage(usage) => self.say(&FromScriptedAgent::Usage { usage: *usage })?,
+            ScriptStep::WaitFile(path) => {
                 while !path.exists() {
                     self.rest(limits::SCRIPTED_POLL)?;
                 }
             }
-            Step::Hang => loop {
+            ScriptStep::Hang => loop {
                 self.hear()?;
             },
-            Step::Flood { lines, text } => self.flood(*lines, text)?,
-            Step::LongLine(bytes) => self.long_line(*bytes)?,
-            Step::PlanMode(on) => self.say(&Say::PlanMode { on: *on })?,
-            Step::Compact => {
+            ScriptStep::Flood { lines, text } => self.flood(*lines, text)?,
+            ScriptStep::LongLine(bytes) => self.long_line(*bytes)?,
+            ScriptStep::PlanMode(on) => self.say(&FromScriptedAgent::PlanMode { on: *on })?,
+            ScriptStep::Compact => {
                 let summary = "the script was compacted".to_owned();
-                self.say(&Say::Compacted { before: 1_000, after: 100, summary })?;
+                self.say(&FromScriptedAgent::Compacted { before: 1_000, after: 100, summary })?;
             }
-            Step::Garbage(bytes) => {
-                self.out.write_all(bytes).map_err(Stop::from)?;
-                self.out.write_all(b"\n").and_then(|()| self.out.flush()).map_err(Stop::from)?;
+            ScriptStep::Garbage(bytes) => {
+                self.out.write_all(bytes).map_err(ScriptStop::from)?;
+                self.out.write_all(b"\n").and_then(|()| self.out.flush()).map_err(ScriptStop::from)?;
             }
-            Step::Stderr(text) => {
+            ScriptStep::Stderr(text) => {
                 // Nobody reads it: then nobody misses it.
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
-            Step::Error(error) => return Err(Failed::Turn(error.clone())),
-            Step::IgnoreTerm => ignore_term().map_err(|error| Failed::Turn(error.to_string()))?,
-            Step::Crash(code) => return Err(Failed::Stop(Stop::Exit(*code))),
-            Step::CrashSignal(number) => return Err(crash(*number)),
-            Step::SpawnChild => {
-                let pid = spawn_child().map_err(|error| Failed::Turn(error.to_string()))?;
+            ScriptStep::Error(error) => return Err(ScriptFailure::Turn(error.clone())),
+            ScriptStep::IgnoreTerm => {
+                ignore_term().map_err(|error| ScriptFailure::Turn(error.to_string()))?
+            }
+            ScriptStep::Crash(code) => return Err(ScriptFailure::Stop(ScriptStop::Exit(*code))),
+            ScriptStep::CrashSignal(number) => return Err(crash(*number)),
+            ScriptStep::SpawnChild => {
+                let pid = spawn_child().map_err(|error| ScriptFailure::Turn(error.to_string()))?;
                 self.text(&pid.to_string())?;
             }
         }
@@ -212,9 +217,9 @@ impl<W: Write> Agent<W> {
 
     fn pieces(
         &mut self,
-        pieces: &Pieces,
-        say: impl Fn(&mut Self, &str) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
+        pieces: &TextPieces,
+        say: impl Fn(&mut Self, &str) -> Result<(), ScriptStop>,
+    ) -> Result<(), ScriptStop> {
         for (at, piece) in pieces.iter().enumerate() {
             if at > 0 {
                 self.rest(pieces.gap)?;
@@ -231,32 +236,32 @@ impl<W: Write> Agent<W> {
         input: &Value,
         ask: bool,
         run: impl FnOnce() -> (bool, String),
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, ScriptStop> {
         self.calls += 1;
         let call = CallId::new(format!("call-{}", self.calls));
         let detail = ["command", "path", "file_path"].iter().find_map(|key| input.get(key)?.as_str());
         let title = detail.map_or(tool.to_owned(), |detail| format!("{tool}: {detail}"));
         let title = one_line(&title, limits::TITLE_MAX_CHARS);
         let (tool, input) = (tool.to_owned(), input.clone());
-        self.say(&Say::ToolStarted {
+        self.say(&FromScriptedAgent::ToolStarted {
             call: call.clone(),
             tool: tool.clone(),
             input: input.clone(),
             title: title.clone(),
         })?;
         if ask {
-            let ask = PermissionAsk { call: Some(call.clone()), tool, input, title, parent: None };
-            if let Settled::Denied { message, stop } = self.ask(Ask::Permission(ask))? {
-                self.say(&Say::ToolFinished { call, ok: false, output: message })?;
-                return if stop { Err(Stop::Interrupted) } else { Ok(false) };
+            let ask = PermissionSubject { call: Some(call.clone()), tool, input, title, parent: None };
+            if let RequestOutcome::Denied { message, stop } = self.ask(RequestSubject::Permission(ask))? {
+                self.say(&FromScriptedAgent::ToolFinished { call, ok: false, output: message })?;
+                return if stop { Err(ScriptStop::Interrupted) } else { Ok(false) };
             }
         }
         let (ok, output) = run();
-        self.say(&Say::ToolFinished { call, ok, output })?;
+        self.say(&FromScriptedAgent::ToolFinished { call, ok, output })?;
         Ok(ok)
     }
 
-    fn question(&mut self, text: &str, options: &[String]) -> Result<(), Stop> {
+    fn question(&mut self, text: &str, options: &[String]) -> Result<(), ScriptStop> {
         let option = |label: &String| QuestionOption { label: label.clone(), description: String::new() };
         let question = Question {
             id: "q1".to_owned(),
@@ -264,36 +269,40 @@ impl<W: Write> Agent<W> {
             options: options.iter().map(option).collect(),
             ..Question::default()
         };
-        match self.ask(Ask::Question { questions: vec![question], call: None })? {
-            Settled::Answered(answers) => {
+        match self.ask(RequestSubject::Question { questions: vec![question], call: None })? {
+            RequestOutcome::Answered(answers) => {
                 let given: Vec<&str> = answers.values().map(String::as_str).collect();
                 self.text(&format!("answered: {}", given.join(", ")))
             }
-            Settled::Denied { stop: true, .. } => Err(Stop::Interrupted),
-            Settled::Denied { message, .. } => self.text(&format!("not answered: {message}")),
-            Settled::Allowed | Settled::Returned { .. } => self.text("not answered"),
+            RequestOutcome::Denied { stop: true, .. } => Err(ScriptStop::Interrupted),
+            RequestOutcome::Denied { message, .. } => self.text(&format!("not answered: {message}")),
+            RequestOutcome::Allowed | RequestOutcome::Returned { .. } => self.text("not answered"),
         }
     }
 
     /// Asks and waits for the answer.
-    fn ask(&mut self, ask: Ask) -> Result<Settled, Stop> {
+    fn ask(&mut self, ask: RequestSubject) -> Result<RequestOutcome, ScriptStop> {
         self.asks += 1;
         let name = format!("ask-{}", self.asks);
-        self.say(&Say::Asked { id: name.clone(), ask })?;
+        self.say(&FromScriptedAgent::Asked { id: name.clone(), ask })?;
         loop {
             match self.hear() {
-                Ok(Do::Decide { id, allow: true, .. }) if id == name => return Ok(Settled::Allowed),
-                Ok(Do::Decide { id, message, stop, .. }) if id == name => {
-                    return Ok(Settled::Denied { message, stop });
+                Ok(ToScriptedAgent::Decide { id, allow: true, .. }) if id == name => {
+                    return Ok(RequestOutcome::Allowed);
                 }
-                Ok(Do::Answer { id, answers }) if id == name => return Ok(Settled::Answered(answers)),
-                Ok(Do::ToolResult { id, ok, output }) if id == name => {
-                    return Ok(Settled::Returned { ok, output });
+                Ok(ToScriptedAgent::Decide { id, message, stop, .. }) if id == name => {
+                    return Ok(RequestOutcome::Denied { message, stop });
+                }
+                Ok(ToScriptedAgent::Answer { id, answers }) if id == name => {
+                    return Ok(RequestOutcome::Answered(answers));
+                }
+                Ok(ToScriptedAgent::ToolResult { id, ok, output }) if id == name => {
+                    return Ok(RequestOutcome::Returned { ok, output });
                 }
                 Ok(_) => {}
                 Err(stop) => {
-                    if stop == Stop::Interrupted {
-                        self.say(&Say::Withdrew { id: name })?;
+                    if stop == ScriptStop::Interrupted {
+                        self.say(&FromScriptedAgent::Withdrew { id: name })?;
                     }
                     return Err(stop);
                 }
@@ -302,10 +311,10 @@ impl<W: Write> Agent<W> {
     }
 
     /// Says something and remembers it for the end of the turn.
-    pub(super) fn text(&mut self, text: &str) -> Result<(), Stop> {
+    pub(super) fn text(&mut self, text: &str) -> Result<(), ScriptStop> {
         self.remember(text);
         let text = text.to_owned();
-        self.say(&Say::Text { text })
+        self.say(&FromScriptedAgent::Text { text })
     }
 
     fn remember(&mut self, text: &str) {
@@ -314,18 +323,18 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    pub(super) fn say(&mut self, say: &Say) -> Result<(), Stop> {
+    pub(super) fn say(&mut self, say: &FromScriptedAgent) -> Result<(), ScriptStop> {
         self.write(say)?;
         Ok(self.out.flush()?)
     }
 
-    fn write(&mut self, say: &Say) -> Result<(), Stop> {
+    fn write(&mut self, say: &FromScriptedAgent) -> Result<(), ScriptStop> {
         serde_json::to_writer(&mut self.out, say).map_err(std::io::Error::from)?;
         Ok(self.out.write_all(b"\n")?)
     }
 
-    fn flood(&mut self, lines: u64, text: &str) -> Result<(), Stop> {
-        let say = Say::Text { text: text.to_owned() };
+    fn flood(&mut self, lines: u64, text: &str) -> Result<(), ScriptStop> {
+        let say = FromScriptedAgent::Text { text: text.to_owned() };
         for at in 0..lines {
             // Buffered: as fast as it can. An interrupt is heard all the same.
             self.write(&say)?;
@@ -338,7 +347,7 @@ impl<W: Write> Agent<W> {
     }
 
     /// Writes one long text without holding it.
-    fn long_line(&mut self, bytes: u64) -> Result<(), Stop> {
+    fn long_line(&mut self, bytes: u64) -> Result<(), ScriptStop> {
         self.out.write_all(br#"{"say":"text","text":""#)?;
         std::io::copy(&mut std::io::repeat(b'x').take(bytes), &mut self.out)?;
         self.out.write_all(b"\"}\n")?;
@@ -346,9 +355,9 @@ impl<W: Write> Agent<W> {
     }
 
     /// Waits for the next thing it is told that does not take care of itself.
-    fn hear(&mut self) -> Result<Do, Stop> {
+    fn hear(&mut self) -> Result<ToScriptedAgent, ScriptStop> {
         loop {
-            let told = self.inbox.recv().map_err(|_| Stop::Exit(0))?;
+            let told = self.inbox.recv().map_err(|_| ScriptStop::Exit(0))?;
             if let Some(told) = self.attend(told)? {
                 return Ok(told);
             }
@@ -356,7 +365,7 @@ impl<W: Write> Agent<W> {
     }
 
     /// Takes what came meanwhile, without waiting. The end of the input does not end a turn that needs none.
-    fn heed(&mut self) -> Result<(), Stop> {
+    fn heed(&mut self) -> Result<(), ScriptStop> {
         loop {
             match self.inbox.try_recv() {
                 Ok(told) => drop(self.attend(told)?),
@@ -366,7 +375,7 @@ impl<W: Write> Agent<W> {
     }
 
     /// Waits that long, unless it is interrupted.
-    fn rest(&mut self, wait: Duration) -> Result<(), Stop> {
+    fn rest(&mut self, wait: Duration) -> Result<(), ScriptStop> {
         let until = std::time::Instant::now() + wait;
         loop {
             let left = until.saturating_duration_since(std::time::Instant::now());
@@ -383,21 +392,26 @@ impl<W: Write> Agent<W> {
     }
 
     /// Does what concerns the running turn; hands back what answers a request.
-    fn attend(&mut self, told: Do) -> Result<Option<Do>, Stop> {
+    fn attend(&mut self, told: ToScriptedAgent) -> Result<Option<ToScriptedAgent>, ScriptStop> {
         match told {
-            Do::Interrupt => Err(Stop::Interrupted),
-            Do::Leave => Err(Stop::Exit(0)),
-            Do::Steer { text } => self.text(&format!("steered: {text}\n")).map(|()| None),
-            Do::Mode { mode } => {
+            ToScriptedAgent::Interrupt => Err(ScriptStop::Interrupted),
+            ToScriptedAgent::Leave => Err(ScriptStop::Exit(0)),
+            ToScriptedAgent::Steer { text } => self.text(&format!("steered: {text}\n")).map(|()| None),
+            ToScriptedAgent::Mode { mode } => {
                 self.mode = mode;
                 Ok(None)
             }
-            Do::Tools { tools } => {
+            ToScriptedAgent::Tools { tools } => {
                 self.tools = tools;
                 Ok(None)
             }
-            answer @ (Do::Decide { .. } | Do::Answer { .. } | Do::ToolResult { .. }) => Ok(Some(answer)),
-            other @ (Do::Start(_) | Do::Prompt { .. } | Do::Compact | Do::Outlive) => {
+            answer @ (ToScriptedAgent::Decide { .. }
+            | ToScriptedAgent::Answer { .. }
+            | ToScriptedAgent::ToolResult { .. }) => Ok(Some(answer)),
+            other @ (ToScriptedAgent::Start(_)
+            | ToScriptedAgent::Prompt { .. }
+            | ToScriptedAgent::Compact
+            | ToScriptedAgent::Outlive) => {
                 if self.later.len() < limits::SCRIPTED_INBOX_MAX {
                     self.later.push_back(other);
                 }
@@ -407,24 +421,24 @@ impl<W: Write> Agent<W> {
     }
 
     /// What a child left behind does: it becomes its own session, says so, and stays for a while.
-    fn outlive(&mut self) -> Result<(), Stop> {
+    fn outlive(&mut self) -> Result<(), ScriptStop> {
         rustix::process::setsid().map_err(std::io::Error::from)?;
         self.out.write_all(b"\n")?;
         self.out.flush()?;
         std::thread::sleep(limits::SCRIPTED_CHILD_LIFE);
-        Err(Stop::Exit(0))
+        Err(ScriptStop::Exit(0))
     }
 }
 
 /// Why a script did not come to its end.
-pub(super) enum Failed {
+pub(super) enum ScriptFailure {
     /// The turn fails with this text.
     Turn(String),
-    Stop(Stop),
+    Stop(ScriptStop),
 }
 
-impl From<Stop> for Failed {
-    fn from(stop: Stop) -> Self {
+impl From<ScriptStop> for ScriptFailure {
+    fn from(stop: ScriptStop) -> Self {
         Self::Stop(stop)
     }
 }
@@ -436,12 +450,12 @@ fn ignore_term() -> std::io::Result<()> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map(drop)
 }
 
-fn crash(number: i32) -> Failed {
+fn crash(number: i32) -> ScriptFailure {
     if let Some(signal) = rustix::process::Signal::from_named_raw(number) {
         // Nothing to do when it fails: the agent ends either way.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
-    Failed::Stop(Stop::Exit(1))
+    ScriptFailure::Stop(ScriptStop::Exit(1))
 }
 
 /// Starts this program once more as a child that leaves the family; returns its pid when it has.
@@ -451,7 +465,7 @@ fn spawn_child() -> std::io::Result<u32> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut told = serde_json::to_vec(&Do::Outlive)?;
+    let mut told = serde_json::to_vec(&ToScriptedAgent::Outlive)?;
     told.push(b'\n');
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(&told)?;

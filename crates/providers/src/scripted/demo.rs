@@ -5,17 +5,17 @@ use std::io::Write;
 use domain::{Mode, Usage};
 use serde_json::json;
 
-use super::agent::{Agent, Failed};
-use super::wire::Say;
+use super::agent::{ScriptFailure, ScriptedAgent};
+use super::wire::FromScriptedAgent;
 
 /// Plays the demonstration.
 pub(super) fn play<W: Write>(
-    agent: &mut Agent<W>,
+    agent: &mut ScriptedAgent<W>,
     prompt: &str,
     attachments: &[String],
-) -> Result<(), Failed> {
+) -> Result<(), ScriptFailure> {
     for thought in ["I was asked something. ", "Let me look around first."] {
-        agent.say(&Say::Thinking { text: thought.to_owned() })?;
+        agent.say(&FromScriptedAgent::Thinking { text: thought.to_owned() })?;
     }
     let here =
         std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_else(|_| ".".to_owned());
@@ -40,7 +40,7 @@ pub(super) fn play<W: Write>(
     let tokens = |letters: usize| u64::try_from(letters / 4 + 1).unwrap_or(u64::MAX);
     let usage =
         Usage { input_tokens: tokens(prompt.len()), output_tokens: tokens(prompt.len()), ..Usage::default() };
-    agent.say(&Say::Usage { usage })?;
+    agent.say(&FromScriptedAgent::Usage { usage })?;
     Ok(())
 }
 

@@ -29,13 +29,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::limits;
-use crate::near::near;
+use crate::suggestion::near;
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
-    Text(Pieces),
-    Thinking(Pieces),
+pub(super) enum ScriptStep {
+    Text(TextPieces),
+    Thinking(TextPieces),
     Tool { tool: String, input: Value, ask: bool, result: String, ok: bool },
     Question { text: String, options: Vec<String> },
     Todo(Vec<String>),
@@ -57,13 +57,13 @@ pub(super) enum Step {
 
 /// A text and how it is handed out.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pieces {
+pub(super) struct TextPieces {
     pub(super) text: String,
     pub(super) chunks: usize,
     pub(super) gap: Duration,
 }
 
-impl Pieces {
+impl TextPieces {
     /// Returns the pieces, of about the same length; never more than there are characters.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         let length = self.text.chars().count();
@@ -100,7 +100,7 @@ const VERBS: [(&str, &[&str]); 19] = [
 ];
 
 /// Reads the script of a prompt. `None`: the prompt has none.
-pub(super) fn read(prompt: &str) -> Option<Result<Vec<Step>, String>> {
+pub(super) fn read(prompt: &str) -> Option<Result<Vec<ScriptStep>, String>> {
     let (_, script) = prompt.split_once("SCRIPT:")?;
     let steps: Vec<Value> = match serde_json::from_str(script.trim()) {
         Ok(steps) => steps,
@@ -114,7 +114,7 @@ pub(super) fn read(prompt: &str) -> Option<Result<Vec<Step>, String>> {
     Some(blocks.map(|(at, block)| step(block).map_err(|error| format!("step {}: {error}", at + 1))).collect())
 }
 
-fn step(value: &Value) -> Result<Step, String> {
+fn step(value: &Value) -> Result<ScriptStep, String> {
     let object = value.as_object().ok_or("is not an object")?;
     let named = object.keys().find_map(|key| VERBS.iter().find(|(verb, _)| verb == key));
     let Some((verb, beside)) = named else {
@@ -131,11 +131,11 @@ fn step(value: &Value) -> Result<Step, String> {
     verb_step(verb, &object[*verb], object)
 }
 
-fn verb_step(verb: &str, value: &Value, object: &Map<String, Value>) -> Result<Step, String> {
+fn verb_step(verb: &str, value: &Value, object: &Map<String, Value>) -> Result<ScriptStep, String> {
     Ok(match verb {
-        "text" => Step::Text(pieces(verb, value, object)?),
-        "thinking" => Step::Thinking(pieces(verb, value, object)?),
-        "tool" => Step::Tool {
+        "text" => ScriptStep::Text(pieces(verb, value, object)?),
+        "thinking" => ScriptStep::Thinking(pieces(verb, value, object)?),
+        "tool" => ScriptStep::Tool {
             tool: of(verb, value)?,
             input: object.get("input").cloned().unwrap_or_else(|| Map::new().into()),
             ask: beside(object, "ask", false)?,
@@ -143,13 +143,13 @@ fn verb_step(verb: &str, value: &Value, object: &Map<String, Value>) -> Result<S
             ok: beside(object, "ok", true)?,
         },
         "question" => {
-            let asked: Asked = of(verb, value)?;
-            Step::Question { text: asked.text, options: asked.options }
+            let asked: ScriptedPermission = of(verb, value)?;
+            ScriptStep::Question { text: asked.text, options: asked.options }
         }
-        "todo" => Step::Todo(of(verb, value)?),
+        "todo" => ScriptStep::Todo(of(verb, value)?),
         "usage" => {
-            let used: Used = of(verb, value)?;
-            Step::Usage(Usage {
+            let used: ScriptedUsage = of(verb, value)?;
+            ScriptStep::Usage(Usage {
                 input_tokens: used.input_tokens,
                 output_tokens: used.output_tokens,
                 cache_read_tokens: used.cache_read_tokens,
@@ -157,32 +157,32 @@ fn verb_step(verb: &str, value: &Value, object: &Map<String, Value>) -> Result<S
                 cost_micro_usd: used.cost_micro_usd,
             })
         }
-        "wait_file" => Step::WaitFile(of(verb, value)?),
-        "hang" => Step::Hang,
-        "ignore_term" => Step::IgnoreTerm,
-        "crash" => Step::Crash(of(verb, value)?),
-        "crash_signal" => Step::CrashSignal(of(verb, value)?),
-        "garbage" => Step::Garbage(match value {
+        "wait_file" => ScriptStep::WaitFile(of(verb, value)?),
+        "hang" => ScriptStep::Hang,
+        "ignore_term" => ScriptStep::IgnoreTerm,
+        "crash" => ScriptStep::Crash(of(verb, value)?),
+        "crash_signal" => ScriptStep::CrashSignal(of(verb, value)?),
+        "garbage" => ScriptStep::Garbage(match value {
             Value::String(text) => text.clone().into_bytes(),
             bytes => of(verb, bytes)?,
         }),
-        "stderr" => Step::Stderr(of(verb, value)?),
+        "stderr" => ScriptStep::Stderr(of(verb, value)?),
         "flood" => {
             let flood: Flood = of(verb, value)?;
-            Step::Flood { lines: flood.lines.min(limits::SCRIPTED_FLOOD_MAX_LINES), text: flood.text }
+            ScriptStep::Flood { lines: flood.lines.min(limits::SCRIPTED_FLOOD_MAX_LINES), text: flood.text }
         }
-        "long_line" => Step::LongLine(of::<u64>(verb, value)?.min(limits::SCRIPTED_LINE_MAX_BYTES)),
-        "spawn_child" => Step::SpawnChild,
-        "plan_mode" => Step::PlanMode(of(verb, value)?),
-        "compact" => Step::Compact,
-        "error" => Step::Error(of(verb, value)?),
+        "long_line" => ScriptStep::LongLine(of::<u64>(verb, value)?.min(limits::SCRIPTED_LINE_MAX_BYTES)),
+        "spawn_child" => ScriptStep::SpawnChild,
+        "plan_mode" => ScriptStep::PlanMode(of(verb, value)?),
+        "compact" => ScriptStep::Compact,
+        "error" => ScriptStep::Error(of(verb, value)?),
         other => return Err(format!("{other} is not known")),
     })
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct ScriptedPermission {
     text: String,
     #[serde(default)]
     options: Vec<String>,
@@ -190,7 +190,7 @@ struct Asked {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Used {
+struct ScriptedUsage {
     input_tokens: u64,
     output_tokens: u64,
     cache_read_tokens: u64,
@@ -210,8 +210,8 @@ fn flood_text() -> String {
     "flood\n".to_owned()
 }
 
-fn pieces(verb: &str, value: &Value, object: &Map<String, Value>) -> Result<Pieces, String> {
-    Ok(Pieces {
+fn pieces(verb: &str, value: &Value, object: &Map<String, Value>) -> Result<TextPieces, String> {
+    Ok(TextPieces {
         text: of(verb, value)?,
         chunks: beside(object, "chunks", 1)?,
         gap: Duration::from_millis(beside(object, "gap_ms", 0)?),
@@ -230,7 +230,7 @@ fn beside<T: DeserializeOwned>(object: &Map<String, Value>, key: &str, absent: T
 mod tests {
     use super::*;
 
-    fn one(json: &str) -> Result<Step, String> {
+    fn one(json: &str) -> Result<ScriptStep, String> {
         read(&format!("do this SCRIPT: [{json}]")).unwrap().map(|mut steps| steps.remove(0))
     }
 
@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn steps_are_read() {
-        let pieces = Pieces { text: "héllo".into(), chunks: 2, gap: Duration::from_millis(3) };
+        let pieces = TextPieces { text: "héllo".into(), chunks: 2, gap: Duration::from_millis(3) };
         assert_eq!(pieces.iter().collect::<Vec<_>>(), ["hé", "llo"]);
-        assert_eq!(one(r#"{"text":"héllo","chunks":2,"gap_ms":3}"#), Ok(Step::Text(pieces)));
-        assert_eq!(one(r#"{"garbage":[255]}"#), Ok(Step::Garbage(vec![255])));
-        assert_eq!(one(r#"{"hang":true}"#), Ok(Step::Hang));
+        assert_eq!(one(r#"{"text":"héllo","chunks":2,"gap_ms":3}"#), Ok(ScriptStep::Text(pieces)));
+        assert_eq!(one(r#"{"garbage":[255]}"#), Ok(ScriptStep::Garbage(vec![255])));
+        assert_eq!(one(r#"{"hang":true}"#), Ok(ScriptStep::Hang));
         assert_eq!(
             one(r#"{"tool":"Bash","input":{"command":"x"},"ask":true}"#),
-            Ok(Step::Tool {
+            Ok(ScriptStep::Tool {
                 tool: "Bash".into(),
                 input: serde_json::json!({"command": "x"}),
                 ask: true,
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn pieces_never_outnumber_letters() {
         for (text, chunks) in [("", 3), ("a", 3), ("abc", 0), ("abc", 3), ("aé", 9)] {
-            let pieces = Pieces { text: text.into(), chunks, gap: Duration::ZERO };
+            let pieces = TextPieces { text: text.into(), chunks, gap: Duration::ZERO };
             assert_eq!(pieces.iter().collect::<String>(), text);
         }
     }

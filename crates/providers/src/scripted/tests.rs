@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::thread::JoinHandle;
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Mode};
 use runtime::provider::Decoded;
@@ -20,11 +20,16 @@ struct Played {
 
 impl Played {
     fn start(mode: Mode) -> Self {
-        let start = wire::Start { session: "s1".into(), model: MODEL.into(), mode, ..wire::Start::default() };
+        let start = wire::StartMessage {
+            session: "s1".into(),
+            model: MODEL.into(),
+            mode,
+            ..wire::StartMessage::default()
+        };
         Self::start_with(start)
     }
 
-    fn start_with(start: wire::Start) -> Self {
+    fn start_with(start: wire::StartMessage) -> Self {
         let (input, stdin) = std::io::pipe().unwrap();
         let (stdout, output) = std::io::pipe().unwrap();
         let agent = std::thread::spawn(move || run_agent(input, output));
@@ -153,7 +158,9 @@ fn a_question_is_answered_or_not() {
     played.prompt(json!([question, question]));
     let events = played.until(|event| matches!(event, AgentEvent::Asked { .. }));
     let Some(AgentEvent::Asked { native, ask }) = events.last().cloned() else { panic!() };
-    assert!(matches!(&ask, Ask::Question { questions, .. } if questions[0].options[1].label == "B"));
+    assert!(
+        matches!(&ask, RequestSubject::Question { questions, .. } if questions[0].options[1].label == "B")
+    );
     let answers = [("q1".to_owned(), "B".to_owned())].into();
     played.tell(AgentInput::Answer { native, answers, ask });
     played.decide(Decision::Deny);
@@ -277,10 +284,11 @@ fn without_a_script_it_shows_what_an_agent_does() {
 
 #[test]
 fn a_start_can_be_slow_or_fail() {
-    let slow = wire::Start { session: "s1".into(), startup_delay_ms: 30, ..wire::Start::default() };
+    let slow =
+        wire::StartMessage { session: "s1".into(), startup_delay_ms: 30, ..wire::StartMessage::default() };
     let mut played = Played::start_with(slow);
     assert!(matches!(played.hear(), Some(AgentEvent::Ready { .. })));
-    let failing = wire::Start { startup_fail: "no licence".into(), ..wire::Start::default() };
+    let failing = wire::StartMessage { startup_fail: "no licence".into(), ..wire::StartMessage::default() };
     let mut played = Played::start_with(failing);
     assert_eq!(played.hear(), None);
     assert_eq!(played.code(), 1);

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use domain::event::Todo;
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{CallId, Mode, Usage};
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,8 @@ use serde_json::Value;
 /// What the agent is told.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub(super) enum Do {
-    Start(Start),
+pub(super) enum ToScriptedAgent {
+    Start(StartMessage),
     Prompt {
         text: String,
         /// Names of the files that came along.
@@ -63,7 +63,7 @@ pub(super) enum Do {
 /// How the agent begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Start {
+pub(super) struct StartMessage {
     pub(super) session: String,
     pub(super) model: String,
     pub(super) mode: Mode,
@@ -76,14 +76,14 @@ pub(super) struct Start {
 /// What the agent reports.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-pub(super) enum Say {
+pub(super) enum FromScriptedAgent {
     Ready { session: String, model: String, version: String },
     TurnStarted,
     Text { text: String },
     Thinking { text: String },
     ToolStarted { call: CallId, tool: String, input: Value, title: String },
     ToolFinished { call: CallId, ok: bool, output: String },
-    Asked { id: String, ask: Ask },
+    Asked { id: String, ask: RequestSubject },
     Withdrew { id: String },
     Todos { todos: Vec<Todo> },
     Usage { usage: Usage },

@@ -5,16 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use domain::request::{Ask, PermissionAsk};
+use domain::request::{PermissionSubject, RequestSubject};
 use domain::{AgentEvent, AgentInput, Decision, ProviderKind, SessionSpec};
-use providers::acp::{Acp, Named};
+use providers::acp::{Acp, NamedAgents};
 use runtime::provider::{Codec, Decoded, Provider};
 use serde_json::{Value, json};
 
 use crate::support::{launch, some_program, spec, starting};
 
 pub(crate) fn provider() -> Acp {
-    Acp::new(Named::default(), None)
+    Acp::new(NamedAgents::default(), None)
 }
 
 /// Our side of a recorded conversation.
@@ -26,9 +26,9 @@ struct Replay {
     names: BTreeMap<String, Value>,
     /// What we have written and the recording has not come to yet.
     written: Vec<Value>,
-    asks: BTreeMap<String, Ask>,
+    asks: BTreeMap<String, RequestSubject>,
     /// What goes on unless a rule is against it; here are none.
-    checks: Vec<(String, PermissionAsk)>,
+    checks: Vec<(String, PermissionSubject)>,
     open: BTreeSet<String>,
     turns: (usize, usize),
     /// Prompts that the recording's client no longer waited for.
@@ -166,14 +166,14 @@ impl Replay {
             self.event(event);
         }
         for (native, ask) in std::mem::take(&mut self.checks) {
-            let (decision, ask) = (Decision::AllowOnce, Ask::Permission(ask));
+            let (decision, ask) = (Decision::AllowOnce, RequestSubject::Permission(ask));
             let message = String::new();
             self.tell(&AgentInput::Decide { native, decision, message, updated_input: None, ask });
         }
         self.settle();
-        for errand in self.codec.take_errands() {
+        for errand in self.codec.take_client_requests() {
             let mut out = Decoded::default();
-            self.codec.returned(&errand.id, Ok(json!({"terminalId": "t"})), &mut out);
+            self.codec.client_request_done(&errand.id, Ok(json!({"terminalId": "t"})), &mut out);
             self.wrote(&out.replies);
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use domain::event::{Attachment, TodoStatus};
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Mode};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn questions_and_plans() {
         json!([{"tool": "AskUserQuestion", "input": {"questions": [question]}}, {"text": "Thanks."}]),
     );
     let (native, ask) = live.asked();
-    assert!(matches!(&ask, Ask::Question { questions, .. } if questions[0].options.len() == 2));
+    assert!(matches!(&ask, RequestSubject::Question { questions, .. } if questions[0].options.len() == 2));
     let answers = [("q1".to_owned(), "Blue".to_owned())].into();
     live.tell(AgentInput::Answer { native, answers, ask });
     let finished = live.until(|event| matches!(event, AgentEvent::ToolFinished { .. }));
@@ -141,7 +141,7 @@ fn sub_agents() {
     let input = json!({"description": "look", "prompt": inner, "subagent_type": "general-purpose", "run_in_background": false});
     live.prompt("delegate", json!([{"tool": "Agent", "input": input}, {"text": "All done."}]));
     let (native, ask) = live.asked();
-    assert!(matches!(&ask, Ask::Permission(permission) if permission.parent.is_some()));
+    assert!(matches!(&ask, RequestSubject::Permission(permission) if permission.parent.is_some()));
     let message = String::new();
     live.tell(AgentInput::Decide {
         native,

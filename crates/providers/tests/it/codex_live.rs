@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use domain::event::{Attachment, Level, TodoStatus};
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Mode};
 use serde_json::{Value, json};
@@ -231,7 +231,7 @@ fn questions_and_todos() {
     );
     let (native, ask) = live.asked();
     assert!(
-        matches!(&ask, Ask::Question { questions, .. } if questions[0].options.len() == 2 && questions[0].text == "Which colour?")
+        matches!(&ask, RequestSubject::Question { questions, .. } if questions[0].options.len() == 2 && questions[0].text == "Which colour?")
     );
     let answers = [("question_1".to_owned(), "Blue".to_owned())].into();
     live.tell(AgentInput::Answer { native, answers, ask });
@@ -258,9 +258,9 @@ fn plans() {
     live.prompt("plan", json!([{"text": PLAN}]));
     let (native, ask) = live.asked();
     assert!(
-        matches!(&ask, Ask::Permission(permission) if permission.tool == "ExitPlanMode" && permission.input["plan"] == "1. do it\n")
+        matches!(&ask, RequestSubject::Permission(permission) if permission.tool == "ExitPlanMode" && permission.input["plan"] == "1. do it\n")
     );
-    let tell = |decision: Decision, message: &str, native: String, ask: Ask| AgentInput::Decide {
+    let tell = |decision: Decision, message: &str, native: String, ask: RequestSubject| AgentInput::Decide {
         native,
         decision,
         message: message.to_owned(),
@@ -391,7 +391,7 @@ fn sub_agents() {
     let input = json!({"message": inner, "task_name": "look", "fork_turns": "none"});
     live.prompt("delegate", json!([{"tool": "spawn_agent", "input": input}, {"tool": "wait_agent", "input": {"timeout_ms": 20000}}, {"text": "All done."}]));
     let (native, ask) = live.asked();
-    assert!(matches!(&ask, Ask::Permission(permission) if permission.parent.is_some()));
+    assert!(matches!(&ask, RequestSubject::Permission(permission) if permission.parent.is_some()));
     let (decision, message) = (Decision::AllowOnce, String::new());
     live.tell(AgentInput::Decide { native, decision, message, updated_input: None, ask });
     assert_eq!(live.end().1, "All done.");

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::ClientTool;
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, ErrorCode, ProviderKind, SessionSpec};
 use providers::openai::OpenaiApi;
 use runtime::provider::{InProcessAgent, LaunchPlan, LaunchRequest, Provider};
-use runtime::toolbox::{Done, Task, Toolbox, Tools, Work};
+use runtime::toolbox::{SessionToolbox, SessionTools, ToolOutput, ToolTask, Work};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -22,14 +22,14 @@ use endpoint::{Endpoint, called, said};
 /// Says what it was asked to do.
 struct Echo;
 
-impl Tools for Echo {
-    fn perform(&self, task: Task) -> Work<Done> {
-        Box::pin(async move { Ok(Done { ok: true, output: format!("{task:?}"), exit_code: None }) })
+impl SessionTools for Echo {
+    fn perform(&self, task: ToolTask) -> Work<ToolOutput> {
+        Box::pin(async move { Ok(ToolOutput { ok: true, output: format!("{task:?}"), exit_code: None }) })
     }
 }
 
-impl Toolbox for Echo {
-    fn open(&self, _spec: &SessionSpec) -> Arc<dyn Tools> {
+impl SessionToolbox for Echo {
+    fn open(&self, _spec: &SessionSpec) -> Arc<dyn SessionTools> {
         Arc::new(Echo)
     }
 }
@@ -73,7 +73,7 @@ impl Live {
 
     fn tell(&mut self, input: AgentInput) {
         self.agent.check(&input).unwrap();
-        self.agent.tell(input).unwrap();
+        self.agent.send(input).unwrap();
     }
 
     fn prompt(&mut self, text: &str) {
@@ -128,7 +128,8 @@ async fn a_client_runs_its_own_tool_within_the_turn() {
     live.tell(AgentInput::Tools(vec![tool("lamp", false, None)]));
     live.prompt("light");
     let seen = live.wait(asked).await;
-    let Some(AgentEvent::Asked { native, ask: Ask::ClientTool { tool, input, .. } }) = seen.last() else {
+    let Some(AgentEvent::Asked { native, ask: RequestSubject::ClientTool { tool, input, .. } }) = seen.last()
+    else {
         panic!("{seen:?}")
     };
     assert_eq!((native.as_str(), tool.as_str(), input), ("c1", "lamp", &json!({"on": true})));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use domain::{AgentEvent, AgentInput, ProviderKind};
-use providers::{Options, all};
+use providers::{ProviderOptions, all};
 use runtime::provider::Codec;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ struct Process {
 impl Process {
     fn start(config: &[(&str, &str)]) -> Self {
         let temp = std::env::temp_dir();
-        let providers = all(&Options { obey_exe: program(), ..Options::default() });
+        let providers = all(&ProviderOptions { obey_exe: program(), ..ProviderOptions::default() });
         let mut spec = spec(ProviderKind::Scripted, &temp);
         for (key, value) in config {
             spec.provider_config.insert((*key).to_owned(), (*value).to_owned());

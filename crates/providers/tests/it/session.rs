@@ -3,7 +3,7 @@
 
 use domain::event::EventKind;
 use domain::{
-    AgentInput, Command, Effect, Input, Machine, SessionSpec, Status, StopHow, Timestamp, WhenBusy,
+    AgentInput, Command, Effect, Input, Machine, SessionSpec, Status, StopMode, Timestamp, WhenBusy,
 };
 use runtime::provider::{Codec, Decoded};
 use serde_json::{Value, json};
@@ -59,9 +59,13 @@ impl Session {
                     self.apply(Input::Agent(event));
                 }
             }
-            for errand in codec.take_errands() {
+            for errand in codec.take_client_requests() {
                 let mut out = Decoded::default();
-                codec.returned(&errand.id, Ok(json!({"terminalId": "t", "output": "done"})), &mut out);
+                codec.client_request_done(
+                    &errand.id,
+                    Ok(json!({"terminalId": "t", "output": "done"})),
+                    &mut out,
+                );
             }
         }
     }
@@ -95,7 +99,7 @@ impl Session {
             AgentInput::SetMode(mode) => Command::SetMode { mode },
             AgentInput::SetModel(model) => Command::SetModel { model },
             AgentInput::Compact => Command::Compact,
-            AgentInput::Leave => Command::Stop { how: StopHow::Now },
+            AgentInput::Leave => Command::Stop { how: StopMode::Now },
             other => panic!("{other:?}"),
         }
     }

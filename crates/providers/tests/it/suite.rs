@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::event::EventKind;
-use domain::{Command, ErrorCode, Exit, Input, SessionSpec, StopHow, Timer};
-use providers::acp::{Acp, Named};
+use domain::{Command, ErrorCode, Exit, Input, SessionSpec, StopMode, Timer};
+use providers::acp::{Acp, NamedAgents};
 use providers::claude_code::ClaudeCode;
 use providers::codex::Codex;
 use providers::suite;
@@ -60,7 +60,7 @@ impl Recorded {
         });
         Self {
             provider: Box::new(acp_reference::provider()),
-            without: Box::new(Acp::new(Named::default(), None)),
+            without: Box::new(Acp::new(NamedAgents::default(), None)),
             talks: talks.collect(),
             version: (r#""protocolVersion":1"#, r#""protocolVersion":7"#),
         }
@@ -151,7 +151,7 @@ impl Recorded {
         let mut session = self.begin(talk);
         self.run(&mut session, &talk.spec, &talk.entries);
         if session.machine.state().status != domain::Status::Stopping {
-            session.apply(Input::Command(Command::Stop { how: StopHow::Now }));
+            session.apply(Input::Command(Command::Stop { how: StopMode::Now }));
         }
         session.apply(Input::AgentExited(Exit { code: Some(0), signal: None, message: String::new() }));
         self.restart(&mut session);

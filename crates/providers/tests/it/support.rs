@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use domain::{AgentEvent, Launch, Mode, ProviderKind, SessionId, SessionSpec, State, Timestamp};
+use domain::{AgentEvent, LaunchPolicy, Mode, ProviderKind, SessionId, SessionSpec, State, Timestamp};
 use runtime::provider::{Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider};
 
 /// A session of a provider, in a directory.
@@ -25,8 +25,8 @@ pub(crate) fn spec(provider: ProviderKind, working_dir: &Path) -> SessionSpec {
         max_tokens: 0,
         timeout: None,
         mode: Mode::Supervised,
-        launch: Launch::Now,
-        upkeep: domain::Upkeep::default(),
+        launch: LaunchPolicy::Now,
+        upkeep: domain::Timeouts::default(),
         containment: domain::Containment::default(),
         created_at: Timestamp(0),
     }

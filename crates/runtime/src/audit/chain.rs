@@ -3,7 +3,7 @@
 use ring::digest;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::entry::Entry;
+use super::entry::AuditEntry;
 use super::keys::Keys;
 
 /// The last row.
@@ -35,7 +35,7 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
 }
 
 /// Adds a row and returns what the chain then ends with.
-pub(super) fn append(connection: &Connection, keys: &Keys, entry: &Entry) -> rusqlite::Result<Head> {
+pub(super) fn append(connection: &Connection, keys: &Keys, entry: &AuditEntry) -> rusqlite::Result<Head> {
     let before = head(connection)?;
     let body = serde_json::to_string(entry).unwrap_or_default();
     let (seq, hash) = (before.seq + 1, hash(&before.hash, &body));
@@ -98,7 +98,7 @@ pub(super) fn walk(connection: &Connection, keys: &Keys) -> rusqlite::Result<Wal
             Some(format!("entry {} is missing", walked.entries))
         } else if stored != computed {
             Some("its hash does not fit its text and the entries before".to_owned())
-        } else if serde_json::from_str::<Entry>(&body).is_ok_and(|entry| entry.session != session) {
+        } else if serde_json::from_str::<AuditEntry>(&body).is_ok_and(|entry| entry.session != session) {
             Some("its session is not the one in its text".to_owned())
         } else {
             match &mac {

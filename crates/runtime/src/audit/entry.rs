@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// the end only. Must be given scrubbed text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Entry {
+pub struct AuditEntry {
     pub at: Timestamp,
     pub session: String,
     /// `user`, `agent` and its session, `token`, `device` and its name, or `unknown`.
@@ -32,7 +32,7 @@ pub struct Entry {
 /// What operations on sessions begin with, as their events tell them.
 const OF_SESSIONS: &str = "session.";
 
-impl Entry {
+impl AuditEntry {
     /// Whether it was written by the workbench, or for an agent that used it.
     pub fn is_of_workbench(&self) -> bool {
         !self.operation.contains('/') && !self.operation.starts_with(OF_SESSIONS)
@@ -43,7 +43,7 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub seq: u64,
-    pub entry: Entry,
+    pub entry: AuditEntry,
     /// The text that is hashed.
     pub body: String,
     pub hash: Vec<u8>,

@@ -62,10 +62,10 @@ pub struct Export {
     at: (u64, Vec<u8>),
     until: u64,
     entries: u64,
-    stage: Stage,
+    stage: ExportStage,
 }
 
-enum Stage {
+enum ExportStage {
     Opening,
     Entries,
     Over,
@@ -95,7 +95,7 @@ impl Audit {
             public_key: hex(&self.shared.keys.public()),
         };
         let at = (after_seq, before);
-        Ok(Export { audit: self.clone(), opening, at, until, entries: 0, stage: Stage::Opening })
+        Ok(Export { audit: self.clone(), opening, at, until, entries: 0, stage: ExportStage::Opening })
     }
 }
 
@@ -103,11 +103,11 @@ impl Export {
     /// Returns the next lines; none after the last.
     pub async fn next(&mut self) -> Result<Option<Vec<String>>, Error> {
         match self.stage {
-            Stage::Opening => {
-                self.stage = Stage::Entries;
+            ExportStage::Opening => {
+                self.stage = ExportStage::Entries;
                 Ok(Some(vec![text(&self.opening)]))
             }
-            Stage::Entries if self.at.0 < self.until => {
+            ExportStage::Entries if self.at.0 < self.until => {
                 let mut rows = self.audit.after(self.at.0, None).await?;
                 rows.retain(|row| row.seq <= self.until);
                 if rows.is_empty() {
@@ -123,8 +123,8 @@ impl Export {
                 }
                 Ok(Some(lines))
             }
-            Stage::Entries => {
-                self.stage = Stage::Over;
+            ExportStage::Entries => {
+                self.stage = ExportStage::Over;
                 let mut proof = Proof {
                     entries: self.entries,
                     last_seq: self.at.0,
@@ -135,7 +135,7 @@ impl Export {
                 proof.signature = hex(&self.audit.shared.keys.sign(&statement(&self.opening, &proof)));
                 Ok(Some(vec![text(&Closing { proof })]))
             }
-            Stage::Over => Ok(None),
+            ExportStage::Over => Ok(None),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::Shared;
+use super::AuditShared;
 use super::chain::Head;
 use super::keys::{self, Keys, hex};
 use super::mark::{Found, Mark};
@@ -60,7 +60,7 @@ impl Marker {
     }
 
     /// Notes a row that was committed; several may be told in another order than that of the rows.
-    pub(super) fn note(shared: &Arc<Shared>, head: Head) {
+    pub(super) fn note(shared: &Arc<AuditShared>, head: Head) {
         let marker = &shared.marker;
         let mut state = marker.locked();
         if state.newest.as_ref().is_some_and(|newest| newest.seq >= head.seq) {
@@ -115,7 +115,7 @@ impl Marker {
     }
 }
 
-fn run(shared: &std::sync::Weak<Shared>) {
+fn run(shared: &std::sync::Weak<AuditShared>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
         let marker = &shared.marker;

@@ -9,15 +9,15 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::watch;
 
 use super::chain::{self, Head};
-use super::entry::Entry;
+use super::entry::AuditEntry;
 use super::keys::{self, Keys, hex};
 use super::mark::{Found, Mark};
 use super::marker::Marker;
-use super::{Shared, mark};
+use super::{AuditShared, mark};
 use crate::clock;
 
 /// Opens the audit in a database that is up to date.
-pub(crate) fn open(connection: &mut Connection, database: &Path) -> Result<Arc<Shared>, Error> {
+pub(crate) fn open(connection: &mut Connection, database: &Path) -> Result<Arc<AuditShared>, Error> {
     let folder = database.parent().unwrap_or(Path::new("."));
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(
@@ -45,7 +45,7 @@ pub(crate) fn open(connection: &mut Connection, database: &Path) -> Result<Arc<S
         );
     }
     let newest = watch::Sender::new(0);
-    Ok(Arc::new(Shared { keys, newest, marker: Marker::new(database, folder, mark) }))
+    Ok(Arc::new(AuditShared { keys, newest, marker: Marker::new(database, folder, mark) }))
 }
 
 /// Looks at the end of the chain; returns the mark to go on with.
@@ -135,13 +135,13 @@ fn take_over(connection: &Connection, keys: &Keys) -> rusqlite::Result<Head> {
     if head.seq == 0 {
         return Ok(head);
     }
-    let entry = Entry {
+    let entry = AuditEntry {
         at: clock::now(),
         caller: "daemon".to_owned(),
         operation: "Audit.Seal".to_owned(),
         outcome: "ok".to_owned(),
         summary: format!("{} entries from before there was a key, ending with {}", head.seq, hex(&head.hash)),
-        ..Entry::default()
+        ..AuditEntry::default()
     };
     chain::append(connection, keys, &entry)
 }

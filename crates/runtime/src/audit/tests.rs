@@ -40,8 +40,13 @@ impl Place {
     }
 }
 
-fn entry(number: u64) -> Entry {
-    Entry { operation: "SafeExec.Bash".into(), session: "sess_1".into(), secrets: number, ..Entry::default() }
+fn entry(number: u64) -> AuditEntry {
+    AuditEntry {
+        operation: "SafeExec.Bash".into(),
+        session: "sess_1".into(),
+        secrets: number,
+        ..AuditEntry::default()
+    }
 }
 
 const DROP: &str = "DROP TRIGGER audit_no_change; DROP TRIGGER audit_no_removal;";

@@ -15,11 +15,11 @@ const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
-    campaigns: BTreeMap<String, Entry>,
+    campaigns: BTreeMap<String, RegistryEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct RegistryEntry {
     #[serde(default)]
     name: String,
     path: String,
@@ -51,7 +51,7 @@ fn place() -> Option<PathBuf> {
 
 fn parse(text: &str) -> serde_json::Result<Vec<NewCampaign>> {
     let file: File = serde_json::from_str(text)?;
-    let campaign = |(id, entry): (String, Entry)| NewCampaign {
+    let campaign = |(id, entry): (String, RegistryEntry)| NewCampaign {
         id,
         name: entry.name,
         path: entry.path,

@@ -14,13 +14,13 @@ const CAMPAIGN_LIST: &str = ".campaign/settings/allowlist.json";
 #[derive(Deserialize)]
 struct CampaignList {
     #[serde(default)]
-    commands: BTreeMap<String, Entry>,
+    commands: BTreeMap<String, AllowedCommand>,
     #[serde(default = "yes")]
     inherit_defaults: bool,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct AllowedCommand {
     #[serde(default)]
     allowed: bool,
 }

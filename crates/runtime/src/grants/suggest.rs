@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use domain::permission::{Coverage, Grant, Principal, Scope, proposal};
-use domain::request::{Ask, Outcome, PermissionAsk, is_person};
+use domain::request::{PermissionSubject, RequestOutcome, RequestSubject, is_person};
 use domain::{Error, EventKind, RequestId};
 
 use super::Grants;
 use crate::limits;
 use crate::session::Snapshot;
-use crate::store::sessions::{self, Filter};
+use crate::store::sessions::{self, SessionFilter};
 
 /// A rule that would have spared somebody an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ struct Answers {
 impl Grants {
     /// Returns the rules that would have answered what was asked at least twice and never denied, the most useful first.
     pub async fn suggest(&self) -> Result<Vec<Suggestion>, Error> {
-        let filter = Filter { include_ended: true, ..Filter::default() };
+        let filter = SessionFilter { include_ended: true, ..SessionFilter::default() };
         let mut all = self.supervisor.list(filter).await?;
         let surplus = all.len().saturating_sub(limits::SUGGEST_SESSIONS_MAX);
         let mut answers = BTreeMap::new();
@@ -61,13 +61,20 @@ impl Grants {
 }
 
 fn count(answers: &mut BTreeMap<String, Answers>, session: &Snapshot, events: &[EventKind]) {
-    let mut open: BTreeMap<RequestId, &PermissionAsk> = BTreeMap::new();
+    let mut open: BTreeMap<RequestId, &PermissionSubject> = BTreeMap::new();
     for event in events {
         match event {
-            EventKind::RequestOpened { request, ask: Ask::Permission(ask), automatic: false, .. } => {
+            EventKind::RequestOpened {
+                request,
+                ask: RequestSubject::Permission(ask),
+                automatic: false,
+                ..
+            } => {
                 open.insert(*request, ask);
             }
-            EventKind::RequestSettled { request, outcome: Outcome::Decided { decision }, by, .. } => {
+            EventKind::RequestSettled {
+                request, outcome: RequestOutcome::Decided { decision }, by, ..
+            } => {
                 let Some(ask) = open.remove(request) else { continue };
                 let Some(grant) = rule_for(session, ask).filter(|_| is_person(by)) else { continue };
                 let key = format!("{} {}", grant.label(), grant.place());
@@ -82,7 +89,7 @@ fn count(answers: &mut BTreeMap<String, Answers>, session: &Snapshot, events: &[
 }
 
 /// The rule a person would write for a call: its beginning or its folder where there is one, in its project.
-fn rule_for(session: &Snapshot, ask: &PermissionAsk) -> Option<Grant> {
+fn rule_for(session: &Snapshot, ask: &PermissionSubject) -> Option<Grant> {
     let place = session.spec.place();
     let offered = proposal::grants(ask, place);
     let wide = |grant: &&Grant| matches!(grant.covers, Coverage::Prefix(_) | Coverage::Folder(_));

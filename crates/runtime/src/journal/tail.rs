@@ -3,27 +3,27 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::request::{Ask, Outcome, PermissionAsk};
+use domain::request::{PermissionSubject, RequestOutcome, RequestSubject};
 use domain::{Event, EventKind};
 use tokio::sync::watch;
 
-use super::Bounds;
+use super::JournalBounds;
 
 pub(super) struct Tail {
-    kept: Mutex<Kept>,
-    bounds: Bounds,
+    kept: Mutex<CachedEvents>,
+    bounds: JournalBounds,
     last_seq: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedEvents {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
 }
 
 impl Tail {
-    pub(super) fn new(last_seq: u64, bounds: Bounds) -> Self {
-        Self { kept: Mutex::new(Kept::default()), bounds, last_seq: watch::Sender::new(last_seq) }
+    pub(super) fn new(last_seq: u64, bounds: JournalBounds) -> Self {
+        Self { kept: Mutex::new(CachedEvents::default()), bounds, last_seq: watch::Sender::new(last_seq) }
     }
 
     pub(super) fn last_seq(&self) -> u64 {
@@ -60,8 +60,8 @@ impl Tail {
     }
 }
 
-impl Kept {
-    fn trim(&mut self, bounds: Bounds) {
+impl CachedEvents {
+    fn trim(&mut self, bounds: JournalBounds) {
         while self.events.len() > bounds.tail_events || self.bytes > bounds.tail_bytes {
             // The newest event stays, however large it is: a reader must not find an empty tail.
             if self.events.len() == 1 {
@@ -90,9 +90,9 @@ fn weight(event: &Event) -> usize {
         EventKind::RequestOpened { ask, proposals, .. } => {
             ask_weight(ask) + proposals.iter().map(|proposal| proposal.text.len()).sum::<usize>()
         }
-        EventKind::RequestSettled { message, outcome: Outcome::ToolReturned { output, .. }, .. } => {
-            message.len() + output.len()
-        }
+        EventKind::RequestSettled {
+            message, outcome: RequestOutcome::ToolReturned { output, .. }, ..
+        } => message.len() + output.len(),
         EventKind::RequestSettled { message, grant, .. } => {
             message.len() + grant.as_ref().map_or(0, |grant| grant.label().len())
         }
@@ -107,10 +107,13 @@ fn weight(event: &Event) -> usize {
     }
 }
 
-fn ask_weight(ask: &Ask) -> usize {
+fn ask_weight(ask: &RequestSubject) -> usize {
     match ask {
-        Ask::Permission(PermissionAsk { input, .. }) | Ask::ClientTool { input, .. } => json_weight(input),
-        Ask::Question { questions, .. } => questions.iter().map(|question| question.text.len() + 256).sum(),
+        RequestSubject::Permission(PermissionSubject { input, .. })
+        | RequestSubject::ClientTool { input, .. } => json_weight(input),
+        RequestSubject::Question { questions, .. } => {
+            questions.iter().map(|question| question.text.len() + 256).sum()
+        }
     }
 }
 

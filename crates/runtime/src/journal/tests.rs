@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use domain::{Event, EventKind, SessionId, State, Timestamp};
 
-use super::{Bounds, Cursor, Journal, Stream};
+use super::{Cursor, Journal, JournalBounds, SessionJournal};
 use crate::store::sessions::{self, SessionWrite, StoredEvent};
 use crate::store::{Durability, Store};
 
@@ -23,15 +23,15 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// One session's journal as its actor uses it, and what it wrote.
 struct Log {
     store: Store,
-    bounds: Bounds,
+    bounds: JournalBounds,
     id: SessionId,
     key: i64,
-    stream: Arc<Stream>,
+    stream: Arc<SessionJournal>,
     written: Vec<Event>,
 }
 
 impl Log {
-    async fn new(store: &Store, bounds: Bounds, id: &str) -> Self {
+    async fn new(store: &Store, bounds: JournalBounds, id: &str) -> Self {
         let spec = crate::store::tests::spec(id);
         let insert =
             move |connection: &rusqlite::Connection| sessions::insert(connection, &spec, &State::default());

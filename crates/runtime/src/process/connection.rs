@@ -23,15 +23,15 @@ use crate::failpoint;
 
 /// What is known about the shim from its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct ShimState {
     /// How far the spool reaches, as last heard.
     pub(super) head: Position,
-    pub(super) reach: Reach,
+    pub(super) reach: ShimReachability,
 }
 
 /// Whether the shim can be talked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum ShimReachability {
     /// Connected, or about to be again.
     Alive,
     /// It obeys another daemon.
@@ -55,7 +55,7 @@ pub(super) struct Connection {
 }
 
 /// Why a connection ended.
-enum Over {
+enum ConnectionEnd {
     Refused(Refusal),
     Broken,
     /// We have nothing more to say or to ask.
@@ -75,7 +75,7 @@ pub(super) async fn keep(
     epoch: u64,
     connection: Box<Connection>,
     outbox: Arc<Outbox>,
-    state: watch::Sender<State>,
+    state: watch::Sender<ShimState>,
 ) {
     let overdue = async {
         outbox.finishing().await;
@@ -97,13 +97,13 @@ async fn stay(
     epoch: u64,
     mut connection: Box<Connection>,
     outbox: &Outbox,
-    state: &watch::Sender<State>,
-) -> Option<Reach> {
+    state: &watch::Sender<ShimState>,
+) -> Option<ShimReachability> {
     loop {
         match connection.serve(outbox, state).await {
-            Over::Refused(refusal) => return Some(Reach::Refused(refusal)),
-            Over::Finished => return None,
-            Over::Broken => {}
+            ConnectionEnd::Refused(refusal) => return Some(ShimReachability::Refused(refusal)),
+            ConnectionEnd::Finished => return None,
+            ConnectionEnd::Broken => {}
         }
         match greet_patiently(dir, epoch).await {
             Greeting::Welcomed(again, welcome) => {
@@ -111,8 +111,8 @@ async fn stay(
                 outbox.rewind(welcome.last_write_id);
                 state.send_modify(|state| state.head = state.head.max(welcome.head));
             }
-            Greeting::Refused(refusal) => return Some(Reach::Refused(refusal)),
-            Greeting::Gone => return Some(Reach::Gone),
+            Greeting::Refused(refusal) => return Some(ShimReachability::Refused(refusal)),
+            Greeting::Gone => return Some(ShimReachability::Gone),
         }
     }
 }
@@ -173,7 +173,7 @@ impl Connection {
     }
 
     /// Sends and receives until the connection ends.
-    async fn serve(&mut self, outbox: &Outbox, state: &watch::Sender<State>) -> Over {
+    async fn serve(&mut self, outbox: &Outbox, state: &watch::Sender<ShimState>) -> ConnectionEnd {
         let Connection { stream, frames } = self;
         let (mut reader, mut writer) = stream.split();
         let receiving = async {
@@ -182,9 +182,9 @@ impl Connection {
                     Ok(Some(ToDaemon::Wake(head))) => {
                         state.send_modify(|state| state.head = state.head.max(head));
                     }
-                    Ok(Some(ToDaemon::Refused(refusal))) => return Over::Refused(refusal),
+                    Ok(Some(ToDaemon::Refused(refusal))) => return ConnectionEnd::Refused(refusal),
                     Ok(Some(ToDaemon::Welcome(_) | ToDaemon::Pong(_))) => {}
-                    Ok(None) | Err(_) => return Over::Broken,
+                    Ok(None) | Err(_) => return ConnectionEnd::Broken,
                 }
             }
         };
@@ -202,7 +202,7 @@ impl Connection {
             biased;
             over = &mut receiving => over,
             sent = sending => match sent {
-                Ok(()) => Over::Finished,
+                Ok(()) => ConnectionEnd::Finished,
                 // The shim has closed; why is still to be read.
                 Err(_) => receiving.await,
             },

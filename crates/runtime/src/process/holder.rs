@@ -14,12 +14,12 @@ use tokio::process::Command;
 use tokio::time;
 
 use super::limits::{ANSWER_BYTES_MAX, SPAWN_TIMEOUT};
-use super::link::{AttachError, Link};
+use super::link::{AgentLink, AttachError};
 use super::{ProcessPlan, tree};
 use crate::failpoint;
 
 /// Starts agents.
-pub struct Holder;
+pub struct AgentSpawner;
 
 /// How long and how much a shim holds on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Default for HoldLimits {
 
 /// Where the shim met an obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum SpawnStage {
     /// Its arguments (a fault of ours).
     Args,
     /// Detaching from the daemon.
@@ -73,7 +73,7 @@ pub enum SpawnError {
     Shim(io::Error),
     /// The shim ran and met an obstacle.
     #[error("{stage:?}: {text}")]
-    Stage { stage: Stage, errno: i32, text: String },
+    Stage { stage: SpawnStage, errno: i32, text: String },
     /// The shim said nothing, or nothing in time.
     #[error("the shim gave no answer: {0}")]
     Silent(String),
@@ -85,16 +85,16 @@ pub enum SpawnError {
 impl SpawnError {
     /// Whether there is no such program.
     pub fn is_program_missing(&self) -> bool {
-        matches!(self, SpawnError::Stage { stage: Stage::Exec, errno: libc::ENOENT | libc::ENOTDIR, .. })
+        matches!(self, SpawnError::Stage { stage: SpawnStage::Exec, errno: libc::ENOENT | libc::ENOTDIR, .. })
     }
 
     /// Whether a living shim has the directory already.
     pub fn is_held(&self) -> bool {
-        matches!(self, SpawnError::Stage { stage: Stage::Lock, .. })
+        matches!(self, SpawnError::Stage { stage: SpawnStage::Lock, .. })
     }
 }
 
-impl Holder {
+impl AgentSpawner {
     /// Starts `plan` under a new shim in `dir`, which must not hold a spool yet, and takes hold of it.
     ///
     /// The directory is made if it is missing. The agent gets the plan's environment and one variable more,
@@ -105,7 +105,7 @@ impl Holder {
         plan: &ProcessPlan,
         epoch: u64,
         limits: &HoldLimits,
-    ) -> Result<Link, SpawnError> {
+    ) -> Result<AgentLink, SpawnError> {
         make_dir(dir).map_err(SpawnError::Dir)?;
         failpoint!("launch.folder_made");
         let mark = tree::mark_of(dir).map_err(SpawnError::Dir)?;
@@ -115,7 +115,7 @@ impl Holder {
             .map_err(SpawnError::Shim)?;
         let shim_pid = read_answer(&answer)?;
         failpoint!("launch.shim_ready");
-        let attached = Link::attach(dir, Position::START, epoch).await;
+        let attached = AgentLink::attach(dir, Position::START, epoch).await;
         if attached.is_err()
             && let Some(shim) = proc_table::find(shim_pid)
         {
@@ -138,7 +138,7 @@ async fn run_shim(
     shim_exe: &Path,
     dir: &Path,
     plan: &ProcessPlan,
-    mark: &tree::Mark,
+    mark: &tree::TreeMark,
     limits: &HoldLimits,
 ) -> io::Result<String> {
     let mut command = Command::new(shim_exe);
@@ -178,16 +178,16 @@ fn read_answer(answer: &str) -> Result<i32, SpawnError> {
     }
 }
 
-fn stage_named(word: &str) -> Stage {
+fn stage_named(word: &str) -> SpawnStage {
     match word {
-        "args" => Stage::Args,
-        "fork" => Stage::Fork,
-        "dir" => Stage::Dir,
-        "lock" => Stage::Lock,
-        "spool" => Stage::Spool,
-        "socket" => Stage::Socket,
-        "cwd" => Stage::Cwd,
-        "exec" => Stage::Exec,
-        _ => Stage::Other,
+        "args" => SpawnStage::Args,
+        "fork" => SpawnStage::Fork,
+        "dir" => SpawnStage::Dir,
+        "lock" => SpawnStage::Lock,
+        "spool" => SpawnStage::Spool,
+        "socket" => SpawnStage::Socket,
+        "cwd" => SpawnStage::Cwd,
+        "exec" => SpawnStage::Exec,
+        _ => SpawnStage::Other,
     }
 }

@@ -6,7 +6,7 @@ use super::limits::{LINE_MAX, OVERSIZE_HEAD_BYTES};
 
 /// One line, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum OutputLine<'a> {
     /// All of it.
     Whole(&'a [u8]),
     /// Its first bytes and its full length; the rest was dropped.
@@ -16,23 +16,23 @@ pub enum Line<'a> {
 /// Collects bytes into lines. A line ends at LF; one CR before it is stripped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineAssembler {
-    carry: Carry,
+    carry: PartialLine,
     line_max: usize,
     head_max: usize,
 }
 
 /// What a [`LineAssembler`] holds between two chunks; to be stored with the position after the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Carry {
+pub struct PartialLine {
     /// The unfinished line, or only its head once it is oversize.
     pub partial: Vec<u8>,
     /// Set once the unfinished line is oversize.
-    pub oversize: Option<Oversize>,
+    pub oversize: Option<OversizeLine>,
 }
 
 /// What is known of an unfinished line that is too long to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Oversize {
+pub struct OversizeLine {
     /// The bytes seen so far.
     pub length: u64,
     /// Whether the last of them was a CR, which does not count if the line ends there.
@@ -41,34 +41,34 @@ pub struct Oversize {
 
 impl Default for LineAssembler {
     fn default() -> Self {
-        LineAssembler::restore(Carry::default())
+        LineAssembler::restore(PartialLine::default())
     }
 }
 
 impl LineAssembler {
     /// Goes on from a saved state.
-    pub fn restore(carry: Carry) -> LineAssembler {
+    pub fn restore(carry: PartialLine) -> LineAssembler {
         LineAssembler::with_limits(carry, LINE_MAX, OVERSIZE_HEAD_BYTES)
     }
 
-    pub(super) fn with_limits(carry: Carry, line_max: usize, head_max: usize) -> LineAssembler {
+    pub(super) fn with_limits(carry: PartialLine, line_max: usize, head_max: usize) -> LineAssembler {
         LineAssembler { carry, line_max, head_max }
     }
 
     /// The state to save.
-    pub fn carry(&self) -> &Carry {
+    pub fn carry(&self) -> &PartialLine {
         &self.carry
     }
 
     /// Adds bytes; calls `each` for every line that ends in them.
-    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
+    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(OutputLine<'_>)) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let (line, behind) = (&rest[..end], &rest[end + 1..]);
             rest = behind;
             // The usual case, without a copy: a line that lies whole in the chunk.
             if self.carry.partial.is_empty() && self.carry.oversize.is_none() && line.len() <= self.line_max {
-                each(Line::Whole(without_cr(line)));
+                each(OutputLine::Whole(without_cr(line)));
                 continue;
             }
             self.extend(line);
@@ -78,7 +78,7 @@ impl LineAssembler {
     }
 
     /// The stream is over: what is left is a line, although nothing ended it.
-    pub fn finish(&mut self, each: &mut impl FnMut(Line<'_>)) {
+    pub fn finish(&mut self, each: &mut impl FnMut(OutputLine<'_>)) {
         if !self.carry.partial.is_empty() || self.carry.oversize.is_some() {
             self.emit(each);
         }
@@ -86,7 +86,7 @@ impl LineAssembler {
 
     fn extend(&mut self, bytes: &[u8]) {
         let Some(&last) = bytes.last() else { return };
-        let Carry { partial, oversize } = &mut self.carry;
+        let PartialLine { partial, oversize } = &mut self.carry;
         if let Some(oversize) = oversize {
             oversize.length += bytes.len() as u64;
             oversize.ends_with_cr = last == b'\r';
@@ -94,7 +94,7 @@ impl LineAssembler {
             partial.extend_from_slice(bytes);
         } else {
             let length = (partial.len() + bytes.len()) as u64;
-            *oversize = Some(Oversize { length, ends_with_cr: last == b'\r' });
+            *oversize = Some(OversizeLine { length, ends_with_cr: last == b'\r' });
             let missing = self.head_max.saturating_sub(partial.len()).min(bytes.len());
             partial.extend_from_slice(&bytes[..missing]);
             partial.truncate(self.head_max);
@@ -102,12 +102,12 @@ impl LineAssembler {
         }
     }
 
-    fn emit(&mut self, each: &mut impl FnMut(Line<'_>)) {
-        let Carry { partial, oversize } = &mut self.carry;
+    fn emit(&mut self, each: &mut impl FnMut(OutputLine<'_>)) {
+        let PartialLine { partial, oversize } = &mut self.carry;
         match oversize.take() {
-            None => each(Line::Whole(without_cr(partial))),
-            Some(Oversize { length, ends_with_cr }) => {
-                each(Line::Oversize { head: partial, length: length - u64::from(ends_with_cr) });
+            None => each(OutputLine::Whole(without_cr(partial))),
+            Some(OversizeLine { length, ends_with_cr }) => {
+                each(OutputLine::Oversize { head: partial, length: length - u64::from(ends_with_cr) });
             }
         }
         partial.clear();

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time;
 
-use super::connection::{self, Greeting, Reach, State};
+use super::connection::{self, Greeting, ShimReachability, ShimState};
 use super::limits::{LOOK_INTERVAL, READ_RETRY};
 use super::outbox::{Outbox, WriteError};
 use super::spool::{self, Spool};
@@ -36,11 +36,11 @@ pub enum AttachError {
 
 /// What came next from an agent.
 #[derive(Debug)]
-pub enum Next {
+pub enum AgentOutput {
     /// New records; commit [`Batch::after`] together with what is made of them.
     Records(Batch),
     /// All was read and nothing more will come. Repeated if asked again.
-    Ended(End),
+    Ended(OutputEnd),
     /// The spool is damaged at this place and cannot be read past it. Repeated if asked again.
     Corrupt { at: Position, fault: Fault },
     /// Another daemon has taken over; this one must not touch the agent any more.
@@ -51,7 +51,7 @@ pub enum Next {
 
 /// How an agent's output ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum OutputEnd {
     /// The agent ended and its shim kept how. Answer with [`Link::ack_exit`] once that is committed.
     Exited(Exit),
     /// The shim was killed, and the agent with it. What the agent left running is for `tree::kill_tree`.
@@ -59,7 +59,7 @@ pub enum End {
 }
 
 /// The daemon's hold on one agent.
-pub struct Link {
+pub struct AgentLink {
     dir: PathBuf,
     spool: Spool,
     welcome: Option<Welcome>,
@@ -70,18 +70,18 @@ pub struct Link {
     has_read: bool,
     /// Segments before this one are gone already.
     discarded_before: u32,
-    controls: Controls,
-    state: watch::Receiver<State>,
+    controls: AgentControls,
+    state: watch::Receiver<ShimState>,
     keeper: Option<JoinHandle<()>>,
 }
 
 /// Sends to an agent; can be cloned and used from anywhere. Nothing here waits.
 #[derive(Clone, Debug)]
-pub struct Controls {
+pub struct AgentControls {
     outbox: Arc<Outbox>,
 }
 
-impl Controls {
+impl AgentControls {
     /// Queues `bytes` for the agent's stdin. Ids must rise; one that was used before is ignored.
     ///
     /// Delivery is told by an [`Stream::Input`] record with this id.
@@ -105,12 +105,12 @@ impl Controls {
     }
 }
 
-impl Link {
+impl AgentLink {
     /// Takes hold of the agent in `dir`, reading from `from`. If its shim is dead, the link reads what is left
     /// of the spool and then reports the end.
     ///
     /// `epoch` must not be lower than that of any daemon before; an equal one takes over.
-    pub async fn attach(dir: &Path, from: Position, epoch: u64) -> Result<Link, AttachError> {
+    pub async fn attach(dir: &Path, from: Position, epoch: u64) -> Result<AgentLink, AttachError> {
         let dir = std::path::absolute(dir)?;
         std::fs::metadata(&dir)?;
         let greeting = match scan::is_held(&dir)? {
@@ -118,9 +118,10 @@ impl Link {
             false => Greeting::Gone,
         };
         let outbox = Arc::new(Outbox::default());
-        let controls = Controls { outbox: outbox.clone() };
-        let reach = if matches!(greeting, Greeting::Gone) { Reach::Gone } else { Reach::Alive };
-        let (state_tx, state) = watch::channel(State { head: Position::START, reach });
+        let controls = AgentControls { outbox: outbox.clone() };
+        let reach =
+            if matches!(greeting, Greeting::Gone) { ShimReachability::Gone } else { ShimReachability::Alive };
+        let (state_tx, state) = watch::channel(ShimState { head: Position::START, reach });
         let (welcome, keeper) = match greeting {
             Greeting::Refused(refusal) => return Err(AttachError::Refused(refusal)),
             Greeting::Gone => {
@@ -138,7 +139,7 @@ impl Link {
         // Only a hint, refreshed by the records themselves; an unreadable spool shows when it is read.
         let meta = read_meta(&dir, from.segment).unwrap_or_default();
         let spool = Spool::new(Reader::new(&dir, from));
-        Ok(Link {
+        Ok(AgentLink {
             dir,
             spool,
             welcome,
@@ -154,7 +155,7 @@ impl Link {
     }
 
     /// Waits for what comes next. Cancel-safe: what was not returned is returned by the next call.
-    pub async fn next(&mut self) -> Next {
+    pub async fn next(&mut self) -> AgentOutput {
         loop {
             // Taken before reading: what is announced later wakes us again.
             let newest = *self.state.borrow_and_update();
@@ -163,32 +164,32 @@ impl Link {
             }
             let (state, step) = self.spool.step(newest).await;
             let at = self.spool.position();
-            let is_gone = state.reach == Reach::Gone;
+            let is_gone = state.reach == ShimReachability::Gone;
             match step {
                 Ok(Step::Records(batch)) => {
                     self.observe(&batch);
-                    return Next::Records(batch);
+                    return AgentOutput::Records(batch);
                 }
-                Ok(Step::Corrupt { at, fault }) => return Next::Corrupt { at, fault },
+                Ok(Step::Corrupt { at, fault }) => return AgentOutput::Corrupt { at, fault },
                 // The shim says that whole records are here.
-                Ok(Step::Torn(fault)) if state.head > at => return Next::Corrupt { at, fault },
+                Ok(Step::Torn(fault)) if state.head > at => return AgentOutput::Corrupt { at, fault },
                 Ok(Step::Dry) if state.head > at => {
-                    return Next::Corrupt { at, fault: Fault::MissingSegment };
+                    return AgentOutput::Corrupt { at, fault: Fault::MissingSegment };
                 }
                 Ok(Step::Dry | Step::Torn(_)) if is_gone || self.exit.is_some() => {
-                    return Next::Ended(self.end());
+                    return AgentOutput::Ended(self.end());
                 }
                 Ok(Step::Dry) if self.welcome.is_some_and(|welcome| welcome.exited) => {
                     // Attached behind the exit record: it was committed, but not acknowledged.
-                    if let End::Exited(exit) = self.end() {
-                        return Next::Ended(End::Exited(exit));
+                    if let OutputEnd::Exited(exit) = self.end() {
+                        return AgentOutput::Ended(OutputEnd::Exited(exit));
                     }
                 }
                 Ok(Step::Dry | Step::Torn(_)) => {}
-                Err(error) => return Next::Unreadable(error),
+                Err(error) => return AgentOutput::Unreadable(error),
             }
-            if let Reach::Refused(refusal) = state.reach {
-                return Next::Refused(refusal);
+            if let ShimReachability::Refused(refusal) = state.reach {
+                return AgentOutput::Refused(refusal);
             }
             if state == newest {
                 self.is_announced().await;
@@ -197,9 +198,9 @@ impl Link {
     }
 
     /// Whether everything that was announced has been returned: then there is no need to look at the disk.
-    fn is_read_to(&self, newest: State) -> bool {
+    fn is_read_to(&self, newest: ShimState) -> bool {
         self.has_read
-            && newest.reach == Reach::Alive
+            && newest.reach == ShimReachability::Alive
             && self.exit.is_none()
             && self.spool.position() >= newest.head
     }
@@ -218,7 +219,7 @@ impl Link {
     }
 
     /// A handle for sending to the agent from elsewhere.
-    pub fn controls(&self) -> Controls {
+    pub fn controls(&self) -> AgentControls {
         self.controls.clone()
     }
 
@@ -253,8 +254,8 @@ impl Link {
     }
 
     /// The agent as it can be reached without its shim.
-    pub fn outside(&self) -> Outside {
-        Outside { dir: self.dir.clone(), meta: self.meta }
+    pub fn outside(&self) -> UnlinkedAgent {
+        UnlinkedAgent { dir: self.dir.clone(), meta: self.meta }
     }
 
     /// How long the agent has been running, whatever the wall clock says; `None` if that cannot be known.
@@ -329,21 +330,21 @@ impl Link {
     }
 
     /// How it ended: the exit record, even if it lies before the place this link was attached at.
-    fn end(&mut self) -> End {
+    fn end(&mut self) -> OutputEnd {
         if self.exit.is_none() {
             self.exit = find_exit(&self.dir, self.spool.position());
         }
-        self.exit.map_or(End::ShimLost, End::Exited)
+        self.exit.map_or(OutputEnd::ShimLost, OutputEnd::Exited)
     }
 }
 
 /// An agent as it can be reached without its shim.
-pub struct Outside {
+pub struct UnlinkedAgent {
     dir: PathBuf,
     meta: Option<Meta>,
 }
 
-impl Outside {
+impl UnlinkedAgent {
     /// Kills what the agent left running when its shim was killed. A shim that lives is killed first: call this only
     /// if it is of no use any more, because nobody will know how its agent ended.
     pub async fn kill_left_behind(&self) {
@@ -361,7 +362,7 @@ impl Outside {
     }
 }
 
-impl Drop for Link {
+impl Drop for AgentLink {
     fn drop(&mut self) {
         // The keeper sends what is urgent and ends by itself.
         self.controls.outbox.finish();

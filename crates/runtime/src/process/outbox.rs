@@ -27,7 +27,7 @@ pub enum WriteError {
 /// A queue shared by those who send to an agent and the task that does the sending.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    queue: Mutex<Queue>,
+    queue: Mutex<OutboxQueue>,
     changed: Notify,
     finishing: Notify,
 }
@@ -36,9 +36,9 @@ pub(super) struct Outbox {
 pub(super) type Frame = Arc<Vec<u8>>;
 
 #[derive(Debug, Default)]
-struct Queue {
+struct OutboxQueue {
     urgent: VecDeque<Frame>,
-    inputs: VecDeque<Waiting>,
+    inputs: VecDeque<QueuedInput>,
     /// How many of `inputs`, from the front, were sent and wait for their record in the spool.
     sent: usize,
     queued_bytes: usize,
@@ -57,7 +57,7 @@ enum Life {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedInput {
     write_id: u64,
     frame: Frame,
 }
@@ -84,7 +84,7 @@ impl Outbox {
         }
         queue.last_write_id = write_id;
         queue.queued_bytes += frame.len();
-        queue.inputs.push_back(Waiting { write_id, frame: Arc::new(frame) });
+        queue.inputs.push_back(QueuedInput { write_id, frame: Arc::new(frame) });
         drop(queue);
         self.changed.notify_one();
         Ok(())
@@ -146,7 +146,7 @@ impl Outbox {
 
     /// Nothing more can be sent.
     pub(super) fn close(&self) {
-        *self.lock() = Queue { life: Life::Closed, ..Queue::default() };
+        *self.lock() = OutboxQueue { life: Life::Closed, ..OutboxQueue::default() };
     }
 
     /// Waits for the next frame to send; `None` when there will be none. Cancel-safe: a frame is marked as
@@ -167,13 +167,13 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, OutboxQueue> {
         // Nothing panics while holding it; were it so, the queue would still be whole.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl OutboxQueue {
     fn take_next(&mut self) -> Option<Frame> {
         if let Some(frame) = self.urgent.pop_front() {
             return Some(frame);

@@ -10,27 +10,27 @@ use shim::spool::{Reader, Step};
 use tokio::task::{self, JoinHandle};
 use tokio::time;
 
-use super::connection::{Reach, State};
+use super::connection::{ShimReachability, ShimState};
 use super::limits::READ_RETRY;
 
 /// A reader that may be away on another thread. A step that was begun is never lost.
 pub(super) struct Spool {
-    place: Place,
+    place: SpoolSource,
     at: Position,
     has_failed: bool,
 }
 
-enum Place {
+enum SpoolSource {
     Here(Reader),
     /// On a thread, with what was known when it left.
-    Away(JoinHandle<(Reader, io::Result<Step>)>, State),
+    Away(JoinHandle<(Reader, io::Result<Step>)>, ShimState),
     /// The thread that had it panicked or was stopped with the runtime.
     Lost,
 }
 
 impl Spool {
     pub(super) fn new(reader: Reader) -> Spool {
-        Spool { at: reader.position(), place: Place::Here(reader), has_failed: false }
+        Spool { at: reader.position(), place: SpoolSource::Here(reader), has_failed: false }
     }
 
     /// The place before the next record.
@@ -42,30 +42,33 @@ impl Spool {
     /// it. If the shim was gone then, an unreadable end is judged already: see [`Reader::verdict`].
     ///
     /// Cancel-safe: a step under way is finished by the next call.
-    pub(super) async fn step(&mut self, state: State) -> (State, io::Result<Step>) {
+    pub(super) async fn step(&mut self, state: ShimState) -> (ShimState, io::Result<Step>) {
         if self.has_failed {
             // A caller that keeps asking must not spin.
             time::sleep(READ_RETRY).await;
             self.has_failed = false;
         }
-        match std::mem::replace(&mut self.place, Place::Lost) {
-            Place::Here(mut reader) if is_near(self.at, state.head) && state.reach != Reach::Gone => {
+        match std::mem::replace(&mut self.place, SpoolSource::Lost) {
+            SpoolSource::Here(mut reader)
+                if is_near(self.at, state.head) && state.reach != ShimReachability::Gone =>
+            {
                 let stepped = reader.step();
                 return (state, self.arrive(reader, stepped));
             }
-            Place::Here(reader) => {
-                self.place = Place::Away(task::spawn_blocking(move || step_far(reader, state.reach)), state);
+            SpoolSource::Here(reader) => {
+                self.place =
+                    SpoolSource::Away(task::spawn_blocking(move || step_far(reader, state.reach)), state);
             }
             away => self.place = away,
         }
-        let Place::Away(thread, began) = &mut self.place else {
+        let SpoolSource::Away(thread, began) = &mut self.place else {
             return (state, Err(io::ErrorKind::BrokenPipe.into()));
         };
         let began = *began;
         match thread.await {
             Ok((reader, stepped)) => (began, self.arrive(reader, stepped)),
             Err(error) => {
-                self.place = Place::Lost;
+                self.place = SpoolSource::Lost;
                 self.has_failed = true;
                 (began, Err(io::Error::other(error)))
             }
@@ -74,15 +77,15 @@ impl Spool {
 
     fn arrive(&mut self, reader: Reader, stepped: io::Result<Step>) -> io::Result<Step> {
         self.at = reader.position();
-        self.place = Place::Here(reader);
+        self.place = SpoolSource::Here(reader);
         self.has_failed = stepped.is_err();
         stepped
     }
 }
 
-fn step_far(mut reader: Reader, reach: Reach) -> (Reader, io::Result<Step>) {
+fn step_far(mut reader: Reader, reach: ShimReachability) -> (Reader, io::Result<Step>) {
     let stepped = match reader.step() {
-        Ok(Step::Torn(fault)) if reach == Reach::Gone => reader.verdict(fault),
+        Ok(Step::Torn(fault)) if reach == ShimReachability::Gone => reader.verdict(fault),
         stepped => stepped,
     };
     (reader, stepped)

@@ -20,23 +20,23 @@ pub const MARK_VARIABLE: &str = "OBEY_TREE";
 
 /// Tells the descendants of one directory's agent from all others. Not a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark(String);
+pub struct TreeMark(String);
 
-impl Mark {
+impl TreeMark {
     pub fn value(&self) -> OsString {
         OsString::from(&self.0)
     }
 }
 
 /// The mark of the agent held in `dir`: the directory's own identity, so that it need not be kept anywhere.
-pub fn mark_of(dir: &Path) -> io::Result<Mark> {
+pub fn mark_of(dir: &Path) -> io::Result<TreeMark> {
     let found = fs::metadata(dir)?;
-    Ok(Mark(format!("{:x}-{:x}", found.dev(), found.ino())))
+    Ok(TreeMark(format!("{:x}-{:x}", found.dev(), found.ino())))
 }
 
 /// Kills the agent described by `meta`, where that is known, and everything that bears its mark, until nothing is left
 /// or the time is up. Returns how many processes resisted.
-pub async fn kill_tree(meta: Option<&Meta>, mark: &Mark) -> io::Result<usize> {
+pub async fn kill_tree(meta: Option<&Meta>, mark: &TreeMark) -> io::Result<usize> {
     let deadline = Instant::now() + KILL_TREE_TIMEOUT;
     loop {
         let all = proc_table::list()?;
@@ -52,13 +52,13 @@ pub async fn kill_tree(meta: Option<&Meta>, mark: &Mark) -> io::Result<usize> {
 }
 
 /// Returns for how long something has borne the mark that still does.
-pub fn age(mark: &Mark) -> Option<Duration> {
+pub fn age(mark: &TreeMark) -> Option<Duration> {
     let all = proc_table::list().unwrap_or_default();
     members(&all, None, mark).iter().map(|process| clock::since_ticks(process.start_ticks)).max()
 }
 
 /// Kills what bears the mark, until nothing is left or the time is up. Does not yield meanwhile: it takes milliseconds.
-pub fn kill_marked(mark: &Mark) {
+pub fn kill_marked(mark: &TreeMark) {
     let deadline = std::time::Instant::now() + KILL_MARKED_TIMEOUT;
     loop {
         let all = proc_table::list().unwrap_or_default();
@@ -73,7 +73,7 @@ pub fn kill_marked(mark: &Mark) {
     }
 }
 
-fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &Mark) -> Vec<&'a Process> {
+fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &TreeMark) -> Vec<&'a Process> {
     let own_session = meta.and_then(|meta| session_of(all, meta));
     let is_in_session = |process: &Process| {
         own_session.is_some_and(|(session, since)| process.session == session && process.start_ticks >= since)
@@ -102,7 +102,7 @@ fn session_of(all: &[Process], meta: &Meta) -> Option<(i32, u64)> {
 }
 
 /// Whether a process started with the mark in its environment. Only this user's can be read.
-fn bears(process: &Process, mark: &Mark) -> bool {
+fn bears(process: &Process, mark: &TreeMark) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{}/environ", process.pid)) else { return false };
     let wanted = format!("{MARK_VARIABLE}={}", mark.0);
     environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())

@@ -19,27 +19,27 @@ use domain::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::private::Private;
-use super::handle::{Applied, Message, SessionHandle, Snapshot};
-use super::link::{self, Agent, Heard, Ingested, Mute, ProcessAgent};
-use super::originals::{self, Kept};
-use super::plan::{After, Plan};
-use super::run::Reattached;
+use super::agent_handle::{self, AgentHandle, AgentInputEvent, Ingested, ProcessAgent, SilentCodec};
+use super::handle::{ActorMessage, Applied, SessionHandle, Snapshot};
+use super::launch::Reattached;
+use super::originals::{self, KeptOriginals};
+use super::plan::{AfterCommit, StepPlan};
 use super::scrubbing::{Clean, Scrubbing};
 use super::seal::Seal;
 use super::timers::Timers;
-use super::{Services, SharedServices};
+use super::{SessionServices, SharedServices};
 use crate::clock;
 use crate::failpoint;
-use crate::journal::Stream;
+use crate::journal::SessionJournal;
 use crate::limits;
 use crate::permissions;
-use crate::process::{Batch, End, Next};
-use crate::provider::Past;
+use crate::process::{AgentOutput, Batch, OutputEnd};
+use crate::provider::PastEvents;
 use crate::store::sessions::{self, StateColumns};
 use crate::store::{Durability, SessionRow, SpoolMark};
 
 /// How an actor comes to its session.
-pub(crate) enum Beginning {
+pub(crate) enum ActorStart {
     /// Nothing runs: the session is new or has ended.
     Idle,
     /// A former daemon had it; its agent may be alive.
@@ -52,7 +52,7 @@ pub(crate) enum Beginning {
 pub(crate) struct Actor {
     pub(super) services: SharedServices,
     pub(super) machine: Machine,
-    pub(super) agent: Agent,
+    pub(super) agent: AgentHandle,
     pub(super) run: u64,
     key: i64,
     seq: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Actor {
     is_saved_unreadable: bool,
     seal: Seal,
     scrubbing: Scrubbing,
-    originals: Arc<Kept>,
+    originals: Arc<KeptOriginals>,
     /// Input that is not known to have reached the agent.
     unapplied: Vec<(u64, Vec<u8>)>,
     /// The turn that was begun under a former daemon.
@@ -73,8 +73,8 @@ pub(crate) struct Actor {
     pub(super) killed_by: Option<tokio::time::Instant>,
     /// The daemon wants to leave, and is told here when it can.
     leaving: Option<oneshot::Sender<()>>,
-    stream: Arc<Stream>,
-    mailbox: mpsc::Receiver<Message>,
+    stream: Arc<SessionJournal>,
+    mailbox: mpsc::Receiver<ActorMessage>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     /// Told to handles, so that a calling process can be known for an agent's.
     pub(super) holder_pid: Arc<AtomicU32>,
@@ -96,7 +96,7 @@ impl Actor {
     pub(crate) fn start(
         services: &SharedServices,
         row: SessionRow,
-        beginning: Beginning,
+        beginning: ActorStart,
     ) -> (SessionHandle, Task) {
         let (sender, mailbox) = mpsc::channel(limits::MAILBOX_MAX);
         let id = row.spec.id.clone();
@@ -107,7 +107,7 @@ impl Actor {
         machine.set_originals(saved.originals.clone());
         let mut scrubbing = Scrubbing::new(services.scrubber.clone());
         scrubbing.restore(saved.texts.clone());
-        let originals = Arc::new(Kept::default());
+        let originals = Arc::new(KeptOriginals::default());
         originals.keep(Vec::new(), &saved.originals.asks);
         let (snapshot, watcher) = watch::channel(Arc::new(snapshot_of(&machine, row.last_seq)));
         let holder_pid = Arc::new(AtomicU32::new(0));
@@ -115,7 +115,7 @@ impl Actor {
             holder_pid: Arc::clone(&holder_pid),
             services: Arc::clone(services),
             machine,
-            agent: Agent::None,
+            agent: AgentHandle::None,
             run: row.run,
             key: row.key,
             seq: row.last_seq,
@@ -134,19 +134,19 @@ impl Actor {
             mailbox,
             snapshot,
         };
-        let task = tokio::spawn(actor.live(beginning, mark));
+        let task = tokio::spawn(actor.run(beginning, mark));
         (SessionHandle { id, mailbox: sender, stream, snapshot: watcher, holder_pid, originals }, task)
     }
 
-    async fn live(mut self, beginning: Beginning, mark: SpoolMark) {
+    async fn run(mut self, beginning: ActorStart, mark: SpoolMark) {
         match beginning {
-            Beginning::Idle => {}
-            Beginning::Recover => self.recover(&mark).await,
-            Beginning::Broken(message) => {
+            ActorStart::Idle => {}
+            ActorStart::Recover => self.recover(&mark).await,
+            ActorStart::Broken(message) => {
                 self.recover(&mark).await;
-                if let Agent::Process(process) = &mut self.agent {
+                if let AgentHandle::Process(process) = &mut self.agent {
                     // The line that broke the former actor would break this one too.
-                    process.codec = Box::new(Mute { saved: self.saved.codec.clone() });
+                    process.codec = Box::new(SilentCodec { saved: self.saved.codec.clone() });
                     process.is_given_up = true;
                 }
                 self.take(Input::Agent(AgentEvent::Broken { code: None, message })).await;
@@ -154,40 +154,40 @@ impl Actor {
         }
         loop {
             if let Some(done) = self.leaving.take() {
-                if let Agent::InProcess { agent, .. } = &mut self.agent {
+                if let AgentHandle::InProcess { agent, .. } = &mut self.agent {
                     agent.detach();
                 }
                 // Whoever asked may have stopped waiting.
                 let _ = done.send(());
                 return;
             }
-            if let Agent::Process(process) = &mut self.agent {
+            if let AgentHandle::Process(process) = &mut self.agent {
                 // What led to them is on disk by now.
                 process.begin_errands();
             }
-            let ended = self.machine.state().status.is_terminal() && matches!(self.agent, Agent::None);
+            let ended = self.machine.state().status.is_terminal() && matches!(self.agent, AgentHandle::None);
             tokio::select! {
                 // Commands first: a cancel must not wait behind a flood of output.
                 biased;
                 message = self.mailbox.recv() => match message {
-                    Some(Message::Command { command, reply }) => self.obey(*command, reply).await,
-                    Some(Message::Detach { done }) => self.leaving = Some(done),
+                    Some(ActorMessage::Command { command, reply }) => self.handle_command(*command, reply).await,
+                    Some(ActorMessage::Detach { done }) => self.leaving = Some(done),
                     None => return,
                 },
                 // Timers too: an agent that never stops talking must not outlive its time.
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
                 () = overdue(self.scrubbing.due()) => self.release_held().await,
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
-                heard = self.agent.next() => self.hear(heard).await,
+                heard = self.agent.next() => self.handle_agent_output(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
                     // What was sent before the door closed is still answered.
                     while let Some(message) = self.mailbox.recv().await {
-                        if let Message::Command { command, reply } = message {
-                            self.obey(*command, reply).await;
+                        if let ActorMessage::Command { command, reply } = message {
+                            self.handle_command(*command, reply).await;
                         }
                     }
-                    if matches!(self.agent, Agent::None) {
+                    if matches!(self.agent, AgentHandle::None) {
                         return;
                     }
                 }
@@ -196,16 +196,20 @@ impl Actor {
     }
 
     /// Answers a command: refused and unchanged, or durable.
-    async fn obey(&mut self, command: domain::Command, reply: oneshot::Sender<Result<Applied, Error>>) {
+    async fn handle_command(
+        &mut self,
+        command: domain::Command,
+        reply: oneshot::Sender<Result<Applied, Error>>,
+    ) {
         let undo = Undo {
             machine: self.machine.clone(),
             seq: self.seq,
             run: self.run,
             next_write_id: self.next_write_id,
             saved: self.saved.clone(),
-            codec: self.codec_memory(),
+            codec: self.codec_state(),
         };
-        let mut plan = Plan::default();
+        let mut plan = StepPlan::default();
         let outcome = match self.decide(clock::now(), Input::Command(command), &mut plan) {
             Ok(()) => self.commit(&mut plan, Durability::Synced).await,
             Err(error) => Err(error),
@@ -213,11 +217,11 @@ impl Actor {
         match outcome {
             Ok(()) => {
                 failpoint!("command.committed");
-                let events = self.show(&mut plan);
+                let events = self.publish(&mut plan);
                 // A caller that went away was still obeyed.
                 let _ = reply.send(Ok(Applied { events }));
                 failpoint!("command.answered");
-                self.carry_out(plan.after).await;
+                self.run_after_commit(plan.after).await;
             }
             Err(error) => {
                 self.undo(undo);
@@ -234,70 +238,70 @@ impl Actor {
         self.saved = undo.saved;
         self.unapplied.retain(|(write_id, _)| *write_id < undo.next_write_id);
         // Most refusals come before the codec was asked to write anything.
-        if self.codec_memory() != undo.codec
-            && let (Agent::Process(process), Some(memory)) = (&mut self.agent, undo.codec)
+        if self.codec_state() != undo.codec
+            && let (AgentHandle::Process(process), Some(memory)) = (&mut self.agent, undo.codec)
             && let Ok(provider) = self.services.providers.get(self.machine.spec().provider)
             && let Ok(codec) = provider.codec(self.machine.spec(), &memory)
         {
             process.codec = codec;
             // They are under way already.
-            drop(process.codec.take_errands());
+            drop(process.codec.take_client_requests());
         }
     }
 
-    fn codec_memory(&self) -> Option<String> {
+    fn codec_state(&self) -> Option<String> {
         match &self.agent {
-            Agent::Process(process) => Some(process.codec.save()),
-            Agent::None | Agent::InProcess { .. } => None,
+            AgentHandle::Process(process) => Some(process.codec.save()),
+            AgentHandle::None | AgentHandle::InProcess { .. } => None,
         }
     }
 
-    async fn hear(&mut self, heard: Heard) {
+    async fn handle_agent_output(&mut self, heard: AgentInputEvent) {
         match heard {
-            Heard::Output(next) => self.hear_process(next).await,
-            Heard::Events(events) => {
+            AgentInputEvent::Output(next) => self.handle_process_output(next).await,
+            AgentInputEvent::Events(events) => {
                 let at = clock::now();
                 self.take_all_at(events.into_iter().map(|event| (at, Input::Agent(event)))).await;
             }
-            Heard::Returned { id, result } => {
-                let Agent::Process(process) = &mut self.agent else { return };
+            AgentInputEvent::Returned { id, result } => {
+                let AgentHandle::Process(process) = &mut self.agent else { return };
                 let ingested = process.take_returned(&id, result);
                 let (mut plan, _) = self.write_ingested(ingested).await;
-                self.show(&mut plan);
-                self.carry_out(plan.after).await;
+                self.publish(&mut plan);
+                self.run_after_commit(plan.after).await;
             }
-            Heard::Silence => {
-                self.agent = Agent::None;
+            AgentInputEvent::Silence => {
+                self.agent = AgentHandle::None;
                 self.take(Reattached::exit("the agent inside the daemon ended")).await;
             }
         }
     }
 
-    async fn hear_process(&mut self, next: Next) {
+    async fn handle_process_output(&mut self, next: AgentOutput) {
         match next {
-            Next::Records(batch) => self.take_output(&batch).await,
-            Next::Ended(end) => self.take_end(end, link::exit_of(end)).await,
-            Next::Corrupt { at, fault } => {
+            AgentOutput::Records(batch) => self.take_output(&batch).await,
+            AgentOutput::Ended(end) => self.take_end(end, agent_handle::exit_of(end)).await,
+            AgentOutput::Corrupt { at, fault } => {
                 let message = format!("its output on disk is damaged at {at:?}: {fault:?}");
                 self.terminate(StopStep::Kill);
-                self.take_end(End::ShimLost, Exit { message, ..Exit::default() }).await;
+                self.take_end(OutputEnd::ShimLost, Exit { message, ..Exit::default() }).await;
             }
-            Next::Refused(refusal) if !self.services.is_succeeded().await => {
+            AgentOutput::Refused(refusal) if !self.services.is_succeeded().await => {
                 // There is no other daemon. Whoever has the shim may have told the agent anything.
                 tracing::error!(session = %self.machine.spec().id, ?refusal, "the shim was taken over; ending its agent");
                 self.take_end(
-                    End::ShimLost,
-                    Exit { message: link::TAKEN_OVER.to_owned(), ..Exit::default() },
+                    OutputEnd::ShimLost,
+                    Exit { message: agent_handle::TAKEN_OVER.to_owned(), ..Exit::default() },
                 )
                 .await;
             }
-            Next::Refused(refusal) => {
+            AgentOutput::Refused(refusal) => {
                 // Another daemon serves this agent now; this one must not touch the session any more.
                 tracing::error!(session = %self.machine.spec().id, ?refusal, "another daemon has taken over");
-                self.agent = Agent::None;
+                self.agent = AgentHandle::None;
                 self.mailbox.close();
             }
-            Next::Unreadable(error) => {
+            AgentOutput::Unreadable(error) => {
                 tracing::error!(session = %self.machine.spec().id, %error, "cannot read the spool; trying again");
                 tokio::time::sleep(limits::STORE_RETRY_WAIT).await;
             }
@@ -305,44 +309,44 @@ impl Actor {
     }
 
     async fn take_output(&mut self, batch: &Batch) {
-        let Agent::Process(process) = &mut self.agent else { return };
+        let AgentHandle::Process(process) = &mut self.agent else { return };
         let ingested = process.ingest(batch);
         let (mut plan, is_marked) = self.write_ingested(ingested).await;
-        self.show(&mut plan);
+        self.publish(&mut plan);
         failpoint!("output.shown");
         self.erase_read(batch.after, is_marked);
         if is_marked
-            && let Agent::Process(process) = &mut self.agent
+            && let AgentHandle::Process(process) = &mut self.agent
             && let Err(error) = process.link.discard_before(batch.after.segment)
         {
             tracing::warn!(%error, "cannot delete output that was read");
         }
-        self.carry_out(plan.after).await;
-        if let Agent::Process(process) = &self.agent
+        self.run_after_commit(plan.after).await;
+        if let AgentHandle::Process(process) = &self.agent
             && process.is_given_up
             && process.link.is_far_behind()
         {
             // A flood of nonsense may fill the spool; its last words are not worth the minutes it takes to read them.
             let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
-            self.take_end(End::ShimLost, exit).await;
+            self.take_end(OutputEnd::ShimLost, exit).await;
         }
         // Those who wait for this output go before more of it is read.
         tokio::task::yield_now().await;
     }
 
-    async fn take_end(&mut self, end: End, exit: Exit) {
-        let Agent::Process(process) = &mut self.agent else { return };
+    async fn take_end(&mut self, end: OutputEnd, exit: Exit) {
+        let AgentHandle::Process(process) = &mut self.agent else { return };
         let ingested = process.finish(exit);
         let (mut plan, _) = self.write_ingested(ingested).await;
         // Whoever learns of the end finds nothing of the agent any more.
         self.release_agent(end).await;
-        self.show(&mut plan);
-        self.carry_out(plan.after).await;
+        self.publish(&mut plan);
+        self.run_after_commit(plan.after).await;
     }
 
     /// Writes what output meant. Returns what is then to be shown and done, and whether the place after it is on disk.
-    async fn write_ingested(&mut self, ingested: Ingested) -> (Plan, bool) {
-        let mut plan = Plan::default();
+    async fn write_ingested(&mut self, ingested: Ingested) -> (StepPlan, bool) {
+        let mut plan = StepPlan::default();
         for (at, mut input) in ingested.inputs {
             if matches!(input, Input::Agent(AgentEvent::TurnEnded { .. })) {
                 self.finish_texts(at, &mut plan);
@@ -354,7 +358,7 @@ impl Actor {
             self.send(bytes, &mut plan);
         }
         let mut is_marked = false;
-        if let Agent::Process(process) = &mut self.agent {
+        if let AgentHandle::Process(process) = &mut self.agent {
             let after = ingested.after;
             // Without events there is nothing to lose: the same bytes would be read again.
             let nothing =
@@ -385,18 +389,18 @@ impl Actor {
     }
 
     async fn take_all_at(&mut self, inputs: impl IntoIterator<Item = (Timestamp, Input)>) {
-        let mut plan = Plan::default();
+        let mut plan = StepPlan::default();
         for (at, input) in inputs {
             self.decide_unrefusable(at, input, &mut plan);
         }
         self.commit_at_last(&mut plan).await;
-        self.show(&mut plan);
-        self.carry_out(plan.after).await;
+        self.publish(&mut plan);
+        self.run_after_commit(plan.after).await;
     }
 
     /// Returns what has been shown of this session so far.
-    pub(super) fn past(&self) -> Past {
-        Past { events: self.stream.read_after(0), last_seq: self.seq }
+    pub(super) fn past(&self) -> PastEvents {
+        PastEvents { events: self.stream.read_after(0), last_seq: self.seq }
     }
 
     pub(super) fn next_write_id(&mut self) -> u64 {
@@ -406,12 +410,12 @@ impl Actor {
     }
 
     /// A new run has a folder, a spool and an outbox of its own; what the former one did not take is void.
-    fn begin_run(&mut self, resume: bool, plan: &mut Plan) {
+    fn begin_run(&mut self, resume: bool, plan: &mut StepPlan) {
         self.run += 1;
         plan.write.applied = Some(self.next_write_id.saturating_sub(1));
         plan.write.spool = Some(SpoolMark::default());
         plan.state_changed = true;
-        plan.after.push(After::Launch { resume });
+        plan.after.push(AfterCommit::Launch { resume });
     }
 }
 
@@ -442,7 +446,7 @@ fn snapshot_of(machine: &Machine, last_seq: u64) -> Snapshot {
     }
 }
 
-impl std::fmt::Debug for Services {
+impl std::fmt::Debug for SessionServices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Services").field("agents_dir", &self.agents_dir).finish_non_exhaustive()
     }

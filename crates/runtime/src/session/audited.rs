@@ -2,22 +2,22 @@
 //! requests. Written with the events, in one transaction. Tells who and what, never the text of anybody: that is in the
 //! journal. Pure.
 
-use domain::turn::Interrupt;
+use domain::turn::InterruptReason;
 use domain::{EventKind, SessionId, Status, Timestamp};
 
-use crate::audit::Entry;
+use crate::audit::AuditEntry;
 
 /// Returns the row of an event; most have none.
-pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Option<Entry> {
+pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Option<AuditEntry> {
     let row = |operation: &str, by: &str, outcome: &str, summary: String| {
-        Some(Entry {
+        Some(AuditEntry {
             at,
             session: session.to_string(),
             caller: if by.is_empty() { String::new() } else { format!("by {by}") },
             operation: operation.to_owned(),
             outcome: outcome.to_owned(),
             summary,
-            ..Entry::default()
+            ..AuditEntry::default()
         })
     };
     match kind {
@@ -31,7 +31,7 @@ pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Opt
         EventKind::MessageAdded { turn, by, text } => {
             row("session.add", by, "ok", format!("turn {turn}: {} letters", text.chars().count()))
         }
-        EventKind::InterruptRequested { turn, reason: Interrupt::Cancelled } => {
+        EventKind::InterruptRequested { turn, reason: InterruptReason::Cancelled } => {
             row("session.cancel", "", "ok", format!("turn {turn}"))
         }
         EventKind::RequestSettled { request, outcome, by, grant, .. } => {

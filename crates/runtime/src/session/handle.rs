@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::{
-    Command, Error, ErrorCode, Event, EventKind, RequestId, SessionId, SessionSpec, State, Status, StopHow,
+    Command, Error, ErrorCode, Event, EventKind, RequestId, SessionId, SessionSpec, State, Status, StopMode,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::originals::Kept;
-use crate::journal::{Cursor, Stream};
+use super::originals::KeptOriginals;
+use crate::journal::{Cursor, SessionJournal};
 
 /// What a session is at one moment.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Applied {
     pub events: Vec<Arc<Event>>,
 }
 
-pub(crate) enum Message {
+pub(crate) enum ActorMessage {
     Command {
         command: Box<Command>,
         reply: oneshot::Sender<Result<Applied, Error>>,
@@ -43,12 +43,12 @@ pub(crate) enum Message {
 #[derive(Clone)]
 pub struct SessionHandle {
     pub(crate) id: SessionId,
-    pub(crate) mailbox: mpsc::Sender<Message>,
-    pub(crate) stream: Arc<Stream>,
+    pub(crate) mailbox: mpsc::Sender<ActorMessage>,
+    pub(crate) stream: Arc<SessionJournal>,
     pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
     /// The process that holds the agent; 0: none.
     pub(crate) holder_pid: Arc<AtomicU32>,
-    pub(crate) originals: Arc<Kept>,
+    pub(crate) originals: Arc<KeptOriginals>,
 }
 
 impl SessionHandle {
@@ -84,14 +84,14 @@ impl SessionHandle {
     }
 
     /// Returns a request as the agent asked it, for whoever must carry it out.
-    pub fn as_asked(&self, request: RequestId, shown: &Ask) -> Ask {
-        self.originals.ask(request).unwrap_or_else(|| shown.clone())
+    pub fn as_asked(&self, request: RequestId, shown: &RequestSubject) -> RequestSubject {
+        self.originals.request_subject(request).unwrap_or_else(|| shown.clone())
     }
 
     /// Asks something of the session. When this returns, what follows from it is durable.
     pub async fn command(&self, command: Command) -> Result<Applied, Error> {
         let (reply, answer) = oneshot::channel();
-        if self.mailbox.send(Message::Command { command: Box::new(command), reply }).await.is_err() {
+        if self.mailbox.send(ActorMessage::Command { command: Box::new(command), reply }).await.is_err() {
             return Err(self.gone());
         }
         answer.await.unwrap_or_else(|_| Err(self.gone()))
@@ -116,10 +116,10 @@ impl SessionHandle {
     }
 
     /// Stops the session and waits for its end. OBEY-2021 when a graceful stop had to become a forced one.
-    pub async fn stop(&self, how: StopHow) -> Result<Arc<Snapshot>, Error> {
+    pub async fn stop(&self, how: StopMode) -> Result<Arc<Snapshot>, Error> {
         self.command(Command::Stop { how }).await?;
         let ended = self.wait_until(|snapshot| snapshot.state.status.is_terminal()).await?;
-        if how == StopHow::Graceful && ended.grace_ran_out {
+        if how == StopMode::Graceful && ended.grace_ran_out {
             return Err(Error::new(
                 ErrorCode::StopTimedOut,
                 format!("session {} did not finish its turn in time and was ended by force", self.id),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::{EventKind, RequestId};
 use tokio::time::Instant;
 
@@ -12,15 +12,15 @@ use crate::limits;
 
 /// The originals of one session.
 #[derive(Default)]
-pub(crate) struct Kept {
-    inner: Mutex<Inner>,
+pub(crate) struct KeptOriginals {
+    inner: Mutex<OriginalsState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct OriginalsState {
     events: VecDeque<Original>,
     bytes: usize,
-    asks: BTreeMap<RequestId, Ask>,
+    asks: BTreeMap<RequestId, RequestSubject>,
 }
 
 struct Original {
@@ -30,9 +30,9 @@ struct Original {
     bytes: usize,
 }
 
-impl Kept {
+impl KeptOriginals {
     /// Keeps events as they were, and the requests that wait as they were asked.
-    pub(super) fn keep(&self, events: Vec<(u64, EventKind)>, asks: &BTreeMap<RequestId, Ask>) {
+    pub(super) fn keep(&self, events: Vec<(u64, EventKind)>, asks: &BTreeMap<RequestId, RequestSubject>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.asks != *asks {
             inner.asks.clone_from(asks);
@@ -56,12 +56,12 @@ impl Kept {
     }
 
     /// Returns a request that waits as it was asked, if something was taken out of it.
-    pub(crate) fn ask(&self, request: RequestId) -> Option<Ask> {
+    pub(crate) fn request_subject(&self, request: RequestId) -> Option<RequestSubject> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).asks.get(&request).cloned()
     }
 }
 
-impl Inner {
+impl OriginalsState {
     fn drop_old(&mut self) {
         let now = Instant::now();
         while let Some(first) = self.events.front()
@@ -95,7 +95,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_original_is_kept_for_ten_minutes() {
-        let kept = Kept::default();
+        let kept = KeptOriginals::default();
         kept.keep(vec![(3, said("a"))], &BTreeMap::new());
         tokio::time::advance(limits::REVEAL_WAIT - std::time::Duration::from_secs(1)).await;
         assert_eq!(kept.event(3), Some(said("a")));
@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test]
     async fn originals_are_bounded_in_bytes() {
-        let kept = Kept::default();
+        let kept = KeptOriginals::default();
         let long = "x".repeat(limits::REVEAL_MAX_BYTES / 3);
         (1..=10).for_each(|seq| kept.keep(vec![(seq, said(&long))], &BTreeMap::new()));
         assert_eq!(kept.event(1), None);

@@ -10,7 +10,7 @@ use crate::store::SessionWrite;
 use crate::store::sessions::{StoredEvent, json};
 
 /// What is done once the write is committed.
-pub(super) enum After {
+pub(super) enum AfterCommit {
     /// Bytes for the agent's process; they are in the outbox.
     Send {
         write_id: u64,
@@ -28,10 +28,10 @@ pub(super) enum After {
 
 /// One step of a session: a write and what follows it.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct StepPlan {
     pub(super) write: SessionWrite,
     pub(super) events: Vec<Arc<Event>>,
-    pub(super) after: Vec<After>,
+    pub(super) after: Vec<AfterCommit>,
     /// Something besides the stream of output changed, so the state must be stored and shown anew.
     pub(super) state_changed: bool,
     /// A turn ends with it, and with the turn what had to be kept of its secrets.
@@ -42,7 +42,7 @@ pub(super) struct Plan {
     pub(super) originals: Vec<(u64, EventKind)>,
 }
 
-impl Plan {
+impl StepPlan {
     /// Adds an event under the next number.
     pub(super) fn record(&mut self, session: &SessionId, seq: u64, at: Timestamp, kind: EventKind) {
         self.state_changed |= !is_stream(&kind);

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use domain::turn::EndReason;
 use domain::{
-    AgentEvent, AgentInput, Command, Error, ErrorCode, EventKind, Launch, ProviderKind, SessionSpec, Status,
-    StopHow, WhenBusy,
+    AgentEvent, AgentInput, Command, Error, ErrorCode, EventKind, LaunchPolicy, ProviderKind, SessionSpec,
+    Status, StopMode, WhenBusy,
 };
 
 use crate::campaign::NewCampaign;
 use crate::process::tests::reexec::shim_exe;
-use crate::process::{Link, Position};
+use crate::process::{AgentLink, Position};
 use crate::provider::{
     Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider, Providers,
 };
 use crate::store::Store;
-use crate::supervisor::Options;
+use crate::supervisor::SupervisorOptions;
 use crate::{NewSession, Snapshot, Supervisor};
 
 /// Runs `sh -c` with the script in `provider_config.script`.
@@ -126,7 +126,7 @@ impl Bench {
         let project = folder.path().join("project");
         std::fs::create_dir(&project).unwrap();
         std::fs::create_dir(folder.path().join("agents")).unwrap();
-        let supervisor = Supervisor::new(Options {
+        let supervisor = Supervisor::new(SupervisorOptions {
             store: Store::open(&folder.path().join("daemon.db")).unwrap(),
             providers: Providers::new(vec![Arc::new(Shell)]),
             agents_dir: folder.path().join("agents"),
@@ -149,10 +149,10 @@ impl Bench {
     }
 
     async fn create(&self, script: &str) -> Result<Arc<Snapshot>, Error> {
-        self.create_to(script, Launch::Now).await
+        self.create_to(script, LaunchPolicy::Now).await
     }
 
-    async fn create_to(&self, script: &str, launch: Launch) -> Result<Arc<Snapshot>, Error> {
+    async fn create_to(&self, script: &str, launch: LaunchPolicy) -> Result<Arc<Snapshot>, Error> {
         self.supervisor
             .create(NewSession {
                 campaign: "c".to_owned(),
@@ -169,7 +169,7 @@ impl Bench {
                 timeout: None,
                 initial_message: String::new(),
                 launch,
-                upkeep: domain::Upkeep::default(),
+                upkeep: domain::Timeouts::default(),
                 by: "test".to_owned(),
             })
             .await
@@ -226,7 +226,7 @@ async fn a_session_runs_turns_and_leaves_nothing_behind() {
     bench.prompt(&session, "two").await.unwrap();
     bench.wait(&session, Status::Running).await;
     assert_eq!(bench.text(&session).await, "got onegot two");
-    bench.supervisor.stop(&session.spec.id, StopHow::Graceful).await.unwrap();
+    bench.supervisor.stop(&session.spec.id, StopMode::Graceful).await.unwrap();
     let left = std::fs::read_dir(bench.folder.path().join("agents")).unwrap().count();
     assert_eq!(left, 0);
 }
@@ -254,7 +254,7 @@ async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
     assert_eq!(crate::process::scan::session_bridged_by(pid).as_deref(), Some(id));
     assert_eq!(bench.supervisor.session_of_process(pid), None);
     bridge.kill().await.unwrap();
-    bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+    bench.supervisor.stop(&session.spec.id, StopMode::Now).await.unwrap();
 }
 
 #[tokio::test]
@@ -279,13 +279,13 @@ async fn what_an_agent_cannot_be_told_is_refused_and_changes_nothing() {
     bench.prompt(&session, "hello").await.unwrap();
     bench.wait(&session, Status::Running).await;
     assert_eq!(bench.text(&session).await, "got hello");
-    bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+    bench.supervisor.stop(&session.spec.id, StopMode::Now).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_first_prompt_that_the_agent_cannot_be_told_ends_its_turn() {
     let bench = Bench::new().await;
-    let session = bench.create_to(ECHO, Launch::OnPrompt).await.unwrap();
+    let session = bench.create_to(ECHO, LaunchPolicy::OnPrompt).await.unwrap();
     // It is accepted before there is an agent that could refuse it.
     bench.prompt(&session, "unspeakable").await.unwrap();
     let after = bench.wait(&session, Status::Running).await;
@@ -303,7 +303,7 @@ async fn a_first_prompt_that_the_agent_cannot_be_told_ends_its_turn() {
     bench.prompt(&session, "hello").await.unwrap();
     bench.wait(&session, Status::Running).await;
     assert_eq!(bench.text(&session).await, "got hello");
-    bench.supervisor.stop(&session.spec.id, StopHow::Now).await.unwrap();
+    bench.supervisor.stop(&session.spec.id, StopMode::Now).await.unwrap();
 }
 
 /// Whether a process runs, and is not merely waiting to be reaped.
@@ -325,7 +325,7 @@ async fn an_agent_whose_shim_was_taken_over_is_ended() {
     let bench = Bench::new().await;
     let session = bench.create(ECHO).await.unwrap();
     let dir = bench.folder.path().join("agents").join(format!("{}.1", session.spec.id));
-    let _thief = Link::attach(&dir, Position::START, 0x7000_0000_0000_0000).await.unwrap();
+    let _thief = AgentLink::attach(&dir, Position::START, 0x7000_0000_0000_0000).await.unwrap();
     let failed = bench.wait(&session, Status::Failed).await;
     assert!(failed.state.error.contains("took control"), "{}", failed.state.error);
     until_gone(session.state.pid).await;
@@ -343,7 +343,7 @@ async fn a_stop_of_everything_ends_what_was_taken_from_the_daemon() {
     };
     bench.supervisor.store().write(crate::store::Durability::Synced, write).await.unwrap();
     let dir = bench.folder.path().join("agents").join(format!("{}.1", session.spec.id));
-    let thief = Link::attach(&dir, Position::START, 0x7000_0000_0000_0000).await.unwrap();
+    let thief = AgentLink::attach(&dir, Position::START, 0x7000_0000_0000_0000).await.unwrap();
     assert!(runs(pid));
     bench.supervisor.stop_all().await;
     until_gone(pid).await;

@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use domain::{Error, ErrorCode};
 use serde_json::{Map, Value};
 
-use super::{Layer, keys};
+use super::{SettingsLayer, keys};
 use crate::{ids, limits, project_file};
 
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SettingsFileLocation {
     /// The user's own; people keep such files elsewhere and put a link in their place.
     Own(PathBuf),
     /// In a project, which somebody else may have written: no link leads out of it.
     Project { folder: PathBuf, below: &'static str },
 }
 
-impl Place {
+impl SettingsFileLocation {
     pub(super) fn path(&self) -> PathBuf {
         match self {
             Self::Own(path) => path.clone(),
@@ -30,15 +30,15 @@ impl Place {
 }
 
 /// Reads and checks a file; one that is not there says nothing.
-pub(super) fn read(place: &Place) -> Result<Layer, Error> {
+pub(super) fn read(place: &SettingsFileLocation) -> Result<SettingsLayer, Error> {
     let path = &place.path();
-    let layer: Layer = serde_json::from_value(Value::Object(read_map(place)?))
+    let layer: SettingsLayer = serde_json::from_value(Value::Object(read_map(place)?))
         .map_err(|error| unusable(path, &error.to_string()))?;
     keys::check(&layer).map_err(|error| unusable(path, &error.message))?;
     Ok(layer)
 }
 
-fn read_map(place: &Place) -> Result<Map<String, Value>, Error> {
+fn read_map(place: &SettingsFileLocation) -> Result<Map<String, Value>, Error> {
     let path = &place.path();
     let Some(text) = read_text(place)? else { return Ok(Map::new()) };
     match serde_json::from_str(&text) {
@@ -49,21 +49,23 @@ fn read_map(place: &Place) -> Result<Map<String, Value>, Error> {
 }
 
 /// Reads the text of a file; one that is not there says nothing.
-pub(super) fn read_text(place: &Place) -> Result<Option<String>, Error> {
+pub(super) fn read_text(place: &SettingsFileLocation) -> Result<Option<String>, Error> {
     let most = limits::SETTINGS_FILE_MAX_BYTES;
     let text = match place {
-        Place::Own(path) => project_file::read_own_text(path, most),
-        Place::Project { folder, below } => project_file::read_text(folder, Path::new(below), most),
+        SettingsFileLocation::Own(path) => project_file::read_own_text(path, most),
+        SettingsFileLocation::Project { folder, below } => {
+            project_file::read_text(folder, Path::new(below), most)
+        }
     };
     text.map_err(|error| unusable(&place.path(), &error.to_string()))
 }
 
 /// Puts a change into a file. What is not part of the change stays as it is, known or not.
-pub(super) fn change(place: &Place, change: &Layer) -> Result<(), Error> {
+pub(super) fn change(place: &SettingsFileLocation, change: &SettingsLayer) -> Result<(), Error> {
     let path = &place.path();
     let is_link = path.is_symlink() || path.parent().is_some_and(Path::is_symlink);
     // A repository could make us write elsewhere.
-    if matches!(place, Place::Project { .. }) && is_link {
+    if matches!(place, SettingsFileLocation::Project { .. }) && is_link {
         return Err(unusable(path, "is a link, which is not followed; put a regular file in its place"));
     }
     let mut map = read_map(place)?;
@@ -72,7 +74,7 @@ pub(super) fn change(place: &Place, change: &Layer) -> Result<(), Error> {
         merge(&mut map, change);
     }
     // What comes out must be readable again, or nothing is written.
-    let layer: Layer = serde_json::from_value(Value::Object(map.clone()))
+    let layer: SettingsLayer = serde_json::from_value(Value::Object(map.clone()))
         .map_err(|error| unusable(path, &error.to_string()))?;
     keys::check(&layer).map_err(|error| unusable(path, &error.message))?;
     let mut text = serde_json::to_string_pretty(&map).map_err(|error| unusable(path, &error.to_string()))?;

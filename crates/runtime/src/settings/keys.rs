@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use domain::permission::pattern::Pattern;
-use domain::permission::{Action, Rule, Rules};
+use domain::permission::pattern::CallPattern;
+use domain::permission::{PermissionRule, PermissionRules, RuleAction};
 use domain::{Error, ErrorCode};
 
-use super::{Layer, Permissions, Sessions};
+use super::{PermissionSettings, SessionDefaults, SettingsLayer};
 use crate::limits;
 
 /// What variables that set something here begin with.
@@ -40,29 +40,29 @@ const FEATURES: &[(&str, bool)] = &[
     ("context_compaction", true),
 ];
 
-pub(super) fn defaults() -> Layer {
-    Layer {
-        sessions: Sessions {
+pub(super) fn defaults() -> SettingsLayer {
+    SettingsLayer {
+        sessions: SessionDefaults {
             // Empty: the agent's own.
             default_model: Some(String::new()),
             auto_compact: Some(true),
             auto_compact_threshold: Some(180_000),
             max_messages_per_session: Some(10_000),
         },
-        permissions: Permissions {
+        permissions: PermissionSettings {
             connected_timeout_secs: Some(60),
             disconnected_timeout_secs: Some(7 * 24 * 3600),
             enable_auto_approve: Some(false),
             auto_approve_directories: Some(Vec::new()),
             activity_refresh_enabled: Some(false),
-            ..Permissions::default()
+            ..PermissionSettings::default()
         },
         feature_flags: FEATURES.iter().map(|(name, _)| ((*name).to_owned(), true)).collect(),
     }
 }
 
 /// Lays one place over another: what it says holds, what it does not say stays.
-pub(super) fn overlay(under: &mut Layer, over: Layer) {
+pub(super) fn overlay(under: &mut SettingsLayer, over: SettingsLayer) {
     fn put<T>(under: &mut Option<T>, over: Option<T>) {
         if over.is_some() {
             *under = over;
@@ -86,12 +86,12 @@ pub(super) fn overlay(under: &mut Layer, over: Layer) {
     under.feature_flags.extend(over.feature_flags);
 }
 
-pub(super) fn action(text: &str) -> Result<Action, Error> {
+pub(super) fn action(text: &str) -> Result<RuleAction, Error> {
     match text.to_ascii_lowercase().as_str() {
-        "allow" => Ok(Action::Allow),
-        "deny" => Ok(Action::Deny),
-        "ask" => Ok(Action::Ask),
-        "ask_session" => Ok(Action::AskSession),
+        "allow" => Ok(RuleAction::Allow),
+        "deny" => Ok(RuleAction::Deny),
+        "ask" => Ok(RuleAction::Ask),
+        "ask_session" => Ok(RuleAction::AskSession),
         _ => Err(Error::invalid(
             "permissions.rules.action",
             format_args!("{text:?} is none of allow, deny, ask and ask_session"),
@@ -100,7 +100,7 @@ pub(super) fn action(text: &str) -> Result<Action, Error> {
 }
 
 /// Checks every value that is set.
-pub(super) fn check(layer: &Layer) -> Result<(), Error> {
+pub(super) fn check(layer: &SettingsLayer) -> Result<(), Error> {
     let (sessions, permissions) = (&layer.sessions, &layer.permissions);
     if let Some(model) = &sessions.default_model
         && (model.chars().count() > domain::limits::NAME_MAX_CHARS || model.chars().any(char::is_control))
@@ -148,29 +148,31 @@ pub(super) fn check(layer: &Layer) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_rules(permissions: &Permissions) -> Result<(), Error> {
+fn check_rules(permissions: &PermissionSettings) -> Result<(), Error> {
     let count =
         permissions.allow.len() + permissions.ask.len() + permissions.deny.len() + permissions.rules.len();
     if count > limits::RULES_MAX {
         return Err(invalid("permissions", &format!("has more than {} rules", limits::RULES_MAX)));
     }
     for text in permissions.allow.iter().chain(&permissions.ask).chain(&permissions.deny) {
-        Pattern::parse("permissions", text)?;
+        CallPattern::parse("permissions", text)?;
     }
     for rule in &permissions.rules {
         action(&rule.action)?;
-        Pattern::parse("permissions.rules.tool_pattern", &rule.tool_pattern)?;
+        CallPattern::parse("permissions.rules.tool_pattern", &rule.tool_pattern)?;
     }
-    Rules::new(Rule::built_in()).map(drop)
+    PermissionRules::new(PermissionRule::built_in()).map(drop)
 }
 
 fn invalid(key: &str, what: &str) -> Error {
     Error::new(ErrorCode::InvalidArgument, format!("settings.{key}: {what}"))
 }
 
-pub(super) fn from_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Layer, Error> {
+pub(super) fn from_variables(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<SettingsLayer, Error> {
     let variables: BTreeMap<OsString, OsString> = variables.collect();
-    let mut layer = Layer::default();
+    let mut layer = SettingsLayer::default();
     for key in KEYS {
         let name = format!("{PREFIX}{}", key.replace('.', "_").to_uppercase());
         let Some(value) = variables.get(std::ffi::OsStr::new(&name)) else { continue };
@@ -185,8 +187,8 @@ pub(super) fn from_variables(variables: impl Iterator<Item = (OsString, OsString
     Ok(layer)
 }
 
-pub(super) fn from_flags<'a>(flags: impl Iterator<Item = &'a str>) -> Result<Layer, Error> {
-    let mut layer = Layer::default();
+pub(super) fn from_flags<'a>(flags: impl Iterator<Item = &'a str>) -> Result<SettingsLayer, Error> {
+    let mut layer = SettingsLayer::default();
     for flag in flags {
         let wrong = |what: String| Error::new(ErrorCode::ConfigInvalid, format!("--betcode {flag}: {what}"));
         let Some((key, value)) = flag.split_once('=') else {
@@ -198,7 +200,7 @@ pub(super) fn from_flags<'a>(flags: impl Iterator<Item = &'a str>) -> Result<Lay
     Ok(layer)
 }
 
-fn set(layer: &mut Layer, key: &str, value: &str) -> Result<(), Error> {
+fn set(layer: &mut SettingsLayer, key: &str, value: &str) -> Result<(), Error> {
     let number = || value.parse::<u32>().map(Some).map_err(|_| Error::invalid(key, "must be a whole number"));
     let switch = || value.parse::<bool>().map(Some).map_err(|_| Error::invalid(key, "must be true or false"));
     let (sessions, permissions) = (&mut layer.sessions, &mut layer.permissions);

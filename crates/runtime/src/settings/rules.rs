@@ -14,7 +14,7 @@ use domain::permission::{Grant, GrantAction, Scope};
 use domain::{Error, ErrorCode, Timestamp};
 use toml_edit::{ArrayOfTables, DocumentMut, Item};
 
-use super::file::{self, Place};
+use super::file::{self, SettingsFileLocation};
 use crate::limits;
 
 /// The rules of a project, below its folder.
@@ -33,13 +33,15 @@ pub struct ProjectRules {
 
 /// Reads the user's own rules; a file that is not there says nothing.
 pub(super) fn of_user(path: &Path) -> Result<Vec<FileRule>, Error> {
-    let Some(text) = file::read_text(&Place::Own(path.to_owned()))? else { return Ok(Vec::new()) };
+    let Some(text) = file::read_text(&SettingsFileLocation::Own(path.to_owned()))? else {
+        return Ok(Vec::new());
+    };
     written::read(path, &text, None)
 }
 
 /// Reads the rules of a project. Its file must be a regular one in the project: no link leads out of it.
 pub(super) fn of_project(folder: &Path) -> Result<ProjectRules, Error> {
-    let place = Place::Project { folder: folder.to_owned(), below: PROJECT_FILE };
+    let place = SettingsFileLocation::Project { folder: folder.to_owned(), below: PROJECT_FILE };
     let Some(text) = file::read_text(&place)? else { return Ok(ProjectRules::default()) };
     let rules = written::read(&place.path(), &text, Some(folder))?;
     let (ignored, heard) = rules.into_iter().partition(|rule| rule.grant.action == GrantAction::Allow);
@@ -120,7 +122,7 @@ fn change(
     now: Timestamp,
     change: impl FnOnce(&mut ArrayOfTables, &[FileRule]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let text = file::read_text(&Place::Own(path.to_owned()))?.unwrap_or_default();
+    let text = file::read_text(&SettingsFileLocation::Own(path.to_owned()))?.unwrap_or_default();
     let mut rules = written::read(path, &text, None)?;
     let mut document: DocumentMut = text.parse().map_err(|_| file::unusable(path, "is no TOML"))?;
     let list = document.entry(LIST).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));

@@ -35,15 +35,15 @@ impl Place {
 
     fn settings(&self, environment: &[(&str, &str)], flags: &[&str]) -> Settings {
         let variables = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        Settings::new(Sources {
+        Settings::new(SettingsSources {
             rules_file: None,
             global_file: Some(self.global()),
-            environment: Sources::read_environment(variables).unwrap(),
-            flags: Sources::read_flags(flags.iter().copied()).unwrap(),
+            environment: SettingsSources::read_environment(variables).unwrap(),
+            flags: SettingsSources::read_flags(flags.iter().copied()).unwrap(),
         })
     }
 
-    fn effective(&self, environment: &[(&str, &str)], flags: &[&str]) -> Layer {
+    fn effective(&self, environment: &[(&str, &str)], flags: &[&str]) -> SettingsLayer {
         self.settings(environment, flags).effective(Some(&self.project())).unwrap()
     }
 }
@@ -51,7 +51,7 @@ impl Place {
 #[test]
 fn each_place_wins_over_those_before_it() {
     let place = Place::new();
-    let wait = |layer: Layer| layer.permissions.connected_timeout_secs.unwrap();
+    let wait = |layer: SettingsLayer| layer.permissions.connected_timeout_secs.unwrap();
     assert_eq!(wait(place.effective(&[], &[])), 60);
     let says = |seconds: u32| json!({"permissions": {"connected_timeout_secs": seconds}});
     place.write(says(1), json!({}));
@@ -67,8 +67,14 @@ fn each_place_wins_over_those_before_it() {
     let settings = place.settings(&environment, &flags);
     let layer = |scope| wait(settings.layer(&scope).unwrap());
     assert_eq!(
-        [Scope::Default, Scope::Global, Scope::Project(place.project()), Scope::Environment, Scope::Flag]
-            .map(layer),
+        [
+            SettingsScope::Default,
+            SettingsScope::Global,
+            SettingsScope::Project(place.project()),
+            SettingsScope::Environment,
+            SettingsScope::Flag
+        ]
+        .map(layer),
         [60, 1, 2, 3, 4]
     );
 }
@@ -96,12 +102,12 @@ fn a_project_can_only_make_things_stricter() {
         }}),
     );
     let rules = settings.rules(Some(&place.project())).unwrap();
-    let own: Vec<(&str, Action)> = rules
+    let own: Vec<(&str, RuleAction)> = rules
         .iter()
         .filter(|rule| rule.source != "built-in")
         .map(|rule| (rule.tool_pattern.as_str(), rule.action))
         .collect();
-    assert_eq!(own, [("Bash(git push *)", Action::Deny), ("Bash(git *)", Action::Allow)]);
+    assert_eq!(own, [("Bash(git push *)", RuleAction::Deny), ("Bash(git *)", RuleAction::Allow)]);
     assert!(rules.iter().all(|rule| !rule.id.is_empty()));
     assert_eq!(
         settings.effective(Some(&place.project())).unwrap().permissions.enable_auto_approve,
@@ -158,17 +164,17 @@ fn an_update_changes_what_it_says_and_keeps_the_rest() {
         json!({}),
     );
     let settings = place.settings(&[], &[]);
-    let mut change = Layer::default();
+    let mut change = SettingsLayer::default();
     change.permissions.connected_timeout_secs = Some(5);
     change.sessions.default_model = Some("sonnet".to_owned());
-    settings.update(&Scope::Global, &change).unwrap();
+    settings.update(&SettingsScope::Global, &change).unwrap();
     let written: Value = serde_json::from_str(&std::fs::read_to_string(place.global()).unwrap()).unwrap();
     assert_eq!(
         written,
         json!({"theme": "dark", "sessions": {"default_model": "sonnet"},
                "permissions": {"deny": ["Bash(rm *)"], "connected_timeout_secs": 5}})
     );
-    settings.update(&Scope::Project(place.project()), &change).unwrap();
+    settings.update(&SettingsScope::Project(place.project()), &change).unwrap();
     assert_eq!(settings.effective(Some(&place.project())).unwrap().sessions.default_model.unwrap(), "sonnet");
     let left: Vec<_> = std::fs::read_dir(place.global().parent().unwrap()).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing is left beside the file");
@@ -179,47 +185,47 @@ fn a_bad_update_changes_nothing() {
     let place = Place::new();
     place.write(json!({}), json!({}));
     let settings = place.settings(&[], &[]);
-    let refuses = |scope: Scope, change: fn(&mut Layer), field: &str| {
-        let mut layer = Layer::default();
+    let refuses = |scope: SettingsScope, change: fn(&mut SettingsLayer), field: &str| {
+        let mut layer = SettingsLayer::default();
         change(&mut layer);
         let error = settings.update(&scope, &layer).unwrap_err();
         assert_eq!(error.code, ErrorCode::InvalidArgument);
         assert!(error.message.starts_with(field), "{error}");
     };
-    refuses(Scope::Default, |_| {}, "scope: ");
-    refuses(Scope::Flag, |_| {}, "scope: ");
-    refuses(Scope::Project("/nowhere/x".into()), |_| {}, "scope: ");
+    refuses(SettingsScope::Default, |_| {}, "scope: ");
+    refuses(SettingsScope::Flag, |_| {}, "scope: ");
+    refuses(SettingsScope::Project("/nowhere/x".into()), |_| {}, "scope: ");
     refuses(
-        Scope::Global,
+        SettingsScope::Global,
         |layer| layer.sessions.auto_compact_threshold = Some(5),
         "settings.sessions.auto_compact_threshold: ",
     );
     refuses(
-        Scope::Global,
+        SettingsScope::Global,
         |layer| layer.permissions.connected_timeout_secs = Some(u32::MAX),
         "settings.permissions.connected_timeout_secs: ",
     );
     refuses(
-        Scope::Global,
+        SettingsScope::Global,
         |layer| layer.permissions.auto_approve_directories = Some(vec!["src".to_owned()]),
         "settings.permissions.auto_approve_directories: ",
     );
     refuses(
-        Scope::Global,
+        SettingsScope::Global,
         |layer| {
             layer.feature_flags.insert("warp".to_owned(), true);
         },
         "settings.feature_flags.warp: ",
     );
     refuses(
-        Scope::Global,
+        SettingsScope::Global,
         |layer| {
             layer.feature_flags.insert("session_persistence".to_owned(), false);
         },
         "settings.feature_flags.session_persistence: ",
     );
     refuses(
-        Scope::Project(place.project()),
+        SettingsScope::Project(place.project()),
         |layer| layer.permissions.enable_auto_approve = Some(true),
         "settings.permissions.enable_auto_approve: ",
     );
@@ -232,15 +238,21 @@ fn a_project_cannot_make_us_write_elsewhere() {
     let elsewhere = place.folder.path().join("elsewhere.json");
     std::fs::write(&elsewhere, "{}").unwrap();
     symlink(&elsewhere, place.project().join(PROJECT_FILE)).unwrap();
-    let mut change = Layer::default();
+    let mut change = SettingsLayer::default();
     change.sessions.default_model = Some("sonnet".to_owned());
     let settings = place.settings(&[], &[]);
-    assert!(settings.update(&Scope::Project(place.project()), &change).unwrap_err().message.contains("link"));
+    assert!(
+        settings
+            .update(&SettingsScope::Project(place.project()), &change)
+            .unwrap_err()
+            .message
+            .contains("link")
+    );
     assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "{}");
     // The user's own file may be kept elsewhere.
     std::fs::create_dir_all(place.global().parent().unwrap()).unwrap();
     symlink(&elsewhere, place.global()).unwrap();
-    settings.update(&Scope::Global, &change).unwrap();
+    settings.update(&SettingsScope::Global, &change).unwrap();
     assert!(std::fs::read_to_string(&elsewhere).unwrap().contains("sonnet"));
     assert!(place.global().is_symlink());
 }
@@ -250,12 +262,12 @@ fn variables_and_flags_are_checked_when_the_daemon_starts() {
     for flag in
         ["permissions.connected_timeout_secs", "x.y=1", "sessions.auto_compact=maybe", "permissions.deny=a b"]
     {
-        let error = Sources::read_flags([flag].into_iter()).unwrap_err();
+        let error = SettingsSources::read_flags([flag].into_iter()).unwrap_err();
         assert_eq!(error.code, ErrorCode::ConfigInvalid, "{error}");
     }
     let variables = [("BETCODE_SESSIONS_AUTO_COMPACT_THRESHOLD".into(), "many".into())];
-    let error = Sources::read_environment(variables.into_iter()).unwrap_err();
+    let error = SettingsSources::read_environment(variables.into_iter()).unwrap_err();
     assert!(error.message.contains("BETCODE_SESSIONS_AUTO_COMPACT_THRESHOLD=many"), "{error}");
-    let flags = Sources::read_flags(["permissions.allow=Bash(echo a,b), Read"].into_iter()).unwrap();
+    let flags = SettingsSources::read_flags(["permissions.allow=Bash(echo a,b), Read"].into_iter()).unwrap();
     assert_eq!(flags.permissions.allow, ["Bash(echo a,b)", "Read"]);
 }

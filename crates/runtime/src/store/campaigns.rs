@@ -35,7 +35,7 @@ pub struct FestivalRow {
 
 /// A report as it came.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct CampaignReport {
     pub campaign_id: String,
     pub festival_id: String,
     pub event_type: String,
@@ -46,7 +46,7 @@ pub struct Report {
 
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct ReportOutcome {
     pub event_id: i64,
     /// The same was reported a moment ago; nothing was stored.
     pub repeated: bool,
@@ -119,7 +119,11 @@ pub fn active_sessions(connection: &Connection, id: &str) -> rusqlite::Result<i3
 }
 
 /// Stores a report unless the same one came within the window. `entity` is what it speaks of.
-pub fn report(connection: &Connection, entity: &str, report: &Report) -> rusqlite::Result<Stored> {
+pub fn report(
+    connection: &Connection,
+    entity: &str,
+    report: &CampaignReport,
+) -> rusqlite::Result<ReportOutcome> {
     let event = format!("{}\n{}", report.event_type, report.payload);
     let window = i64::try_from(limits::DEDUP_WINDOW.as_micros()).unwrap_or(i64::MAX);
     let repeated = connection
@@ -130,7 +134,7 @@ pub fn report(connection: &Connection, entity: &str, report: &Report) -> rusqlit
         )
         .optional()?;
     if let Some(event_id) = repeated {
-        return Ok(Stored { event_id, repeated: true });
+        return Ok(ReportOutcome { event_id, repeated: true });
     }
     connection.execute(
         "INSERT INTO events (campaign_id, festival_id, event_type, payload, source, created_at)
@@ -149,7 +153,7 @@ pub fn report(connection: &Connection, entity: &str, report: &Report) -> rusqlit
         "INSERT OR REPLACE INTO recent_events (entity_key, event, event_id, created_at) VALUES (?1, ?2, ?3, ?4)",
         params![entity, event, event_id, report.at.0],
     )?;
-    Ok(Stored { event_id, repeated: false })
+    Ok(ReportOutcome { event_id, repeated: false })
 }
 
 /// Inserts a festival or takes over what a report says of it; empty and zero fields leave what is known.

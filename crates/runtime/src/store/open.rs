@@ -21,7 +21,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
-    let version = if path.exists() { look(path).map_err(|error| open_error(path, &error))? } else { 0 };
+    let version =
+        if path.exists() { read_version(path).map_err(|error| open_error(path, &error))? } else { 0 };
     if version > VERSION {
         return Err(Error::new(
             ErrorCode::StorageTooNew,
@@ -41,7 +42,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
 
 /// Returns the version of an existing file. A newer one must stay as it is, and so must the log a killed daemon left
 /// beside it: closing a connection that may write would move the log into the file.
-fn look(path: &Path) -> rusqlite::Result<i64> {
+fn read_version(path: &Path) -> rusqlite::Result<i64> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))

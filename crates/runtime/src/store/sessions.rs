@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::{Event, EventKind, SessionId, SessionSpec, State, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::audit::Entry;
+use crate::audit::AuditEntry;
 use crate::limits;
 
 /// How far the spool of a session's agent was read, together with what had been read of an unfinished line.
@@ -52,7 +52,7 @@ pub struct SessionWrite {
     /// Every write up to this one is known to have reached the agent.
     pub applied: Option<u64>,
     /// What of it is in the audit, too.
-    pub audit: Vec<Entry>,
+    pub audit: Vec<AuditEntry>,
 }
 
 impl SessionWrite {
@@ -206,7 +206,7 @@ pub fn find(connection: &Connection, id: &SessionId) -> rusqlite::Result<Option<
 
 /// What a list of sessions is narrowed by; empty: everything that neither has ended nor is about to.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct SessionFilter {
     pub campaign_id: Option<String>,
     pub statuses: Vec<String>,
     pub provider: Option<String>,
@@ -214,7 +214,7 @@ pub struct Filter {
 }
 
 /// Returns the sessions a filter lets through, oldest first.
-pub fn list(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<SessionRow>> {
+pub fn list(connection: &Connection, filter: &SessionFilter) -> rusqlite::Result<Vec<SessionRow>> {
     let statuses = if filter.statuses.is_empty() { None } else { Some(json(&filter.statuses)) };
     connection
         .prepare_cached(&format!(
@@ -230,7 +230,7 @@ pub fn list(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Se
 
 /// Which sessions a page of all of them shows; the one used last comes first.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct SessionPage {
     /// Exactly this folder.
     pub working_dir: Option<String>,
     /// This folder or one in it.
@@ -240,7 +240,7 @@ pub struct Page {
 }
 
 /// Returns one page, and how many sessions there are on all pages.
-pub fn page(connection: &Connection, page: &Page) -> rusqlite::Result<(Vec<SessionRow>, u64)> {
+pub fn page(connection: &Connection, page: &SessionPage) -> rusqlite::Result<(Vec<SessionRow>, u64)> {
     const WHERE: &str = "WHERE (?1 IS NULL OR json_extract(spec, '$.working_dir') = ?1)
         AND (?2 IS NULL OR json_extract(spec, '$.working_dir') = ?2
              OR substr(json_extract(spec, '$.working_dir'), 1, length(?2) + 1) = ?2 || '/')";

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::permission::Mode;
-use domain::{CampaignId, Launch, ProviderKind, SessionId, SessionSpec, State, Timestamp};
+use domain::{CampaignId, LaunchPolicy, ProviderKind, SessionId, SessionSpec, State, Timestamp};
 use tempfile::TempDir;
 
 use super::{Durability, SessionRow, SessionWrite, Store, sessions};
@@ -50,8 +50,8 @@ pub(crate) fn spec(id: &str) -> SessionSpec {
         max_tokens: 0,
         timeout: None,
         mode: Mode::default(),
-        launch: Launch::Now,
-        upkeep: domain::Upkeep::default(),
+        launch: LaunchPolicy::Now,
+        upkeep: domain::Timeouts::default(),
         containment: domain::Containment::default(),
         created_at: Timestamp(1),
     }

@@ -30,7 +30,7 @@ pub enum Durability {
 }
 
 /// One operation: runs inside the transaction, then tells its caller how the commit went.
-trait Operation: Send {
+trait WriteOperation: Send {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
     fn finish(self: Box<Self>, committed: Result<(), Error>);
 }
@@ -46,13 +46,13 @@ where
     T: Send + 'static,
     F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
 {
-    fn boxed(write: F) -> (Box<dyn Operation>, oneshot::Receiver<Result<T, Error>>) {
+    fn boxed(write: F) -> (Box<dyn WriteOperation>, oneshot::Receiver<Result<T, Error>>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Self { write: Some(write), result: None, reply }), answer)
     }
 }
 
-impl<T, F> Operation for Write<T, F>
+impl<T, F> WriteOperation for Write<T, F>
 where
     T: Send,
     F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
@@ -86,22 +86,22 @@ where
 }
 
 /// Who may run an operation.
-enum Place {
+enum OperationOwner {
     /// The thread's turn only.
     Thread,
     /// So small that its caller may write it by itself.
     Anywhere,
 }
 
-struct Waiting {
+struct QueuedWrite {
     durability: Durability,
-    place: Place,
-    operation: Box<dyn Operation>,
+    place: OperationOwner,
+    operation: Box<dyn WriteOperation>,
 }
 
 /// What callers and the thread share.
-struct Shared {
-    queue: Mutex<Queue>,
+struct WriterShared {
+    queue: Mutex<WriteQueue>,
     /// Rung when there is something to commit.
     bell: Condvar,
     /// Rung when there is something to look after.
@@ -113,17 +113,17 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
+struct WriteQueue {
+    waiting: VecDeque<QueuedWrite>,
     /// There are commits that are not synced.
     is_unsynced: bool,
     /// Since when commits wait to be looked after.
     since: Option<Instant>,
-    stage: Stage,
+    stage: WriterStage,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Stage {
+enum WriterStage {
     #[default]
     Open,
     /// Nothing more is taken in.
@@ -133,7 +133,7 @@ enum Stage {
 }
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
@@ -144,7 +144,7 @@ impl Writer {
         let path = path.canonicalize().map_err(|error| storage_error("be found", &error))?;
         let mut log = path.into_os_string();
         log.push("-wal");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterShared {
             queue: Mutex::default(),
             bell: Condvar::new(),
             dirty: Condvar::new(),
@@ -152,7 +152,7 @@ impl Writer {
             log: log.into(),
             syncs: AtomicU64::new(0),
         });
-        let sweeper = Sweeper { shared: Arc::clone(&shared), connection: sweeper, log: None };
+        let sweeper = CheckpointThread { shared: Arc::clone(&shared), connection: sweeper, log: None };
         let writer = Self { shared, threads: Mutex::default() };
         let shared = Arc::clone(&writer.shared);
         writer.spawn("store", move || commit_groups(&shared))?;
@@ -175,7 +175,7 @@ impl Writer {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let (operation, answer) = Write::boxed(write);
-        self.queue(Waiting { durability, place: Place::Thread, operation }).await?;
+        self.queue(QueuedWrite { durability, place: OperationOwner::Thread, operation }).await?;
         self.shared.bell.notify_one();
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
@@ -187,8 +187,9 @@ impl Writer {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let (operation, answer) = Write::boxed(write);
-        let is_first =
-            self.queue(Waiting { durability: Durability::Soon, place: Place::Anywhere, operation }).await?;
+        let is_first = self
+            .queue(QueuedWrite { durability: Durability::Soon, place: OperationOwner::Anywhere, operation })
+            .await?;
         if !(is_first && self.shared.commit_here()) {
             self.shared.bell.notify_one();
         }
@@ -196,7 +197,7 @@ impl Writer {
     }
 
     /// Queues an operation, waiting for room. Returns whether it is the only one.
-    async fn queue(&self, mut waiting: Waiting) -> Result<bool, Error> {
+    async fn queue(&self, mut waiting: QueuedWrite) -> Result<bool, Error> {
         loop {
             match self.shared.lock().push(waiting)? {
                 Ok(is_first) => return Ok(is_first),
@@ -211,7 +212,7 @@ impl Writer {
         if threads.is_empty() {
             return;
         }
-        self.shared.lock().stage = Stage::Closing;
+        self.shared.lock().stage = WriterStage::Closing;
         self.shared.bell.notify_one();
         for thread in threads {
             // Fails only when the thread is gone already.
@@ -236,10 +237,10 @@ fn closed() -> Error {
     storage_error("write", &"the store is closed")
 }
 
-impl Queue {
+impl WriteQueue {
     /// Takes an operation in, or gives it back when there is no room. Says whether it is the only one.
-    fn push(&mut self, waiting: Waiting) -> Result<Result<bool, Waiting>, Error> {
-        if self.stage != Stage::Open {
+    fn push(&mut self, waiting: QueuedWrite) -> Result<Result<bool, QueuedWrite>, Error> {
+        if self.stage != WriterStage::Open {
             return Err(closed());
         }
         if self.waiting.len() >= limits::STORE_QUEUE_MAX {
@@ -250,14 +251,14 @@ impl Queue {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl WriterShared {
+    fn lock(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until there is something to commit. False: there is not, and never will be.
     fn wait_for_work(&self) -> bool {
-        let idle = |queue: &mut Queue| queue.waiting.is_empty() && queue.stage == Stage::Open;
+        let idle = |queue: &mut WriteQueue| queue.waiting.is_empty() && queue.stage == WriterStage::Open;
         let queue = self.bell.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         !queue.waiting.is_empty()
     }
@@ -265,7 +266,7 @@ impl Shared {
     /// Waits until commits have waited long enough to be looked after. False: there will be no more of them.
     fn wait_for_sync(&self) -> bool {
         let mut queue = self.lock();
-        while queue.stage != Stage::Committed {
+        while queue.stage != WriterStage::Committed {
             let by = queue.since.map(|since| since + limits::SYNC_WAIT);
             let wait = by.map(|by| by.saturating_duration_since(Instant::now()));
             queue = match wait {
@@ -294,7 +295,8 @@ impl Shared {
         if began < engine.here_not_before {
             return false;
         }
-        let first = self.lock().waiting.pop_front_if(|waiting| matches!(waiting.place, Place::Anywhere));
+        let first =
+            self.lock().waiting.pop_front_if(|waiting| matches!(waiting.place, OperationOwner::Anywhere));
         // Taken: the thread is at it.
         let Some(first) = first else { return true };
         self.commit(&mut engine, vec![first]);
@@ -307,9 +309,10 @@ impl Shared {
     }
 
     /// Commits a group and answers it.
-    fn commit(&self, engine: &mut Engine, group: Vec<Waiting>) {
+    fn commit(&self, engine: &mut Engine, group: Vec<QueuedWrite>) {
         let full = group.iter().any(|waiting| waiting.durability == Durability::Synced);
-        let mut group: Vec<Box<dyn Operation>> = group.into_iter().map(|waiting| waiting.operation).collect();
+        let mut group: Vec<Box<dyn WriteOperation>> =
+            group.into_iter().map(|waiting| waiting.operation).collect();
         let committed = engine.transact(full, &mut group);
         if committed.is_ok() {
             let mut queue = self.lock();
@@ -327,10 +330,10 @@ impl Shared {
 }
 
 /// Commits everything that waits, group by group, until the store is closed.
-fn commit_groups(shared: &Shared) {
+fn commit_groups(shared: &WriterShared) {
     while shared.wait_for_work() {
         let mut engine = shared.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let group: Vec<Waiting> = {
+        let group: Vec<QueuedWrite> = {
             let mut queue = shared.lock();
             let count = queue.waiting.len().min(limits::COMMIT_OPS_MAX);
             queue.waiting.drain(..count).collect()
@@ -341,20 +344,20 @@ fn commit_groups(shared: &Shared) {
     }
     // A caller that writes by itself may be at it.
     drop(shared.engine.lock());
-    shared.lock().stage = Stage::Committed;
+    shared.lock().stage = WriterStage::Committed;
     shared.dirty.notify_one();
 }
 
 /// Carries commits to disk and the log into the file, on a thread and with a connection of its own: commits go on
 /// meanwhile.
-struct Sweeper {
-    shared: Arc<Shared>,
+struct CheckpointThread {
+    shared: Arc<WriterShared>,
     connection: Connection,
     /// The write-ahead log, once it exists. It stays the same file as long as the store is open.
     log: Option<File>,
 }
 
-impl Sweeper {
+impl CheckpointThread {
     fn run(mut self) {
         loop {
             let goes_on = self.shared.wait_for_sync();

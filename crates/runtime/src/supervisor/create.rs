@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
 use domain::{
-    CampaignId, Command, Containment, Error, ErrorCode, EventKind, Launch, Machine, Mode, ProviderKind,
-    SessionId, SessionSpec, Status, Upkeep, WhenBusy,
+    CampaignId, Command, Containment, Error, ErrorCode, EventKind, LaunchPolicy, Machine, Mode, ProviderKind,
+    SessionId, SessionSpec, Status, Timeouts, WhenBusy,
 };
 
 use super::Supervisor;
-use crate::session::{Beginning, Snapshot, audited};
+use crate::session::{ActorStart, Snapshot, audited};
 use crate::store::sessions::{self, SessionWrite, StateColumns, StoredEvent};
 use crate::store::{Durability, SessionRow, SpoolMark};
 use crate::{campaign, clock, environment, failpoint, ids};
@@ -35,8 +35,8 @@ pub struct NewSession {
     pub max_tokens: u64,
     pub timeout: Option<Duration>,
     pub initial_message: String,
-    pub launch: Launch,
-    pub upkeep: Upkeep,
+    pub launch: LaunchPolicy,
+    pub upkeep: Timeouts,
     /// Who asks, for the record.
     pub by: String,
 }
@@ -66,14 +66,14 @@ impl Supervisor {
         let spec = self.resolve(new).await?;
         self.providers().get(spec.provider)?.check(&spec)?;
         let id = spec.id.clone();
-        let stays_idle = launch == Launch::OnPrompt && matches!(first, Command::Start);
+        let stays_idle = launch == LaunchPolicy::OnPrompt && matches!(first, Command::Start);
         // Commits reach the disk in order: the one of the first command takes the record with it, and nobody hears of
         // the session before that.
         let durability =
             if stays_idle && first_of_all.is_empty() { Durability::Synced } else { Durability::Soon };
         let row = self.insert(spec, durability).await?;
         failpoint!("create.stored");
-        let handle = self.enliven(row, Beginning::Idle);
+        let handle = self.spawn_actor(row, ActorStart::Idle);
         for command in first_of_all {
             if let Err(error) = self.command(&id, command).await {
                 // Nobody was told of the session; what it was to be it cannot be.
@@ -98,7 +98,7 @@ impl Supervisor {
         };
         let containment = self.contained(&place, &mut new, parent.as_deref())?;
         let mode = take_mode(&mut new.provider_config)?.unwrap_or_default();
-        let Place { campaign_id, root, folder, .. } = place;
+        let SessionFolder { campaign_id, root, folder, .. } = place;
         let working_dir = working_dir(&folder, new.provider_config.remove(DIR_KEY))?;
         let id = ids::session();
         let name = if new.name.is_empty() {
@@ -132,7 +132,7 @@ impl Supervisor {
     /// Says how a session's agent is contained: at least as the configuration and the session that started it are.
     fn contained(
         &self,
-        place: &Place,
+        place: &SessionFolder,
         new: &mut NewSession,
         parent: Option<&Snapshot>,
     ) -> Result<Containment, Error> {
@@ -144,11 +144,11 @@ impl Supervisor {
     }
 
     /// Finds where a session works and which campaign it belongs to.
-    async fn place(&self, new: &NewSession) -> Result<Place, Error> {
+    async fn place(&self, new: &NewSession) -> Result<SessionFolder, Error> {
         if !new.campaign.is_empty() {
             let campaign = self.campaigns().find(&new.campaign).await?;
             let root = self.campaigns().root(&campaign).await?;
-            return Ok(Place {
+            return Ok(SessionFolder {
                 campaign_id: Some(CampaignId::new(campaign.id)),
                 campaign_name: campaign.name,
                 folder: root.clone(),
@@ -157,13 +157,18 @@ impl Supervisor {
         }
         let folder = campaign::resolve_root(Path::new(&new.directory))?;
         Ok(match self.campaigns().containing(&folder).await? {
-            Some(campaign) => Place {
+            Some(campaign) => SessionFolder {
                 root: self.campaigns().root(&campaign).await?,
                 campaign_id: Some(CampaignId::new(campaign.id)),
                 campaign_name: campaign.name,
                 folder,
             },
-            None => Place { campaign_id: None, campaign_name: String::new(), root: folder.clone(), folder },
+            None => SessionFolder {
+                campaign_id: None,
+                campaign_name: String::new(),
+                root: folder.clone(),
+                folder,
+            },
         })
     }
 
@@ -210,7 +215,7 @@ impl Supervisor {
 }
 
 /// Where a session works.
-struct Place {
+struct SessionFolder {
     campaign_id: Option<CampaignId>,
     campaign_name: String,
     root: PathBuf,

@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
 
-use domain::{Error, ErrorCode, SessionId, StopHow};
+use domain::{Error, ErrorCode, SessionId, StopMode};
 use tokio::sync::oneshot;
 
 use super::{Supervisor, not_found, snapshot_of};
 use crate::limits;
-use crate::session::{Message, Snapshot};
+use crate::session::{ActorMessage, Snapshot};
 use crate::store::Durability;
-use crate::store::sessions::{self, Page};
+use crate::store::sessions::{self, SessionPage};
 
 impl Supervisor {
     /// Returns one page of all sessions, the one used last first, and how many there are on all pages.
-    pub async fn page(&self, page: Page) -> Result<(Vec<Snapshot>, u64), Error> {
+    pub async fn page(&self, page: SessionPage) -> Result<(Vec<Snapshot>, u64), Error> {
         let (rows, total) = self.store().read(move |connection| sessions::page(connection, &page)).await?;
         let (leaving, rows): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| self.is_leaving(&row.spec.id));
@@ -24,8 +24,11 @@ impl Supervisor {
 
     /// Returns the sessions in a folder or below it, the one used last first.
     pub(crate) async fn below(&self, folder: &str) -> Result<Vec<Snapshot>, Error> {
-        let page =
-            Page { below: Some(folder.to_owned()), limit: limits::ACTIVE_SESSIONS_MAX, ..Page::default() };
+        let page = SessionPage {
+            below: Some(folder.to_owned()),
+            limit: limits::ACTIVE_SESSIONS_MAX,
+            ..SessionPage::default()
+        };
         Ok(self.page(page).await?.0)
     }
 
@@ -34,14 +37,14 @@ impl Supervisor {
         let handle = self.session(id).await?;
         let leaving = Leaving::new(self, id);
         if handle.snapshot().state.status.has_agent() {
-            match handle.stop(StopHow::Now).await {
+            match handle.stop(StopMode::Now).await {
                 Err(error) if error.code != ErrorCode::AlreadyStopped => return Err(error),
                 _ => {}
             }
         }
         // Its actor must be gone before its rows are: it would write to them.
         let (done, left) = oneshot::channel();
-        if handle.mailbox.send(Message::Detach { done }).await.is_ok() {
+        if handle.mailbox.send(ActorMessage::Detach { done }).await.is_ok() {
             // An actor that is gone has nothing to let go of.
             let _ = left.await;
         }

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use domain::{Command, Error, Launch, Status, StopHow};
+use domain::{Command, Error, LaunchPolicy, Status, StopMode};
 
 use super::Supervisor;
 use crate::execute;
 use crate::failpoint;
-use crate::process::{Claim, Link, Position, scan};
-use crate::session::{Beginning, remove_orphan_keys, run_dir};
+use crate::process::{AgentLink, Claim, Position, scan};
+use crate::session::{ActorStart, remove_orphan_keys, run_dir};
 use crate::store::sessions;
 
 impl Supervisor {
@@ -31,10 +31,10 @@ impl Supervisor {
         }
         for row in rows {
             let (id, status, launch) = (row.spec.id.clone(), row.state.status, row.spec.launch);
-            let handle = self.enliven(row, Beginning::Recover);
-            if status == Status::Created && launch == Launch::Now {
+            let handle = self.spawn_actor(row, ActorStart::Recover);
+            if status == Status::Created && launch == LaunchPolicy::Now {
                 // Its creator was never told that it exists.
-                if let Err(error) = handle.command(Command::Stop { how: StopHow::Now }).await {
+                if let Err(error) = handle.command(Command::Stop { how: StopMode::Now }).await {
                     tracing::warn!(session = %id, %error, "cannot end a session that never started");
                 }
             }
@@ -65,7 +65,7 @@ impl Supervisor {
 async fn end_orphan(dir: &Path, epoch: u64) -> io::Result<()> {
     match Claim::take(dir) {
         Ok(Some(claim)) => claim.clear().await,
-        Ok(None) => match Link::attach(dir, Position::START, epoch).await {
+        Ok(None) => match AgentLink::attach(dir, Position::START, epoch).await {
             Ok(link) => {
                 execute::end_and_remove(link, dir.to_owned()).await;
                 Ok(())

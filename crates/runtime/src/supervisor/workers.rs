@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use domain::turn::EndReason;
 use domain::{
-    CallId, Command, Error, ErrorCode, EventKind, Launch, ProviderKind, SessionId, SessionSpec, State, Upkeep,
+    CallId, Command, Error, ErrorCode, EventKind, LaunchPolicy, ProviderKind, SessionId, SessionSpec, State,
+    Timeouts,
 };
 
 use super::{NewSession, Supervisor};
@@ -30,7 +31,7 @@ pub struct NewWorker {
 
 /// Who a worker is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct WorkerKind {
     pub provider: ProviderKind,
     pub provider_config: BTreeMap<String, String>,
     /// Empty: the provider's default.
@@ -49,7 +50,7 @@ impl Supervisor {
     /// Begins a worker of a session, within the limits, and tells the parent's journal.
     pub async fn spawn_worker(&self, parent: &SessionId, new: NewWorker) -> Result<SessionId, Error> {
         let snapshot = self.snapshot(parent).await?;
-        let Kind { provider, mut provider_config, model } = self.check_worker(&snapshot, &new).await?;
+        let WorkerKind { provider, mut provider_config, model } = self.check_worker(&snapshot, &new).await?;
         let title = if new.name.is_empty() { preview(&new.prompt) } else { new.name.clone() };
         let call = new.call.clone();
         provider_config.insert("permission_mode".to_owned(), snapshot.state.mode.name().to_owned());
@@ -67,8 +68,8 @@ impl Supervisor {
             max_tokens: tokens_left(&snapshot.spec, &snapshot.state)?,
             timeout: snapshot.spec.timeout,
             initial_message: new.prompt,
-            launch: Launch::Now,
-            upkeep: Upkeep { idle_wait: Some(limits::WORKER_IDLE_WAIT), ..snapshot.spec.upkeep },
+            launch: LaunchPolicy::Now,
+            upkeep: Timeouts { idle_wait: Some(limits::WORKER_IDLE_WAIT), ..snapshot.spec.upkeep },
             by: format!("agent of {parent}"),
         };
         let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
@@ -79,7 +80,7 @@ impl Supervisor {
     }
 
     /// Says whether a session may have such a worker now, and who that would be.
-    pub async fn check_worker(&self, parent: &Snapshot, new: &NewWorker) -> Result<Kind, Error> {
+    pub async fn check_worker(&self, parent: &Snapshot, new: &NewWorker) -> Result<WorkerKind, Error> {
         if new.prompt.trim().is_empty() {
             return Err(Error::invalid("prompt", "is required"));
         }
@@ -88,7 +89,7 @@ impl Supervisor {
         Ok(kind)
     }
 
-    fn worker_kind(&self, parent: &SessionSpec, new: &NewWorker) -> Result<Kind, Error> {
+    fn worker_kind(&self, parent: &SessionSpec, new: &NewWorker) -> Result<WorkerKind, Error> {
         let (name, agent) = match new.provider.split_once('/') {
             Some((name, agent)) => (name, Some(agent)),
             None => (new.provider.as_str(), None),
@@ -101,7 +102,7 @@ impl Supervisor {
         let model = |usual: &str| if new.model.is_empty() { usual.to_owned() } else { new.model.clone() };
         if provider == own && agent.is_none() {
             let provider_config = parent.provider_config.clone();
-            return Ok(Kind { provider, provider_config, model: model(&parent.model) });
+            return Ok(WorkerKind { provider, provider_config, model: model(&parent.model) });
         }
         if agent.is_some() && provider != ProviderKind::Acp {
             return Err(unknown_provider(&new.provider));
@@ -114,7 +115,7 @@ impl Supervisor {
         }
         // What is set for the parent's agent means nothing to another.
         let provider_config = agent.map(|agent| ("agent".to_owned(), agent.to_owned())).into_iter().collect();
-        Ok(Kind { provider, provider_config, model: model("") })
+        Ok(WorkerKind { provider, provider_config, model: model("") })
     }
 
     /// Has the parent's journal say that it has a worker, and later how that ended.

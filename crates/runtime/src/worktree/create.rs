@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use domain::Error;
 
 use super::git::{self, Repository};
-use super::shelter::Shelter;
+use super::shelter::HookIsolation;
 use super::{Worktree, Worktrees, names};
 
 /// What a worktree is asked to be. Empty texts mean: the default.
@@ -22,7 +22,7 @@ pub struct NewWorktree {
 }
 
 /// A worktree that has been checked and can be made.
-struct Plan {
+struct CheckedWorktree {
     repository: Repository,
     name: String,
     branch: String,
@@ -53,7 +53,7 @@ impl Worktrees {
         }
     }
 
-    async fn plan(&self, repository: Repository, new: NewWorktree) -> Result<Plan, Error> {
+    async fn plan(&self, repository: Repository, new: NewWorktree) -> Result<CheckedWorktree, Error> {
         let branch = match (new.branch.as_str(), new.create_branch) {
             ("", true) => new.name.clone(),
             (branch, _) => branch.to_owned(),
@@ -92,7 +92,7 @@ impl Worktrees {
                 path.display()
             )));
         }
-        Ok(Plan { repository, name, branch, create_branch: new.create_branch, path, commit })
+        Ok(CheckedWorktree { repository, name, branch, create_branch: new.create_branch, path, commit })
     }
 
     /// Returns where a worktree is made: a folder that is not there, in one that is ours.
@@ -126,8 +126,8 @@ impl Worktrees {
         Ok(path)
     }
 
-    async fn make(&self, plan: &Plan) -> Result<Worktree, Error> {
-        let Plan { repository, path, branch, .. } = plan;
+    async fn make(&self, plan: &CheckedWorktree) -> Result<Worktree, Error> {
+        let CheckedWorktree { repository, path, branch, .. } = plan;
         let mut args: Vec<&OsStr> = ["worktree", "add", "--no-checkout"].map(OsStr::new).to_vec();
         // Behind two dashes nothing is read as an option, whatever it is called.
         if plan.create_branch {
@@ -140,15 +140,15 @@ impl Worktrees {
         let printed =
             git::run(path, &["rev-parse", "--path-format=absolute", "--git-dir"].map(OsStr::new)).await?;
         let own = PathBuf::from(String::from_utf8_lossy(&printed).trim_end_matches('\n'));
-        let shelter = Shelter::new(&self.shared().folder, repository).await?;
+        let shelter = HookIsolation::new(&self.shared().folder, repository).await?;
         shelter.check_out(path, &own.join("index"), &plan.commit).await?;
         let row = self.known(repository, path, Some(&plan.name)).await?;
         let trees = repository.trees().await?;
-        self.look(row, trees.iter().find(|tree| tree.path == *path)).await
+        self.inspect(row, trees.iter().find(|tree| tree.path == *path)).await
     }
 }
 
-impl Plan {
+impl CheckedWorktree {
     /// Takes back whatever was made.
     async fn undo(&self) {
         let folder = &self.repository.folder;

@@ -45,7 +45,7 @@ impl Repository {
     }
 
     /// Returns the working trees git knows, the main one first.
-    pub(super) async fn trees(&self) -> Result<Vec<Tree>, Error> {
+    pub(super) async fn trees(&self) -> Result<Vec<ListedTree>, Error> {
         let args = ["worktree", "list", "--porcelain", "-z"];
         let printed = run(&self.folder, &args.map(OsStr::new)).await?;
         Ok(read_trees(&printed))
@@ -76,7 +76,7 @@ fn bare(folder: &Path) -> Error {
 
 /// A working tree as git lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree {
+pub(super) struct ListedTree {
     pub(super) path: PathBuf,
     pub(super) head: String,
     /// Without `refs/heads/`; none: no branch is checked out.
@@ -85,15 +85,16 @@ pub(super) struct Tree {
     pub(super) bare: bool,
 }
 
-fn read_trees(printed: &[u8]) -> Vec<Tree> {
-    let mut trees: Vec<Tree> = Vec::new();
+fn read_trees(printed: &[u8]) -> Vec<ListedTree> {
+    let mut trees: Vec<ListedTree> = Vec::new();
     for line in printed.split(|byte| *byte == 0) {
         let (word, rest) = match line.iter().position(|byte| *byte == b' ') {
             Some(at) => (&line[..at], &line[at + 1..]),
             None => (line, &b""[..]),
         };
         if word == b"worktree" {
-            trees.push(Tree { path: OsString::from_vec(rest.to_vec()).into(), ..Tree::default() });
+            trees
+                .push(ListedTree { path: OsString::from_vec(rest.to_vec()).into(), ..ListedTree::default() });
             continue;
         }
         let Some(tree) = trees.last_mut() else { continue };

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use domain::{Error, ErrorCode, Status, StopHow};
+use domain::{Error, ErrorCode, Status, StopMode};
 
-use super::git::{self, Repository, Tree};
-use super::shelter::Shelter;
+use super::git::{self, ListedTree, Repository};
+use super::shelter::HookIsolation;
 use super::{Worktrees, worktrees};
 use crate::store::Durability;
 use crate::store::worktrees::WorktreeRow;
@@ -69,7 +69,12 @@ impl Worktrees {
         Ok(closed)
     }
 
-    async fn check_clean(&self, repository: &Repository, tree: &Tree, force: bool) -> Result<(), Error> {
+    async fn check_clean(
+        &self,
+        repository: &Repository,
+        tree: &ListedTree,
+        force: bool,
+    ) -> Result<(), Error> {
         if force || !tree.path.exists() {
             return Ok(());
         }
@@ -77,7 +82,7 @@ impl Worktrees {
             git::run(&tree.path, &["rev-parse", "--path-format=absolute", "--git-dir"].map(OsStr::new))
                 .await?;
         let own = PathBuf::from(String::from_utf8_lossy(&printed).trim_end_matches('\n'));
-        let shelter = Shelter::new(&self.shared().folder, repository).await?;
+        let shelter = HookIsolation::new(&self.shared().folder, repository).await?;
         if shelter.is_dirty(&tree.path, &own.join("index"), &tree.head).await? {
             return Err(git::failed(&format!(
                 "{} has changes that are not committed; commit them, or use force to lose them",
@@ -97,7 +102,7 @@ impl Worktrees {
                 Status::Created | Status::Starting | Status::Running | Status::Working | Status::Stopping => {
                 }
             }
-            match self.supervisor.stop(id, StopHow::Now).await {
+            match self.supervisor.stop(id, StopMode::Now).await {
                 Ok(_) => closed += 1,
                 Err(error) if error.code == ErrorCode::AlreadyStopped => {}
                 Err(error) => return Err(error),

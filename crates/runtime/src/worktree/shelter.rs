@@ -10,11 +10,11 @@ use domain::Error;
 use super::git::{self, Repository};
 use crate::{limits, project_file};
 
-pub(super) struct Shelter {
+pub(super) struct HookIsolation {
     folder: PathBuf,
 }
 
-impl Shelter {
+impl HookIsolation {
     /// Makes one below `beside`; it goes when it is dropped.
     pub(super) async fn new(beside: &Path, repository: &Repository) -> Result<Self, Error> {
         let format = repository.object_format().await?;
@@ -94,7 +94,7 @@ impl Shelter {
     }
 }
 
-impl Drop for Shelter {
+impl Drop for HookIsolation {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
             tracing::warn!(%error, folder = %self.folder.display(), "cannot remove a folder of ours");

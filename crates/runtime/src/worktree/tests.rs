@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use domain::{Error, ErrorCode, Launch, ProviderKind, SessionId, Status, Upkeep};
+use domain::{Error, ErrorCode, LaunchPolicy, ProviderKind, SessionId, Status, Timeouts};
 
 use super::*;
 use crate::provider::Providers;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::supervisor::{NewSession, Options};
+use crate::supervisor::{NewSession, SupervisorOptions};
 
 /// A daemon's worktrees and a repository with one commit.
 struct Bench {
@@ -26,7 +26,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("agents")).unwrap();
-        let supervisor = Supervisor::new(Options {
+        let supervisor = Supervisor::new(SupervisorOptions {
             store: Store::open(&root.join("daemon.db")).unwrap(),
             providers: Providers::new(vec![Arc::new(Idle)]),
             agents_dir: root.join("agents"),
@@ -115,8 +115,8 @@ impl Bench {
             max_tokens: 0,
             timeout: None,
             initial_message: String::new(),
-            launch: Launch::OnPrompt,
-            upkeep: Upkeep::default(),
+            launch: LaunchPolicy::OnPrompt,
+            upkeep: Timeouts::default(),
             by: "test".to_owned(),
         };
         self.worktrees.supervisor.create(new).await.unwrap().spec.id.clone()

@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 
 use super::{BRIDGE_NAME, READY, READY_NAME, Reach, Walls, relay};
 use crate::order::Report;
-use crate::stage::agent::{self as stage, Given};
+use crate::stage::agent::{self as stage, AgentStageInput};
 use crate::sys::{self, Fork};
 
 /// Signals that are the agent's business.
@@ -87,7 +87,7 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
         namespaces |= libc::CLONE_NEWNET;
     }
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let given = Given {
+    let given = AgentStageInput {
         plan,
         command: command.to_vec(),
         working_dir: walls.working_dir.clone(),
@@ -163,14 +163,14 @@ fn announce(folder: &Path, word: &str) {
 
 /// How the agent ended.
 #[derive(Clone, Copy)]
-struct End {
+struct AgentEnd {
     code: i32,
     signal: i32,
 }
 
-const LOST: End = End { code: 128 + libc::SIGKILL, signal: libc::SIGKILL };
+const LOST: AgentEnd = AgentEnd { code: 128 + libc::SIGKILL, signal: libc::SIGKILL };
 
-fn attend(built: Built, folder: &Path) -> End {
+fn attend(built: Built, folder: &Path) -> AgentEnd {
     let Built { init, signals, control, walls, bridge, listeners } = built;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let end = match runtime {
@@ -204,7 +204,7 @@ fn attend(built: Built, folder: &Path) -> End {
 }
 
 /// Passes signals in until the init says how the agent ended, or is gone.
-async fn watch(control: UnixStream, signals: OwnedFd) -> Option<End> {
+async fn watch(control: UnixStream, signals: OwnedFd) -> Option<AgentEnd> {
     control.set_nonblocking(true).ok()?;
     let (mut read, mut write) = tokio::net::UnixStream::from_std(control).ok()?.into_split();
     // No pipe, but read like one: whole records, when there are any.
@@ -224,7 +224,7 @@ async fn watch(control: UnixStream, signals: OwnedFd) -> Option<End> {
         }
     }
     match serde_json::from_slice(&line) {
-        Ok(Report::Exited { code, signal }) => Some(End { code, signal }),
+        Ok(Report::Exited { code, signal }) => Some(AgentEnd { code, signal }),
         _ => None,
     }
 }
@@ -241,7 +241,7 @@ async fn next_signal(signals: &mut pipe::Receiver) -> u8 {
 }
 
 /// Ends this process the way the agent ended, so that whoever holds it sees the same.
-fn end_like(end: End) -> i32 {
+fn end_like(end: AgentEnd) -> i32 {
     if end.signal != 0 {
         sys::reset_signals();
         sys::raise(end.signal);

@@ -22,7 +22,7 @@ pub(crate) const NAMESPACES: libc::c_int =
     libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 /// What the outer process wants inside.
-pub(crate) struct Given {
+pub(crate) struct AgentStageInput {
     pub(crate) plan: Plan,
     pub(crate) command: Vec<OsString>,
     pub(crate) working_dir: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Given {
 }
 
 /// Builds the walls and attends the agent. Returns the exit code of the init; what counts is what it reported.
-pub(crate) fn run(given: Given, control: UnixStream, told: File) -> i32 {
+pub(crate) fn run(given: AgentStageInput, control: UnixStream, told: File) -> i32 {
     let tell = match told.try_clone() {
         Ok(tell) => tell,
         Err(_) => return 2,
@@ -51,8 +51,8 @@ pub(crate) fn run(given: Given, control: UnixStream, told: File) -> i32 {
     }
 }
 
-fn build(given: Given, control: &UnixStream, told: File) -> Result<(i32, OwnedFd), Fault> {
-    let Given { plan, command, working_dir, owner, listen } = given;
+fn build(given: AgentStageInput, control: &UnixStream, told: File) -> Result<(i32, OwnedFd), Fault> {
+    let AgentStageInput { plan, command, working_dir, owner, listen } = given;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Fault::at("parent"))?;
     namespaced::map_user(owner).map_err(Fault::at("user namespace"))?;
     sys::unshare(libc::CLONE_NEWCGROUP).map_err(Fault::at("cgroup namespace"))?;

@@ -6,13 +6,13 @@ use std::io;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
-use super::{Fault, Given, Wake, inner};
+use super::{Fault, StageInput, Wake, inner};
 use crate::order::Report;
 use crate::sys::{self, Fork};
 
 /// Makes the sandbox and attends its command; returns what to report last.
-pub(super) fn run(given: Given) -> Result<Report, Fault> {
-    let Given { plan, control, orders, told, filters, .. } = given;
+pub(super) fn run(given: StageInput) -> Result<Report, Fault> {
+    let StageInput { plan, control, orders, told, filters, .. } = given;
     let groups = super::open_groups(&plan).map_err(Fault::at("cgroup"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Fault::at("subreaper"))?;
     // The command belongs to the same user; it must not look into its keeper.
@@ -91,7 +91,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn look(pid: i32) -> Option<Self> {
+    fn read_identity(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in brackets may hold anything; behind it, the parent is the second field and the start the twentieth.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
@@ -103,7 +103,7 @@ impl Seen {
     /// same when it was.
     fn signal(&self, signal: Signal) {
         let Ok(handle) = rustix::process::pidfd_open(self.pid, PidfdFlags::empty()) else { return };
-        let now = Self::look(self.pid.as_raw_nonzero().get());
+        let now = Self::read_identity(self.pid.as_raw_nonzero().get());
         if now.is_some_and(|now| now.started == self.started) {
             // Gone meanwhile is as good.
             let _ = rustix::process::pidfd_send_signal(&handle, signal);
@@ -128,7 +128,7 @@ fn reap() -> bool {
 fn descendants() -> Vec<Seen> {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut others: Vec<Seen> = numbers.filter_map(Seen::look).collect();
+    let mut others: Vec<Seen> = numbers.filter_map(Seen::read_identity).collect();
     let mut found: Vec<Seen> = Vec::new();
     let mut parents = vec![rustix::process::getpid().as_raw_nonzero().get()];
     while let Some(parent) = parents.pop() {

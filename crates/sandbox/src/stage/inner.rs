@@ -13,7 +13,7 @@ use rustix::thread::{CapabilitiesSecureBits as Bits, CapabilitySet, CapabilitySe
 
 use super::seccomp::Filters;
 use super::{Fault, escape, landlock, namespaced};
-use crate::order::{self, Action, Order, Plan, Report};
+use crate::order::{self, Order, Plan, Report, StageAction};
 use crate::{Tier, sys};
 
 /// Waits for an order, locks itself in and becomes the command. Returns only if that failed; `told` closes when the
@@ -33,12 +33,12 @@ pub(super) fn run(plan: &Plan, filters: &Filters, orders: File, told: File) -> i
         }
     };
     match &order.action {
-        Action::Run(argv) => {
+        StageAction::Run(argv) => {
             let error = execute(&order, argv);
             order::report(&told, &Report::Unstarted { errno: error.raw_os_error().unwrap_or(0) });
             127
         }
-        Action::Probe(canary) => {
+        StageAction::Probe(canary) => {
             drop(told);
             escape::run(&order, canary)
         }

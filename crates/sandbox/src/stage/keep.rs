@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use super::{Fault, Given, namespaced, seccomp};
+use super::{Fault, StageInput, namespaced, seccomp};
 use crate::Tier;
 use crate::order::{self, Plan};
 use crate::sys::{self, Fork};
@@ -44,9 +44,14 @@ pub(crate) fn enter() -> i32 {
         let ready = serde_json::from_slice::<Plan>(&plan[..len]).map_err(io::Error::from);
         let ready = ready.and_then(|plan| Ok((made.filters(&plan)?, plan)));
         let given = match ready {
-            Ok((filters, plan)) => {
-                Given { plan, control, orders: File::from(orders), told: File::from(told), owner, filters }
-            }
+            Ok((filters, plan)) => StageInput {
+                plan,
+                control,
+                orders: File::from(orders),
+                told: File::from(told),
+                owner,
+                filters,
+            },
             Err(error) => {
                 refuse(&control, &Fault { step: "plan", error });
                 continue;
@@ -104,7 +109,7 @@ fn receive(door: &OwnedFd, plan: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Err
     Ok((received.bytes, descriptors))
 }
 
-fn become_stage(given: Given, stdout: OwnedFd, stderr: OwnedFd) -> i32 {
+fn become_stage(given: StageInput, stdout: OwnedFd, stderr: OwnedFd) -> i32 {
     sys::reset_signals();
     sys::ignore_signal(libc::SIGPIPE);
     let _ = rustix::process::setsid();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::process::WaitOptions;
 use rustix::thread::CapabilitySet;
 
-use super::{Fault, Given, Wake, inner, root};
+use super::{Fault, StageInput, Wake, inner, root};
 use crate::Network;
 use crate::order::{self, Plan, Report};
 use crate::sys::{self, Fork};
@@ -27,8 +27,8 @@ pub(super) const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 const INSIDE_UID: u32 = 1000;
 
 /// Makes the sandbox and attends its command; returns what to report last.
-pub(super) fn run(given: Given) -> Result<Report, Fault> {
-    let Given { plan, control, orders, told, owner, filters } = given;
+pub(super) fn run(given: StageInput) -> Result<Report, Fault> {
+    let StageInput { plan, control, orders, told, owner, filters } = given;
     let groups = super::open_groups(&plan).map_err(Fault::at("cgroup"))?;
     map_user(owner).map_err(Fault::at("user namespace"))?;
     let laid = prepare(&plan, groups)?;

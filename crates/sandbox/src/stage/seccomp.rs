@@ -156,7 +156,7 @@ const RARE_PROTOCOL_MIN: u64 = 256;
 
 /// What a filter depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ground {
+pub(crate) struct FilterContext {
     pub(crate) tier: Tier,
     pub(crate) network: Network,
     pub(crate) landlock_abi: i32,
@@ -185,7 +185,7 @@ fn refuse(rules: &mut Rules, calls: &[c_long]) {
     }
 }
 
-fn sockets(rules: &mut Rules, ground: Ground) -> io::Result<()> {
+fn sockets(rules: &mut Rules, ground: FilterContext) -> io::Result<()> {
     let (inet, inet6, unix) = (libc::AF_INET as u64, libc::AF_INET6 as u64, libc::AF_UNIX as u64);
     match ground.network {
         Network::Loopback if ground.tier == Tier::Namespaces => {
@@ -286,8 +286,11 @@ impl Made {
         if let Some((_, made)) = self.0.iter().find(|(known, _)| *known == key) {
             return Ok(Arc::clone(made));
         }
-        let ground =
-            Ground { tier: plan.tier, network: plan.network, landlock_abi: crate::sys::landlock_abi() };
+        let ground = FilterContext {
+            tier: plan.tier,
+            network: plan.network,
+            landlock_abi: crate::sys::landlock_abi(),
+        };
         let made: Filters = filters(ground)?.into();
         self.0.push((key, Arc::clone(&made)));
         Ok(made)
@@ -340,7 +343,7 @@ fn everywhere() -> io::Result<Rules> {
 }
 
 /// Builds the filters, in the order in which they are to be applied.
-pub(crate) fn filters(ground: Ground) -> io::Result<Vec<BpfProgram>> {
+pub(crate) fn filters(ground: FilterContext) -> io::Result<Vec<BpfProgram>> {
     let mut rules = everywhere()?;
     sockets(&mut rules, ground)?;
     let mut unknown = Rules::new();
@@ -390,7 +393,7 @@ mod tests {
         for tier in [Tier::Namespaces, Tier::Landlock] {
             for network in [Network::None, Network::Loopback] {
                 for landlock_abi in 0..=8 {
-                    for program in filters(Ground { tier, network, landlock_abi }).unwrap() {
+                    for program in filters(FilterContext { tier, network, landlock_abi }).unwrap() {
                         assert!(program.len() < 4096, "{} instructions", program.len());
                     }
                 }

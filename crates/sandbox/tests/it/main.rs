@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox::{Command, Config, End, Limits, Network, Output, Sandbox, Tier};
+use sandbox::{Command, CommandEnd, Config, Limits, Network, Output, Sandbox, Tier};
 
 /// The example that becomes the stage, beside the tests in the build folder.
 pub(crate) fn stage() -> PathBuf {
@@ -50,7 +50,7 @@ pub(crate) fn command(root: &std::path::Path, script: &str) -> Command {
 pub(crate) struct Outcome {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) end: End,
+    pub(crate) end: CommandEnd,
 }
 
 pub(crate) async fn run(sandbox: &Sandbox, command: Command) -> Outcome {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Cut, Place, Stream};
 use crate::engine::{self, Span, Stretch, Tail};
-use crate::gate::Target;
+use crate::gate::GateTarget;
 use crate::rules::Rank;
 
 /// The end of a code, until it is known whether a word begins there.
@@ -25,7 +25,7 @@ pub(super) struct Call {
     end: Vec<u8>,
     /// How long the word is that called.
     word: usize,
-    target: Target,
+    target: GateTarget,
 }
 
 /// A stretch with the ends of its codes put back.
@@ -80,9 +80,9 @@ impl Stream {
         let rules = &self.scrubber.rules;
         let known = &self.scrubber.known;
         let reach = match call.target {
-            Target::Rule(rule) => rules.rules[rule as usize].after,
-            Target::Known { pattern, anchor } => known.pattern(pattern).reach(anchor),
-            Target::PrivateKey => 0,
+            GateTarget::Rule(rule) => rules.rules[rule as usize].after,
+            GateTarget::Known { pattern, anchor } => known.pattern(pattern).reach(anchor),
+            GateTarget::PrivateKey => 0,
         };
         let (length, behind) = (call.word as u64 + reach, call.end.len() as u64);
         let to = call.at + length.saturating_sub(behind);
@@ -100,19 +100,19 @@ impl Stream {
             }
         };
         match call.target {
-            Target::Rule(rule) if !matches!(self.open_of[rule as usize], Place::Nowhere) => {
+            GateTarget::Rule(rule) if !matches!(self.open_of[rule as usize], Place::Nowhere) => {
                 let path = self.path.as_deref();
                 let stretch = Stretch { view: &bytes, base: 0, from: 0, to: length, path };
                 engine::search(rules, &rules.rules[rule as usize], stretch, found);
             }
-            Target::Known { pattern, anchor } => {
+            GateTarget::Known { pattern, anchor } => {
                 let pattern = known.pattern(pattern);
                 if let Some((start, end)) = pattern.verify(&bytes, call.word, anchor) {
                     let (start, end, tail) = (start as u64, end as u64, Tail::Closed);
                     found(Span { start, end, tail, rank: Rank::Known, id: pattern.name.clone() });
                 }
             }
-            Target::Rule(_) | Target::PrivateKey => {}
+            GateTarget::Rule(_) | GateTarget::PrivateKey => {}
         }
         true
     }

@@ -2,7 +2,7 @@
 //! The exit record is written on a full disk too, from the reserve. Must not wait: every step returns.
 
 use crate::frame::Target;
-use crate::hold::{Hold, Phase, Stalled, ns};
+use crate::hold::{Phase, Shim, Stalled, ns};
 use crate::limits::{
     DRAIN_MAX, DRAIN_READS_MAX, KILL_PASS_INTERVAL, KILL_PASS_SLOW_INTERVAL, KILL_QUICK_MAX,
     RESERVE_RECORD_BYTES_MAX, STALL_RETRY,
@@ -33,7 +33,7 @@ pub(super) fn signal_tree(signo: i32) {
     }
 }
 
-impl Hold {
+impl Shim {
     /// Starts killing every descendant, the agent included.
     pub(super) fn kill_tree(&mut self, now: u64) {
         if self.killing.is_none() {

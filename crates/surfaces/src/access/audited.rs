@@ -17,7 +17,7 @@ use axum::response::Response;
 use domain::{ErrorCode, Timestamp};
 use http::{Extensions, Request};
 use hyper::body::{Frame, SizeHint};
-use runtime::audit::{Audit, Entry};
+use runtime::audit::{Audit, AuditEntry};
 use runtime::clock;
 use wire::access::{Effect, Protocol, Row, SessionIn};
 
@@ -57,7 +57,7 @@ struct Inner {
 
 impl Inner {
     /// Writes a row, with the number of those that could not be written before it.
-    async fn append(&self, mut entry: Entry) {
+    async fn append(&self, mut entry: AuditEntry) {
         let missing = self.missing.swap(0, Ordering::Relaxed);
         if missing > 0 {
             let separator = if entry.summary.is_empty() { "" } else { "; " };
@@ -131,15 +131,15 @@ struct Seen {
 }
 
 impl Seen {
-    fn entry(&self, row: &Row, caller: &Caller, session: String) -> Entry {
-        Entry {
+    fn entry(&self, row: &Row, caller: &Caller, session: String) -> AuditEntry {
+        AuditEntry {
             at: self.at,
             session,
             caller: peer::named(caller),
             operation: row.method.to_owned(),
             duration_us: u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX),
             origin: self.peer.map(origin).unwrap_or_default(),
-            ..Entry::default()
+            ..AuditEntry::default()
         }
     }
 }

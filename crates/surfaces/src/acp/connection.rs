@@ -5,22 +5,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use domain::{SessionId, StopHow};
+use domain::{SessionId, StopMode};
 use runtime::Supervisor;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::Habits;
-use super::errands::Errands;
-use super::evidence::Evidence;
-use super::from_wire::{self, Client};
-use super::lines::{Line, Lines};
-use super::notes::{Keep as _, Notes, Remembered};
-use super::outbox::{Frame, Outbox};
-use super::presence::Presence;
-use super::rpc::{self, Fault, INVALID_REQUEST, Incoming, METHOD_NOT_FOUND, RpcId};
-use super::talk::{Said, Talk};
+use super::AcpSessionDefaults;
+use super::client_requests::ClientRequests;
+use super::event_log::EventLog;
+use super::from_wire::{self, ClientCapabilities};
+use super::lines::{ClientLine, LineReader};
+use super::outbox::{ClientOutbox, OutputFrame};
+use super::presence::OpenSessions;
+use super::resume_state::{ConnectionNotes, NoteWriter as _, Notes};
+use super::rpc::{self, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError, RpcId, RpcMessage};
+use super::session_stream::{ClientMessage, SessionStream};
 use crate::peer::Caller;
 use crate::{access, limits};
 
@@ -29,7 +29,7 @@ const PROTOCOL_VERSION: u32 = 1;
 
 /// Whether and how a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum ConnectionEnding {
     Open,
     /// With its agents.
     Stop,
@@ -38,53 +38,53 @@ pub(super) enum Ending {
 }
 
 /// What every part of a connection needs.
-pub(super) struct Core {
+pub(super) struct ConnectionContext {
     pub(super) supervisor: Supervisor,
-    pub(super) habits: Habits,
-    pub(super) out: Outbox,
-    pub(super) errands: Errands,
-    pub(super) evidence: Evidence,
-    pub(super) presence: Presence,
+    pub(super) defaults: AcpSessionDefaults,
+    pub(super) out: ClientOutbox,
+    pub(super) client_requests: ClientRequests,
+    pub(super) evidence: EventLog,
+    pub(super) presence: OpenSessions,
     /// Who drives the connection.
     caller: Caller,
     /// The name of this connection, where it outlives the daemon; else empty.
     pub(super) connection: String,
     /// One place for every session this client may have open.
     pub(super) room: Arc<Semaphore>,
-    client: Mutex<Client>,
-    talks: Mutex<HashMap<SessionId, Talk>>,
+    client: Mutex<ClientCapabilities>,
+    talks: Mutex<HashMap<SessionId, SessionStream>>,
     /// How the connection ends, once it is served.
-    ending: OnceLock<watch::Receiver<Ending>>,
+    ending: OnceLock<watch::Receiver<ConnectionEnding>>,
 }
 
 /// A connection that is not served yet.
-pub(super) struct Connection {
-    core: Arc<Core>,
-    remembered: Remembered,
+pub(super) struct AcpConnection {
+    core: Arc<ConnectionContext>,
+    remembered: ConnectionNotes,
 }
 
 /// What makes a connection one that outlives the daemon: its name, and what was noted of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lasting {
+pub(super) struct ResumableConnection {
     pub(super) connection: String,
     pub(super) notes: Notes,
 }
 
-impl Connection {
+impl AcpConnection {
     pub(super) fn new(
         supervisor: Supervisor,
-        habits: Habits,
-        presence: Presence,
-        lasting: Lasting,
+        defaults: AcpSessionDefaults,
+        presence: OpenSessions,
+        lasting: ResumableConnection,
         caller: Caller,
-    ) -> (Self, mpsc::Receiver<Frame>) {
-        let (out, frames) = Outbox::new(!lasting.connection.is_empty());
-        let core = Core {
+    ) -> (Self, mpsc::Receiver<OutputFrame>) {
+        let (out, frames) = ClientOutbox::new(!lasting.connection.is_empty());
+        let core = ConnectionContext {
             supervisor,
-            room: Arc::new(Semaphore::new(habits.max_sessions.clamp(1, Semaphore::MAX_PERMITS))),
-            evidence: Evidence::begin(habits.evidence.clone(), out.clone()),
-            habits,
-            errands: Errands::new(out.clone()),
+            room: Arc::new(Semaphore::new(defaults.max_sessions.clamp(1, Semaphore::MAX_PERMITS))),
+            evidence: EventLog::begin(defaults.evidence.clone(), out.clone()),
+            defaults,
+            client_requests: ClientRequests::new(out.clone()),
             out,
             presence,
             caller,
@@ -93,11 +93,15 @@ impl Connection {
             talks: Mutex::default(),
             ending: OnceLock::new(),
         };
-        (Self { core: Arc::new(core), remembered: Remembered::read(&lasting.notes) }, frames)
+        (Self { core: Arc::new(core), remembered: ConnectionNotes::read(&lasting.notes) }, frames)
     }
 
     /// Serves the client until its input ends, it no longer listens or somebody wants the end.
-    pub(super) async fn run(self, mut input: mpsc::Receiver<Bytes>, mut ending: watch::Receiver<Ending>) {
+    pub(super) async fn run(
+        self,
+        mut input: mpsc::Receiver<Bytes>,
+        mut ending: watch::Receiver<ConnectionEnding>,
+    ) {
         let core = self.core;
         // Set once: a connection is served once.
         let _first = core.ending.set(ending.clone());
@@ -105,70 +109,70 @@ impl Connection {
             // Whoever comes next will find what was not found here.
             return core.leave().await;
         }
-        let mut lines = Lines::new(limits::ACP_LINE_MAX_BYTES);
-        let mut work = Work { tasks: JoinSet::new(), core: Arc::clone(&core) };
+        let mut lines = LineReader::new(limits::ACP_LINE_MAX_BYTES);
+        let mut work = RunningRequests { tasks: JoinSet::new(), core: Arc::clone(&core) };
         let ending = loop {
             let piece = tokio::select! {
                 biased;
-                ended = ending.wait_for(|ending| *ending != Ending::Open) => {
-                    break ended.map_or(Ending::Stop, |ending| *ending);
+                ended = ending.wait_for(|ending| *ending != ConnectionEnding::Open) => {
+                    break ended.map_or(ConnectionEnding::Stop, |ending| *ending);
                 }
                 piece = input.recv() => piece,
                 () = core.out.hung_up() => None,
             };
-            let Some(piece) = piece else { break Ending::Stop };
+            let Some(piece) = piece else { break ConnectionEnding::Stop };
             for (number, line) in lines.push_counting(&piece) {
-                work.hear(line, number).await;
+                work.handle_line(line, number).await;
             }
         };
-        if let (Ending::Stop, Some(line)) = (ending, lines.finish()) {
-            work.hear(Some(line), lines.ended()).await;
+        if let (ConnectionEnding::Stop, Some(line)) = (ending, lines.finish()) {
+            work.handle_line(Some(line), lines.ended()).await;
         }
         work.tasks.abort_all();
         core.close(ending).await;
         core.evidence.end().await;
-        if ending == Ending::Leave {
+        if ending == ConnectionEnding::Leave {
             return core.leave().await;
         }
-        core.out.end(Frame::End).await;
+        core.out.end(OutputFrame::End).await;
     }
 }
 
 /// The client's requests under way.
-struct Work {
+struct RunningRequests {
     tasks: JoinSet<()>,
-    core: Arc<Core>,
+    core: Arc<ConnectionContext>,
 }
 
-impl Work {
-    async fn hear(&mut self, line: Option<Line>, number: u64) {
+impl RunningRequests {
+    async fn handle_line(&mut self, line: Option<ClientLine>, number: u64) {
         let core = Arc::clone(&self.core);
         let line = match line {
-            Some(Line::Whole(line)) => line,
-            Some(Line::TooLong) => {
+            Some(ClientLine::Whole(line)) => line,
+            Some(ClientLine::TooLong) => {
                 let most = limits::ACP_LINE_MAX_BYTES;
-                let fault = Fault::new(INVALID_REQUEST, format!("a line has at most {most} bytes"));
+                let fault = RpcError::new(INVALID_REQUEST, format!("a line has at most {most} bytes"));
                 return core.refuse(&RpcId::null(), fault, number).await;
             }
             None => return core.out.done([number]),
         };
         match rpc::read(&line) {
-            Incoming::Broken { id, fault } => core.refuse(&id, fault, number).await,
-            Incoming::Response { id, result } => {
-                if !core.errands.answered(&id, result, number) {
+            RpcMessage::Broken { id, fault } => core.refuse(&id, fault, number).await,
+            RpcMessage::Response { id, result } => {
+                if !core.client_requests.answered(&id, result, number) {
                     core.out.log("debug", "the client answered what nobody waits for");
                     core.out.done([number]);
                 }
             }
-            Incoming::Notification { method, params } => core.notified(&method, params, number).await,
-            Incoming::Request { id, method, params } => {
-                core.out.heard(&id, number);
-                self.asked(id, method, params).await;
+            RpcMessage::Notification { method, params } => core.notified(&method, params, number).await,
+            RpcMessage::Request { id, method, params } => {
+                core.out.remember_line(&id, number);
+                self.handle_request(id, method, params).await;
             }
         }
     }
 
-    async fn asked(&mut self, id: RpcId, method: String, params: Value) {
+    async fn handle_request(&mut self, id: RpcId, method: String, params: Value) {
         let core = Arc::clone(&self.core);
         if let Err(fault) = core.admit(&method, &params) {
             return core.answer(&id, Err(fault)).await;
@@ -184,7 +188,7 @@ impl Work {
                 core.answer(&id, answer).await;
             }
             "session/prompt" | "session/set_mode" | "session/set_model" | "session/set_config_option" => {
-                if let Err(fault) = core.say(&id, &method, params) {
+                if let Err(fault) = core.forward_to_session(&id, &method, params) {
                     core.answer(&id, Err(fault)).await;
                 }
             }
@@ -201,27 +205,27 @@ impl Work {
     }
 }
 
-fn unknown(method: &str) -> Fault {
+fn unknown(method: &str) -> RpcError {
     let shown: String = method.chars().filter(|letter| !letter.is_control()).take(64).collect();
-    Fault::new(METHOD_NOT_FOUND, format!("method not found: {shown}"))
+    RpcError::new(METHOD_NOT_FOUND, format!("method not found: {shown}"))
 }
 
-impl Core {
+impl ConnectionContext {
     /// Whether the daemon goes. What fails for that is left to the next one.
     pub(super) fn is_leaving(&self) -> bool {
         !self.connection.is_empty()
-            && self.ending.get().is_some_and(|ending| *ending.borrow() == Ending::Leave)
+            && self.ending.get().is_some_and(|ending| *ending.borrow() == ConnectionEnding::Leave)
     }
 
     /// Ends the output for whoever goes on with the connection.
     async fn leave(&self) {
         self.talks().clear();
-        self.out.end(Frame::Leave).await;
-        self.out.end(Frame::End).await;
+        self.out.end(OutputFrame::Leave).await;
+        self.out.end(OutputFrame::End).await;
     }
 
     /// Answers a request; a client that is gone needs no answer.
-    pub(super) async fn answer(&self, id: &RpcId, result: Result<Value, Fault>) {
+    pub(super) async fn answer(&self, id: &RpcId, result: Result<Value, RpcError>) {
         if result.is_err() && self.is_leaving() {
             return;
         }
@@ -229,15 +233,15 @@ impl Core {
     }
 
     /// Answers a line that was no request.
-    async fn refuse(&self, id: &RpcId, fault: Fault, line: u64) {
+    async fn refuse(&self, id: &RpcId, fault: RpcError, line: u64) {
         let _gone = self.out.refuse(id, fault, line).await;
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(super) fn client(&self) -> ClientCapabilities {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn talks(&self) -> MutexGuard<'_, HashMap<SessionId, Talk>> {
+    pub(super) fn talks(&self) -> MutexGuard<'_, HashMap<SessionId, SessionStream>> {
         self.talks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -247,14 +251,14 @@ impl Core {
         if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") }
     }
 
-    pub(super) fn initialize(&self, params: Value) -> Result<Value, Fault> {
+    pub(super) fn initialize(&self, params: Value) -> Result<Value, RpcError> {
         let initialize: from_wire::Initialize = from_wire::params(params.clone())?;
-        let client = Client::read(&initialize);
+        let client = ClientCapabilities::read(&initialize);
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
         self.out.note(|notes| notes.client(&params));
-        let provider = self.supervisor.providers().get(self.habits.provider);
+        let provider = self.supervisor.providers().get(self.defaults.provider);
         let can = provider.map(|provider| provider.capabilities()).unwrap_or_default();
-        let kind = self.habits.provider;
+        let kind = self.defaults.provider;
         let claude = kind == domain::ProviderKind::ClaudeCode;
         Ok(json!({
             "protocolVersion": PROTOCOL_VERSION,
@@ -276,10 +280,10 @@ impl Core {
     }
 
     /// Refuses what the access table does not let the caller do, and methods it does not know.
-    fn admit(&self, method: &str, params: &Value) -> Result<(), Fault> {
+    fn admit(&self, method: &str, params: &Value) -> Result<(), RpcError> {
         let row = access::acp(method).ok_or_else(|| unknown(method))?;
         let session = params["sessionId"].as_str().unwrap_or_default();
-        access::check(Some(row), &self.caller, session).map_err(|error| Fault::from(&error))
+        access::check(Some(row), &self.caller, session).map_err(|error| RpcError::from(&error))
     }
 
     async fn notified(&self, method: &str, params: Value, line: u64) {
@@ -289,7 +293,7 @@ impl Core {
         }
         let passed_on = match method {
             "session/cancel" => {
-                let of = from_wire::params::<from_wire::OfSession>(params).ok();
+                let of = from_wire::params::<from_wire::SessionOnlyParams>(params).ok();
                 let id = of.and_then(|of| from_wire::session_id(&of.session_id).ok());
                 // For a session that is not open there is nothing to cancel.
                 id.is_some_and(|id| self.talks().get(&id).is_some_and(|talk| talk.cancel(line)))
@@ -302,7 +306,7 @@ impl Core {
                 found.is_some_and(|talk| talk.cancel(line))
             }
             method if is_request(method) => {
-                let fault = Fault::new(INVALID_REQUEST, format!("{method} is a request and needs an id"));
+                let fault = RpcError::new(INVALID_REQUEST, format!("{method} is a request and needs an id"));
                 return self.refuse(&RpcId::null(), fault, line).await;
             }
             // Notifications of others, `$/…` among them, may be passed over.
@@ -317,45 +321,48 @@ impl Core {
     }
 
     /// Hands what concerns one session to whoever keeps its order.
-    fn say(&self, rpc: &RpcId, method: &str, params: Value) -> Result<(), Fault> {
+    fn forward_to_session(&self, rpc: &RpcId, method: &str, params: Value) -> Result<(), RpcError> {
         let rpc = rpc.clone();
         let (session, said) = match method {
             "session/prompt" => {
-                let prompt: from_wire::Prompt = from_wire::params(params)?;
-                (prompt.session_id, Said::Prompt { rpc, blocks: prompt.prompt })
+                let prompt: from_wire::PromptParams = from_wire::params(params)?;
+                (prompt.session_id, ClientMessage::Prompt { rpc, blocks: prompt.prompt })
             }
             "session/set_mode" => {
-                let set: from_wire::SetMode = from_wire::params(params)?;
-                (set.session_id, Said::SetMode { rpc, mode: set.mode_id, as_option: false })
+                let set: from_wire::SetModeParams = from_wire::params(params)?;
+                (set.session_id, ClientMessage::SetMode { rpc, mode: set.mode_id, as_option: false })
             }
             "session/set_model" => {
-                let set: from_wire::SetModel = from_wire::params(params)?;
-                (set.session_id, Said::SetModel { rpc, model: set.model_id, as_option: false })
+                let set: from_wire::SetModelParams = from_wire::params(params)?;
+                (set.session_id, ClientMessage::SetModel { rpc, model: set.model_id, as_option: false })
             }
             _ => {
-                let set: from_wire::SetOption = from_wire::params(params)?;
+                let set: from_wire::SetOptionParams = from_wire::params(params)?;
                 let value = set.value.as_str().map(str::to_owned);
-                let value = value.ok_or_else(|| Fault::params("value must be one of the option's values"))?;
+                let value =
+                    value.ok_or_else(|| RpcError::params("value must be one of the option's values"))?;
                 match set.config_id.as_str() {
-                    "mode" => (set.session_id, Said::SetMode { rpc, mode: value, as_option: true }),
-                    "model" => (set.session_id, Said::SetModel { rpc, model: value, as_option: true }),
-                    _ => return Err(Fault::params("configId: the options are mode and model")),
+                    "mode" => (set.session_id, ClientMessage::SetMode { rpc, mode: value, as_option: true }),
+                    "model" => {
+                        (set.session_id, ClientMessage::SetModel { rpc, model: value, as_option: true })
+                    }
+                    _ => return Err(RpcError::params("configId: the options are mode and model")),
                 }
             }
         };
         let id = from_wire::session_id(&session)?;
         match self.talks().get(&id) {
-            Some(talk) => talk.say(said),
-            None => Err(Fault::params(format!(
+            Some(talk) => talk.submit(said),
+            None => Err(RpcError::params(format!(
                 "sessionId: {id} is not open here; use session/new, session/load or session/resume first"
             ))),
         }
     }
 
     /// Ends everything of this connection. What it brought to life ends with it, unless somebody else uses it.
-    async fn close(&self, ending: Ending) {
-        let talks: Vec<Talk> = self.talks().drain().map(|(_, talk)| talk).collect();
-        if ending == Ending::Leave || self.habits.keep {
+    async fn close(&self, ending: ConnectionEnding) {
+        let talks: Vec<SessionStream> = self.talks().drain().map(|(_, talk)| talk).collect();
+        if ending == ConnectionEnding::Leave || self.defaults.keep {
             return;
         }
         let mut stops = JoinSet::new();
@@ -365,7 +372,7 @@ impl Core {
                 talk.hush("cancelled").await;
                 if talk.is_ours_alone() {
                     // One that has no agent any more needs no end.
-                    let _ended = supervisor.stop(talk.id(), StopHow::Now).await;
+                    let _ended = supervisor.stop(talk.id(), StopMode::Now).await;
                     talk.settle().await;
                 }
             });

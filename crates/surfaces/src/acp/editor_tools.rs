@@ -7,8 +7,8 @@ use std::time::Duration;
 use domain::event::ClientTool;
 use serde_json::{Value, json};
 
-use super::errands::Reply;
-use super::from_wire::Client;
+use super::client_requests::Reply;
+use super::from_wire::ClientCapabilities;
 use crate::limits;
 
 /// Under which name the tools of editors are registered in a session.
@@ -19,7 +19,7 @@ const WRITE: &str = "editor_write_file";
 const RUN: &str = "editor_run_command";
 
 /// Returns the tools that an editor with these abilities brings.
-pub(super) fn of(client: &Client) -> Vec<ClientTool> {
+pub(super) fn of(client: &ClientCapabilities) -> Vec<ClientTool> {
     let path = json!({"type": "string", "description": "Absolute path"});
     let mut tools = Vec::new();
     if client.reads_files {
@@ -72,13 +72,13 @@ pub(super) fn is_ours(tool: &str) -> bool {
 }
 
 /// Whoever asks the editor; nothing where it left.
-pub(super) trait Asker {
-    fn ask(&mut self, method: &str, params: &Value) -> impl Future<Output = Option<Reply>> + Send;
+pub(super) trait EditorClient {
+    fn send_request(&mut self, method: &str, params: &Value) -> impl Future<Output = Option<Reply>> + Send;
 }
 
 /// Does a call with the editor's methods; returns whether it went well, and its output. Nothing where the editor left.
 pub(super) async fn run(
-    editor: &mut impl Asker,
+    editor: &mut impl EditorClient,
     session: &str,
     tool: &str,
     input: &Value,
@@ -90,11 +90,11 @@ pub(super) async fn run(
     params["sessionId"] = session.into();
     match tool {
         READ => {
-            let reply = editor.ask("fs/read_text_file", &params).await?;
+            let reply = editor.send_request("fs/read_text_file", &params).await?;
             Some(outcome(reply, |read| read["content"].as_str().unwrap_or_default().to_owned()))
         }
         WRITE => {
-            let reply = editor.ask("fs/write_text_file", &params).await?;
+            let reply = editor.send_request("fs/write_text_file", &params).await?;
             Some(outcome(reply, |_| "written".to_owned()))
         }
         _ => terminal(editor, session, params).await,
@@ -102,25 +102,29 @@ pub(super) async fn run(
 }
 
 /// Runs a command to its end. Its terminal is released whatever happens.
-async fn terminal(editor: &mut impl Asker, session: &str, mut params: Value) -> Option<(bool, String)> {
+async fn terminal(
+    editor: &mut impl EditorClient,
+    session: &str,
+    mut params: Value,
+) -> Option<(bool, String)> {
     params["outputByteLimit"] = limits::ACP_OUTPUT_MAX_BYTES.into();
-    let created = match editor.ask("terminal/create", &params).await? {
+    let created = match editor.send_request("terminal/create", &params).await? {
         Ok(created) => created,
         refused => return Some(outcome(refused, |_| String::new())),
     };
     let of = json!({"sessionId": session, "terminalId": created["terminalId"]});
-    let wait = editor.ask("terminal/wait_for_exit", &of);
+    let wait = editor.send_request("terminal/wait_for_exit", &of);
     let waited = tokio::time::timeout(limits::ACP_TERMINAL_WAIT, wait).await;
     let ended = match waited {
         Ok(ended) => ended?,
         Err(_) => {
             // One that cannot be killed is released all the same.
-            let _refused = editor.ask("terminal/kill", &of).await?;
+            let _refused = editor.send_request("terminal/kill", &of).await?;
             Err(json!({"message": too_long(limits::ACP_TERMINAL_WAIT)}))
         }
     };
-    let output = editor.ask("terminal/output", &of).await?;
-    let _refused = editor.ask("terminal/release", &of).await?;
+    let output = editor.send_request("terminal/output", &of).await?;
+    let _refused = editor.send_request("terminal/release", &of).await?;
     let output = output.map(|output| output["output"].as_str().unwrap_or_default().to_owned());
     Some(exited(ended, output.unwrap_or_default()))
 }
@@ -154,22 +158,28 @@ fn outcome(reply: Reply, text: impl FnOnce(&Value) -> String) -> (bool, String) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::errands::Errands;
-    use super::super::outbox::{Frame, Outbox};
-    use super::super::rpc::{self, Incoming};
+    use super::super::client_requests::ClientRequests;
+    use super::super::outbox::{ClientOutbox, OutputFrame};
+    use super::super::rpc::{self, RpcMessage};
     use super::*;
 
-    impl Asker for Errands {
-        async fn ask(&mut self, method: &str, params: &Value) -> Option<Reply> {
-            Errands::ask(self, method, params).await
+    impl EditorClient for ClientRequests {
+        async fn send_request(&mut self, method: &str, params: &Value) -> Option<Reply> {
+            ClientRequests::send_request(self, method, params).await
         }
     }
 
     #[test]
     fn an_editor_brings_what_it_offers() {
-        let names = |client: Client| of(&client).into_iter().map(|tool| tool.name).collect::<Vec<_>>();
-        assert!(names(Client::default()).is_empty());
-        let all = Client { reads_files: true, writes_files: true, has_terminals: true, ..Client::default() };
+        let names =
+            |client: ClientCapabilities| of(&client).into_iter().map(|tool| tool.name).collect::<Vec<_>>();
+        assert!(names(ClientCapabilities::default()).is_empty());
+        let all = ClientCapabilities {
+            reads_files: true,
+            writes_files: true,
+            has_terminals: true,
+            ..ClientCapabilities::default()
+        };
         let names = names(all);
         assert_eq!(names, [READ, WRITE, RUN]);
         assert!(names.iter().all(|name| is_ours(name)) && !is_ours("Bash"));
@@ -177,20 +187,21 @@ mod tests {
 
     /// Plays an editor that answers in this order.
     async fn with_editor(tool: &str, input: Value, replies: Vec<(&str, Reply)>) -> Option<(bool, String)> {
-        let (out, mut frames) = Outbox::new(false);
-        let mut errands = Errands::new(out);
-        let editor = errands.clone();
+        let (out, mut frames) = ClientOutbox::new(false);
+        let mut client_requests = ClientRequests::new(out);
+        let editor = client_requests.clone();
         let play = async move {
             for (method, reply) in replies {
-                let Some(Frame::Lines(line, _)) = frames.recv().await else { panic!("no request") };
-                let Incoming::Request { id, method: asked, params } = rpc::read(line.trim_ascii_end()) else {
+                let Some(OutputFrame::Lines(line, _)) = frames.recv().await else { panic!("no request") };
+                let RpcMessage::Request { id, method: asked, params } = rpc::read(line.trim_ascii_end())
+                else {
                     panic!("no request: {line:?}")
                 };
                 assert_eq!((asked.as_str(), &params["sessionId"]), (method, &json!("sess_1")));
                 assert!(editor.answered(&id, reply, 0));
             }
         };
-        tokio::join!(run(&mut errands, "sess_1", tool, &input), play).0
+        tokio::join!(run(&mut client_requests, "sess_1", tool, &input), play).0
     }
 
     #[tokio::test]

@@ -7,24 +7,24 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use domain::permission::Proposal;
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{Error, ErrorCode, Event, EventKind, RequestId, TurnId};
 use runtime::Snapshot;
 use serde_json::{Value, json};
 
-use super::asks::Asked;
-use super::connection::Core;
-use super::errands::{Errand, Reply};
-use super::notes::{Keep as _, Notes, Opened};
-use super::outbox::HungUp;
-use super::rpc::{self, Fault, RpcId};
-use super::talk::Shared;
-use super::to_wire::{self, Story, Whose};
+use super::client_requests::{PendingClientRequest, Reply};
+use super::connection::ConnectionContext;
+use super::outbox::ClientGone;
+use super::questions::SentQuestion;
+use super::resume_state::{NoteWriter as _, NotedSession, Notes};
+use super::rpc::{self, RpcError, RpcId};
+use super::session_stream::SessionStreamState;
+use super::to_wire::{self, PromptOwner, UpdateProjector};
 use crate::limits;
 
 /// How a feed begins.
-pub(super) enum Beginning {
+pub(super) enum FeedStart {
     /// With what happens next.
     Live,
     /// With the whole history; then the request is answered.
@@ -35,56 +35,56 @@ pub(super) enum Beginning {
 
 /// What a client has answered so far for one request, and the question that is open. Its answer may come at once, so it
 /// is waited for from the beginning.
-pub(super) struct Trail {
+pub(super) struct QuestionProgress {
     pub(super) replies: Vec<Reply>,
-    pub(super) open: Errand,
+    pub(super) open: PendingClientRequest,
 }
 
 /// What was told of a session before its feed begins.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct SentPast {
     /// Events up to this one are history.
     pub(super) until: u64,
     /// And up to this one the client has them, or does not want them.
     pub(super) told: u64,
-    pub(super) trails: BTreeMap<RequestId, Trail>,
+    pub(super) trails: BTreeMap<RequestId, QuestionProgress>,
 }
 
 /// Why a feed ends; without an error the client is gone.
-type Ended = Option<Error>;
+type FeedEnd = Option<Error>;
 
-pub(super) struct Feed {
-    pub(super) core: Arc<Core>,
-    pub(super) shared: Arc<Shared>,
-    pub(super) story: Story,
-    beginning: Option<Beginning>,
+pub(super) struct AcpFeed {
+    pub(super) core: Arc<ConnectionContext>,
+    pub(super) shared: Arc<SessionStreamState>,
+    pub(super) projector: UpdateProjector,
+    beginning: Option<FeedStart>,
     /// Events up to this one happened before.
     until: u64,
     /// Events up to this one are told, or need not be.
     told: u64,
     /// What the client was asked by a daemon that is gone.
-    pub(super) trails: BTreeMap<RequestId, Trail>,
+    pub(super) trails: BTreeMap<RequestId, QuestionProgress>,
     /// What is to be noted with the next lines.
     notes: Notes,
     /// Requests of the history that nobody has settled yet.
-    waiting: BTreeMap<RequestId, (Ask, Vec<Proposal>)>,
+    waiting: BTreeMap<RequestId, (RequestSubject, Vec<Proposal>)>,
     /// What the client was asked.
-    pub(super) asked: Arc<Mutex<HashMap<RequestId, Asked>>>,
+    pub(super) asked: Arc<Mutex<HashMap<RequestId, SentQuestion>>>,
     lines: Vec<u8>,
     /// A text of the history that is being put together.
     merged: Option<Event>,
 }
 
-impl Feed {
+impl AcpFeed {
     pub(super) fn new(
-        core: &Arc<Core>,
-        shared: &Arc<Shared>,
+        core: &Arc<ConnectionContext>,
+        shared: &Arc<SessionStreamState>,
         snapshot: &Snapshot,
-        beginning: Beginning,
-        past: Past,
+        beginning: FeedStart,
+        past: SentPast,
     ) -> Self {
         Self {
-            story: Story::new(&snapshot.spec, &core.client(), core.models(snapshot)),
+            projector: UpdateProjector::new(&snapshot.spec, &core.client(), core.models(snapshot)),
             core: Arc::clone(core),
             shared: Arc::clone(shared),
             beginning: Some(beginning),
@@ -108,8 +108,8 @@ impl Feed {
         let open = self.shared.open.lock().await.take();
         self.shared.is_busy.store(false, Ordering::Relaxed);
         let begun = match self.beginning.take() {
-            Some(Beginning::Told { rpc, .. } | Beginning::Quiet { rpc, .. }) => Some(rpc),
-            Some(Beginning::Live) | None => None,
+            Some(FeedStart::Told { rpc, .. } | FeedStart::Quiet { rpc, .. }) => Some(rpc),
+            Some(FeedStart::Live) | None => None,
         };
         self.core.out.note(|notes| notes.prompt(&self.shared.id, None));
         for rpc in begun.into_iter().chain(open.map(|open| open.rpc)) {
@@ -117,7 +117,7 @@ impl Feed {
         }
     }
 
-    async fn follow(&mut self) -> Result<(), Ended> {
+    async fn follow(&mut self) -> Result<(), FeedEnd> {
         let mut cursor = self.core.supervisor.events_after(&self.shared.id, 0).await?;
         loop {
             if cursor.seq() >= self.until {
@@ -128,7 +128,7 @@ impl Feed {
                 events = cursor.next() => events,
                 () = self.shared.resettle.notified() => {
                     let snapshot = self.core.supervisor.snapshot(&self.shared.id).await?;
-                    self.story.resettle(&snapshot, &mut self.lines);
+                    self.projector.resettle(&snapshot, &mut self.lines);
                     continue;
                 }
                 () = self.core.out.hung_up() => return Err(None),
@@ -158,7 +158,7 @@ impl Feed {
     }
 
     /// Sends the lines there are; whoever keeps notes then knows how far they reach.
-    async fn flush(&mut self) -> Result<(), HungUp> {
+    async fn flush(&mut self) -> Result<(), ClientGone> {
         if self.lines.is_empty() {
             return Ok(());
         }
@@ -166,13 +166,13 @@ impl Feed {
         let (id, told) = (&self.shared.id, self.told);
         let note = |all: &mut Notes| {
             all.append(&mut notes);
-            all.told(id, told);
+            all.set_sent(id, told);
         };
         self.core.out.send_noting(lines, note).await
     }
 
     /// Takes in what happened before, and tells it where it was asked for.
-    async fn recall(&mut self, event: &Event) -> Result<(), Ended> {
+    async fn recall(&mut self, event: &Event) -> Result<(), FeedEnd> {
         match &event.kind {
             EventKind::RequestOpened { request, ask, automatic: false, proposals, .. } => {
                 self.waiting.insert(*request, (ask.clone(), proposals.clone()));
@@ -185,35 +185,35 @@ impl Feed {
             }
             _ => {}
         }
-        if event.seq <= self.told || !matches!(self.beginning, Some(Beginning::Told { .. })) {
-            self.story.take(event, Whose::Others, &mut Vec::new());
+        if event.seq <= self.told || !matches!(self.beginning, Some(FeedStart::Told { .. })) {
+            self.projector.take(event, PromptOwner::Others, &mut Vec::new());
             return Ok(());
         }
         let continues = self.merged.as_mut().is_some_and(|merged| append(merged, event));
         if !continues && let Some(former) = self.merged.replace(event.clone()) {
-            self.story.take(&former, Whose::Others, &mut self.lines);
+            self.projector.take(&former, PromptOwner::Others, &mut self.lines);
             self.told = event.seq - 1;
         }
         Ok(())
     }
 
     /// The history is over: answers whoever asked for it, and asks what still waits.
-    async fn arrive(&mut self) -> Result<(), Ended> {
+    async fn arrive(&mut self) -> Result<(), FeedEnd> {
         let Some(beginning) = self.beginning.take() else { return Ok(()) };
         if let Some(merged) = self.merged.take() {
-            self.story.take(&merged, Whose::Others, &mut self.lines);
+            self.projector.take(&merged, PromptOwner::Others, &mut self.lines);
         }
         self.told = self.told.max(self.until);
-        if !matches!(beginning, Beginning::Live) {
+        if !matches!(beginning, FeedStart::Live) {
             // The request that opened it is answered with this.
-            self.notes.opened(&self.shared.id, &Opened { until: self.until, asked: None });
+            self.notes.opened(&self.shared.id, &NotedSession { until: self.until, asked: None });
         }
         match beginning {
-            Beginning::Live => {}
-            Beginning::Told { rpc, result } => rpc::write_result(&mut self.lines, &rpc, &result),
-            Beginning::Quiet { rpc, result } => {
+            FeedStart::Live => {}
+            FeedStart::Told { rpc, result } => rpc::write_result(&mut self.lines, &rpc, &result),
+            FeedStart::Quiet { rpc, result } => {
                 rpc::write_result(&mut self.lines, &rpc, &result);
-                self.story.standing(&mut self.lines);
+                self.projector.standing(&mut self.lines);
             }
         }
         self.flush().await?;
@@ -224,23 +224,23 @@ impl Feed {
     }
 
     /// Asks the editor; what it must carry out it gets with its true input.
-    fn ask_to_execute(&mut self, request: RequestId, shown: &Ask, proposals: &[Proposal]) {
+    fn ask_to_execute(&mut self, request: RequestId, shown: &RequestSubject, proposals: &[Proposal]) {
         let asked = self.core.supervisor.ask_to_execute(&self.shared.id, request, shown);
-        self.ask(request, &asked, proposals);
+        self.ask_client(request, &asked, proposals);
     }
 
     /// Tells what happens.
-    async fn happen(&mut self, event: &Event) -> Result<(), Ended> {
+    async fn happen(&mut self, event: &Event) -> Result<(), FeedEnd> {
         self.shared.heard.send_modify(|count| *count += 1);
         let whose = match &event.kind {
             EventKind::TurnStarted { turn, .. } => self.whose(*turn).await,
-            _ => Whose::Others,
+            _ => PromptOwner::Others,
         };
         if matches!(event.kind, EventKind::ModeChanged { .. }) {
             let snapshot = self.core.supervisor.snapshot(&self.shared.id).await?;
-            self.story.know(&snapshot);
+            self.projector.know(&snapshot);
         }
-        self.story.take(event, whose, &mut self.lines);
+        self.projector.take(event, whose, &mut self.lines);
         self.told = event.seq;
         match &event.kind {
             EventKind::TurnEnded { turn, reason, error, .. } => {
@@ -262,12 +262,21 @@ impl Feed {
         Ok(())
     }
 
-    async fn whose(&self, turn: TurnId) -> Whose {
+    async fn whose(&self, turn: TurnId) -> PromptOwner {
         let open = self.shared.open.lock().await;
-        if open.as_ref().is_some_and(|open| open.turn == turn) { Whose::Ours } else { Whose::Others }
+        if open.as_ref().is_some_and(|open| open.turn == turn) {
+            PromptOwner::Ours
+        } else {
+            PromptOwner::Others
+        }
     }
 
-    async fn answer_prompt(&mut self, turn: TurnId, reason: EndReason, error: &str) -> Result<(), HungUp> {
+    async fn answer_prompt(
+        &mut self,
+        turn: TurnId,
+        reason: EndReason,
+        error: &str,
+    ) -> Result<(), ClientGone> {
         let mut open = self.shared.open.lock().await;
         let Some(ended) = open.take_if(|open| open.turn == turn) else { return Ok(()) };
         drop(open);
@@ -297,7 +306,7 @@ impl Feed {
         flushed
     }
 
-    fn refuse(&mut self, rpc: &RpcId, fault: &Fault) {
+    fn refuse(&mut self, rpc: &RpcId, fault: &RpcError) {
         self.core.out.log("error", format!("{}: {}", self.shared.id, fault.message));
         rpc::write_fault(&mut self.lines, rpc, fault);
     }
@@ -320,8 +329,8 @@ fn append(merged: &mut Event, event: &Event) -> bool {
     true
 }
 
-impl From<HungUp> for Ended {
-    fn from(_: HungUp) -> Self {
+impl From<ClientGone> for FeedEnd {
+    fn from(_: ClientGone) -> Self {
         None
     }
 }

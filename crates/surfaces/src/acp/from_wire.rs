@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::rpc::Fault;
+use super::rpc::RpcError;
 use crate::limits;
 
 /// Reads the parameters of a method; the error names the field.
-pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
+pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     let params = if params.is_null() { json!({}) } else { params };
-    serde_json::from_value(params).map_err(|error| Fault::params(format!("params: {error}")))
+    serde_json::from_value(params).map_err(|error| RpcError::params(format!("params: {error}")))
 }
 
 #[derive(Debug, Deserialize)]
@@ -32,7 +32,7 @@ pub(super) struct Initialize {
 
 /// What the client can do for us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Client {
+pub(super) struct ClientCapabilities {
     pub(super) name: String,
     pub(super) reads_files: bool,
     pub(super) writes_files: bool,
@@ -42,7 +42,7 @@ pub(super) struct Client {
     pub(super) takes_compaction: bool,
 }
 
-impl Client {
+impl ClientCapabilities {
     pub(super) fn read(initialize: &Initialize) -> Self {
         let can = &initialize.client_capabilities;
         let name: String = initialize.client_info["name"]
@@ -67,7 +67,7 @@ impl Client {
 /// `session/new`, `session/load` and `session/resume`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Place {
+pub(super) struct SessionParams {
     #[serde(default)]
     pub(super) session_id: String,
     pub(super) cwd: String,
@@ -79,17 +79,20 @@ pub(super) struct Place {
     pub(super) permission_mode: Option<String>,
 }
 
-impl Place {
+impl SessionParams {
     /// Returns the folder, which must be absolute.
-    pub(super) fn folder(&self) -> Result<&str, Fault> {
+    pub(super) fn folder(&self) -> Result<&str, RpcError> {
         if std::path::Path::new(&self.cwd).is_absolute() {
             return Ok(&self.cwd);
         }
-        Err(Fault::params("cwd must be an absolute path"))
+        Err(RpcError::params("cwd must be an absolute path"))
     }
 
     /// Returns what servers and folders come to for the agent.
-    pub(super) fn provider_config(&self, provider: ProviderKind) -> Result<BTreeMap<String, String>, Fault> {
+    pub(super) fn provider_config(
+        &self,
+        provider: ProviderKind,
+    ) -> Result<BTreeMap<String, String>, RpcError> {
         let mut config = BTreeMap::new();
         if !self.mcp_servers.is_empty() {
             config.insert("mcp_servers".to_owned(), servers(&self.mcp_servers, provider)?);
@@ -98,7 +101,7 @@ impl Place {
             let relative = |folder: &&String| !std::path::Path::new(folder.as_str()).is_absolute();
             if let Some(folder) = self.additional_directories.iter().find(relative) {
                 let message = format!("additionalDirectories: {folder:?} is not an absolute path");
-                return Err(Fault::params(message));
+                return Err(RpcError::params(message));
             }
             config.insert("add_dirs".to_owned(), json!(self.additional_directories).to_string());
         }
@@ -107,13 +110,13 @@ impl Place {
 }
 
 /// Returns MCP servers as `.mcp.json` has them.
-fn servers(servers: &[Value], provider: ProviderKind) -> Result<String, Fault> {
+fn servers(servers: &[Value], provider: ProviderKind) -> Result<String, RpcError> {
     if servers.len() > limits::ACP_SERVERS_MAX {
-        return Err(Fault::params(format!("mcpServers: at most {}", limits::ACP_SERVERS_MAX)));
+        return Err(RpcError::params(format!("mcpServers: at most {}", limits::ACP_SERVERS_MAX)));
     }
     let mut named = Map::new();
     for server in servers {
-        let wrong = |what: &str| Fault::params(format!("mcpServers: {what}"));
+        let wrong = |what: &str| RpcError::params(format!("mcpServers: {what}"));
         let name = server["name"].as_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| wrong("every server needs a name"))?;
         let pairs = |field: &str| -> Map<String, Value> {
@@ -150,65 +153,65 @@ fn plain_name(name: &str) -> String {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct OfSession {
+pub(super) struct SessionOnlyParams {
     pub(super) session_id: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Prompt {
+pub(super) struct PromptParams {
     pub(super) session_id: String,
     pub(super) prompt: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetMode {
+pub(super) struct SetModeParams {
     pub(super) session_id: String,
     pub(super) mode_id: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetModel {
+pub(super) struct SetModelParams {
     pub(super) session_id: String,
     pub(super) model_id: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetOption {
+pub(super) struct SetOptionParams {
     pub(super) session_id: String,
     pub(super) config_id: String,
     pub(super) value: Value,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct List {
+pub(super) struct ListParams {
     pub(super) cwd: Option<String>,
     pub(super) cursor: Option<String>,
 }
 
 /// Reads a session's id.
-pub(super) fn session_id(text: &str) -> Result<SessionId, Fault> {
+pub(super) fn session_id(text: &str) -> Result<SessionId, RpcError> {
     let known = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     if text.starts_with(domain::id::SESSION_PREFIX) && text.len() <= 64 && text.chars().all(known) {
         return Ok(SessionId::new(text));
     }
     let shown: String = text.chars().filter(|letter| !letter.is_control()).take(64).collect();
-    Err(Fault::params(format!("sessionId: there is no session {shown:?}")))
+    Err(RpcError::params(format!("sessionId: there is no session {shown:?}")))
 }
 
 /// What a prompt says, in the words of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct PromptContent {
     pub(super) text: String,
     pub(super) attachments: Vec<Attachment>,
 }
 
 /// Reads the blocks of a prompt. `takes_files`: the agent takes more than text.
-pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<Said, Fault> {
-    let mut said = Said::default();
+pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<PromptContent, RpcError> {
+    let mut said = PromptContent::default();
     let mut context = String::new();
     for block in blocks {
         let text = |field: &str| block[field].as_str().unwrap_or_default();
@@ -218,7 +221,7 @@ pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<Said, Fault
                 let (media_type, data) = (text("mimeType"), text("data"));
                 attach(&mut said, file_name(text("uri"), media_type), media_type, data)?;
             }
-            "image" => return Err(Fault::params("prompt: this agent takes no images")),
+            "image" => return Err(RpcError::params("prompt: this agent takes no images")),
             "resource_link" => add(&mut said.text, &link(text("title"), text("name"), text("uri"))),
             "resource" => {
                 let resource = &block["resource"];
@@ -232,19 +235,19 @@ pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<Said, Fault
                         let media_type = resource["mimeType"].as_str().unwrap_or("application/octet-stream");
                         attach(&mut said, file_name(uri, media_type), media_type, blob)?;
                     }
-                    _ => return Err(Fault::params("prompt: a resource needs a text this agent can read")),
+                    _ => return Err(RpcError::params("prompt: a resource needs a text this agent can read")),
                 }
             }
-            "audio" => return Err(Fault::params("prompt: audio is not supported")),
+            "audio" => return Err(RpcError::params("prompt: audio is not supported")),
             other => {
                 let shown: String = other.chars().filter(|letter| !letter.is_control()).take(32).collect();
-                return Err(Fault::params(format!("prompt: blocks of type {shown:?} are not supported")));
+                return Err(RpcError::params(format!("prompt: blocks of type {shown:?} are not supported")));
             }
         }
     }
     said.text.push_str(&context);
     if said.text.trim().is_empty() && said.attachments.is_empty() {
-        return Err(Fault::params("prompt: is empty"));
+        return Err(RpcError::params("prompt: is empty"));
     }
     Ok(said)
 }
@@ -266,16 +269,16 @@ fn file_name(uri: &str, media_type: &str) -> String {
     own.map_or_else(|| format!("file.{}", media_type.rsplit('/').next().unwrap_or("bin")), str::to_owned)
 }
 
-fn attach(said: &mut Said, name: String, media_type: &str, content: &str) -> Result<(), Fault> {
+fn attach(said: &mut PromptContent, name: String, media_type: &str, content: &str) -> Result<(), RpcError> {
     use base64::Engine as _;
     if media_type.is_empty() || base64::engine::general_purpose::STANDARD.decode(content).is_err() {
-        return Err(Fault::params(format!("prompt: {name} needs a mimeType and base64 data")));
+        return Err(RpcError::params(format!("prompt: {name} needs a mimeType and base64 data")));
     }
     let held: usize = said.attachments.iter().map(|attachment| attachment.content.len()).sum();
     let most = limits::ATTACHMENTS_MAX_BYTES / 3 * 4;
     if held + content.len() > most || said.attachments.len() >= limits::ATTACHMENTS_MAX {
         let (bytes, files) = (limits::ATTACHMENTS_MAX_BYTES, limits::ATTACHMENTS_MAX);
-        return Err(Fault::params(format!("prompt: at most {files} files and {bytes} bytes of them")));
+        return Err(RpcError::params(format!("prompt: at most {files} files and {bytes} bytes of them")));
     }
     said.attachments.push(Attachment {
         name,
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn servers_are_named_as_agents_take_them() {
-        let place: Place = params(json!({"cwd": "/w", "mcpServers": [
+        let place: SessionParams = params(json!({"cwd": "/w", "mcpServers": [
             {"name": "my server", "command": "/bin/x", "args": ["-a"], "env": [{"name": "K", "value": "v"}]},
             {"type": "http", "name": "web", "url": "http://127.0.0.1/mcp", "headers": [{"name": "h", "value": "1"}]},
         ]}))
@@ -336,16 +339,16 @@ mod tests {
                 "web": {"type": "http", "url": "http://127.0.0.1/mcp", "headers": {"h": "1"}},
             })
         );
-        let sse: Place =
+        let sse: SessionParams =
             params(json!({"cwd": "/w", "mcpServers": [{"type": "sse", "name": "x", "url": "y"}]})).unwrap();
         assert!(sse.provider_config(ProviderKind::Codex).is_err());
     }
 
     #[test]
     fn a_folder_must_be_absolute() {
-        let place: Place = params(json!({"cwd": "w", "mcpServers": []})).unwrap();
+        let place: SessionParams = params(json!({"cwd": "w", "mcpServers": []})).unwrap();
         assert_eq!(place.folder().unwrap_err().message, "cwd must be an absolute path");
-        assert!(params::<Place>(json!({"mcpServers": []})).unwrap_err().message.contains("cwd"));
+        assert!(params::<SessionParams>(json!({"mcpServers": []})).unwrap_err().message.contains("cwd"));
         assert!(session_id("../x").is_err() && session_id("").is_err());
     }
 }

@@ -2,13 +2,13 @@
 
 /// A line, or that one was too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ClientLine {
     Whole(Vec<u8>),
     TooLong,
 }
 
 /// Puts lines together from pieces.
-pub(super) struct Lines {
+pub(super) struct LineReader {
     most: usize,
     begun: Vec<u8>,
     skipping: bool,
@@ -16,18 +16,18 @@ pub(super) struct Lines {
     ended: u64,
 }
 
-impl Lines {
+impl LineReader {
     pub(super) fn new(most: usize) -> Self {
         Self { most, begun: Vec::new(), skipping: false, ended: 0 }
     }
 
     /// Takes a piece and returns the lines it completes, without their ends and without empty ones.
-    pub(super) fn push(&mut self, piece: &[u8]) -> Vec<Line> {
+    pub(super) fn push(&mut self, piece: &[u8]) -> Vec<ClientLine> {
         self.push_counting(piece).into_iter().filter_map(|(_, line)| line).collect()
     }
 
     /// As `push`, with the number of each line from 0; nothing for an empty one.
-    pub(super) fn push_counting(&mut self, mut piece: &[u8]) -> Vec<(u64, Option<Line>)> {
+    pub(super) fn push_counting(&mut self, mut piece: &[u8]) -> Vec<(u64, Option<ClientLine>)> {
         let mut lines = Vec::new();
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
             self.add(&piece[..end]);
@@ -45,12 +45,12 @@ impl Lines {
     }
 
     /// Returns what stood at the end of the input without a line end.
-    pub(super) fn finish(&mut self) -> Option<Line> {
+    pub(super) fn finish(&mut self) -> Option<ClientLine> {
         if std::mem::take(&mut self.skipping) {
-            return Some(Line::TooLong);
+            return Some(ClientLine::TooLong);
         }
         let line = std::mem::take(&mut self.begun);
-        (!line.trim_ascii().is_empty()).then_some(Line::Whole(line))
+        (!line.trim_ascii().is_empty()).then_some(ClientLine::Whole(line))
     }
 
     fn add(&mut self, piece: &[u8]) {
@@ -70,15 +70,15 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn whole(text: &str) -> Line {
-        Line::Whole(text.into())
+    fn whole(text: &str) -> ClientLine {
+        ClientLine::Whole(text.into())
     }
 
     #[test]
     fn lines_are_put_together_wherever_they_are_cut() {
         let text = b"one\n\r\n\ntwo\r\nthree";
         for cut in 0..text.len() {
-            let mut lines = Lines::new(100);
+            let mut lines = LineReader::new(100);
             let mut found = lines.push(&text[..cut]);
             found.extend(lines.push(&text[cut..]));
             found.extend(lines.finish());
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_line_has_its_number() {
-        let mut lines = Lines::new(5);
+        let mut lines = LineReader::new(5);
         let numbers: Vec<(u64, bool)> = [&b"a\n\nlong"[..], b"er than five\nb\nc"]
             .iter()
             .flat_map(|piece| lines.push_counting(piece))
@@ -100,13 +100,13 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_told_once_and_not_kept() {
-        let mut lines = Lines::new(5);
+        let mut lines = LineReader::new(5);
         let mut found = lines.push(b"ok\n1234");
         for _ in 0..1000 {
             found.extend(lines.push(b"5678"));
             assert!(lines.begun.len() <= 5);
         }
         found.extend(lines.push(b"\nfine\n"));
-        assert_eq!(found, [whole("ok"), Line::TooLong, whole("fine")]);
+        assert_eq!(found, [whole("ok"), ClientLine::TooLong, whole("fine")]);
     }
 }

@@ -15,34 +15,34 @@ use std::collections::BTreeMap;
 use domain::{Mode, ProviderKind, SessionSpec, State};
 use serde_json::{Value, json};
 
-use super::rpc::Fault;
+use super::rpc::RpcError;
 
 /// What a choice comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct ModeChoice {
     pub(super) id: &'static str,
     pub(super) mode: Mode,
     /// What Codex is started with; empty values take nothing else back.
     pub(super) provider_config: BTreeMap<String, String>,
 }
 
-struct Row {
+struct ModeRow {
     id: &'static str,
     name: &'static str,
     description: &'static str,
     mode: Mode,
-    codex: Option<Codex>,
+    codex: Option<CodexModes>,
 }
 
-struct Codex {
+struct CodexModes {
     sandbox: &'static str,
     network: bool,
 }
 
-const READ_ONLY: Option<Codex> = Some(Codex { sandbox: "read-only", network: false });
+const READ_ONLY: Option<CodexModes> = Some(CodexModes { sandbox: "read-only", network: false });
 
 /// Ours, for every provider.
-const OURS: [Row; 4] = [
+const OURS: [ModeRow; 4] = [
     row("supervised", "Ask", "Asks before it edits or runs anything", Mode::Supervised, None),
     row("acceptEdits", "Accept edits", "Edits files by itself, asks for the rest", Mode::AcceptEdits, None),
     row("plan", "Plan", "Reads and plans, changes nothing", Mode::Plan, None),
@@ -50,7 +50,7 @@ const OURS: [Row; 4] = [
 ];
 
 /// Those of Codex.
-const CODEX: [Row; 7] = [
+const CODEX: [ModeRow; 7] = [
     row("supervised", "Ask", "Asks before it edits or leaves its sandbox", Mode::Supervised, None),
     row("default", "Read only", "Reads; never asks, never edits", Mode::Supervised, READ_ONLY),
     row("plan", "Plan", "Reads and plans; never asks", Mode::Plan, READ_ONLY),
@@ -59,21 +59,21 @@ const CODEX: [Row; 7] = [
         "Accept edits",
         "Edits and runs within its folder; never asks",
         Mode::AcceptEdits,
-        Some(Codex { sandbox: "workspace-write", network: false }),
+        Some(CodexModes { sandbox: "workspace-write", network: false }),
     ),
     row(
         "bypassPermissions",
         "Bypass permissions",
         "As accept edits, with the network",
         Mode::Autonomous,
-        Some(Codex { sandbox: "workspace-write", network: true }),
+        Some(CodexModes { sandbox: "workspace-write", network: true }),
     ),
     row(
         "yolo",
         "Full access",
         "No sandbox, no questions",
         Mode::Autonomous,
-        Some(Codex { sandbox: "danger-full-access", network: true }),
+        Some(CodexModes { sandbox: "danger-full-access", network: true }),
     ),
     row(
         "autonomous",
@@ -89,17 +89,17 @@ const fn row(
     name: &'static str,
     description: &'static str,
     mode: Mode,
-    codex: Option<Codex>,
-) -> Row {
-    Row { id, name, description, mode, codex }
+    codex: Option<CodexModes>,
+) -> ModeRow {
+    ModeRow { id, name, description, mode, codex }
 }
 
-fn rows(provider: ProviderKind) -> &'static [Row] {
+fn rows(provider: ProviderKind) -> &'static [ModeRow] {
     if provider == ProviderKind::Codex { &CODEX } else { &OURS }
 }
 
 /// Reads a mode, in any of the spellings people use.
-pub(super) fn choose(provider: ProviderKind, text: &str) -> Result<Choice, Fault> {
+pub(super) fn choose(provider: ProviderKind, text: &str) -> Result<ModeChoice, RpcError> {
     let id = canonical(text);
     let found = rows(provider).iter().find(|row| row.id == id);
     // `default` means our own default where there is no mode of that name.
@@ -111,9 +111,9 @@ pub(super) fn choose(provider: ProviderKind, text: &str) -> Result<Choice, Fault
         let known: Vec<&str> = rows(provider).iter().map(|row| row.id).collect();
         let shown: String = text.chars().filter(|letter| !letter.is_control()).take(64).collect();
         let message = format!("unsupported session mode {shown:?}; use one of {}", known.join(", "));
-        return Err(Fault::params(message));
+        return Err(RpcError::params(message));
     };
-    Ok(Choice { id: row.id, mode: row.mode, provider_config: config(provider, row) })
+    Ok(ModeChoice { id: row.id, mode: row.mode, provider_config: config(provider, row) })
 }
 
 /// Brings the spellings of a mode together.
@@ -129,7 +129,7 @@ fn canonical(text: &str) -> String {
     }
 }
 
-fn config(provider: ProviderKind, row: &Row) -> BTreeMap<String, String> {
+fn config(provider: ProviderKind, row: &ModeRow) -> BTreeMap<String, String> {
     if provider != ProviderKind::Codex {
         return BTreeMap::new();
     }
@@ -145,7 +145,7 @@ fn config(provider: ProviderKind, row: &Row) -> BTreeMap<String, String> {
 /// Returns the mode a session is in.
 pub(super) fn current(spec: &SessionSpec, state: &State) -> &'static str {
     let said = |key: &str| spec.provider_config.get(key).map_or("", String::as_str);
-    let matches = |row: &&Row| {
+    let matches = |row: &&ModeRow| {
         let wanted = config(spec.provider, row);
         row.mode == state.mode && wanted.iter().all(|(key, value)| said(key) == value)
     };

@@ -11,18 +11,18 @@ use serde_json::Value;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
-use super::lines::{Line, Lines};
+use super::lines::{ClientLine, LineReader};
 use crate::limits;
 
 /// What a source is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum NotificationSourceKind {
     #[default]
     File,
     Fifo,
 }
 
-impl Kind {
+impl NotificationSourceKind {
     /// Reads the name of a kind.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -35,9 +35,9 @@ impl Kind {
 
 /// One notification.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Event(Value);
+pub(super) struct Notification(Value);
 
-impl Event {
+impl Notification {
     /// Returns whether it says that a turn is over: of this conversation, where it names one, else of this prompt.
     pub(super) fn ends(&self, native: &str, prompt: &str) -> bool {
         let Self(event) = self;
@@ -56,11 +56,11 @@ impl Event {
 }
 
 /// A source that is read for one turn.
-pub(super) struct Source {
+pub(super) struct OpenNotificationSource {
     path: PathBuf,
-    kind: Kind,
+    kind: NotificationSourceKind,
     file: Option<Opened>,
-    lines: Lines,
+    lines: LineReader,
     heard: Instant,
     /// What was wrong last time; told once.
     problem: String,
@@ -86,20 +86,20 @@ impl Reader {
     }
 }
 
-impl Source {
+impl OpenNotificationSource {
     /// Opens a source and passes over what it holds, or over its first bytes where it is known what was in it when the
     /// turn began. One that is not there yet is found when it comes.
-    pub(super) fn begin(path: &Path, kind: Kind, from: Option<u64>) -> Self {
+    pub(super) fn begin(path: &Path, kind: NotificationSourceKind, from: Option<u64>) -> Self {
         let mut source = Self {
             path: path.to_owned(),
             kind,
             file: None,
-            lines: Lines::new(limits::ACP_NOTIFY_LINE_MAX_BYTES),
+            lines: LineReader::new(limits::ACP_NOTIFY_LINE_MAX_BYTES),
             heard: Instant::now(),
             problem: String::new(),
         };
         // What is wrong is told when it is read.
-        let _later = source.look();
+        let _later = source.reopen();
         source.skip(from);
         source
     }
@@ -111,7 +111,7 @@ impl Source {
                 let mut file: &File = file;
                 file.stream_position().ok()
             }
-            (None, Kind::File) => Some(0),
+            (None, NotificationSourceKind::File) => Some(0),
             _ => None,
         }
     }
@@ -127,8 +127,8 @@ impl Source {
     }
 
     /// Returns what was written since; an error is said once.
-    pub(super) fn read(&mut self) -> Result<Vec<Event>, String> {
-        let found = self.look().and_then(|()| self.take());
+    pub(super) fn read(&mut self) -> Result<Vec<Notification>, String> {
+        let found = self.reopen().and_then(|()| self.take());
         match found {
             Ok(events) => {
                 self.problem.clear();
@@ -146,8 +146,9 @@ impl Source {
     }
 
     /// Opens the source, or opens it anew where another one has taken its place or a FIFO was silent for too long.
-    fn look(&mut self) -> Result<(), String> {
-        let overdue = self.kind == Kind::Fifo && self.heard.elapsed() >= limits::ACP_FIFO_WAIT;
+    fn reopen(&mut self) -> Result<(), String> {
+        let overdue =
+            self.kind == NotificationSourceKind::Fifo && self.heard.elapsed() >= limits::ACP_FIFO_WAIT;
         let there = std::fs::symlink_metadata(&self.path).ok().map(|meta| (meta.dev(), meta.ino()));
         let same = self.file.as_ref().is_some_and(|opened| Some(opened.identity) == there);
         if same && !overdue {
@@ -162,7 +163,7 @@ impl Source {
         // A FIFO keeps what is in it only while somebody has it open: the new one is opened before the old one goes.
         self.file = Some(opened);
         if !same {
-            self.lines = Lines::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
+            self.lines = LineReader::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
         }
         Ok(())
     }
@@ -179,7 +180,7 @@ impl Source {
         while matches!(opened.reader.read(&mut buffer), Ok(count) if count > 0) {}
     }
 
-    fn take(&mut self) -> Result<Vec<Event>, String> {
+    fn take(&mut self) -> Result<Vec<Notification>, String> {
         let Some(opened) = &mut self.file else { return Ok(Vec::new()) };
         let unreadable = |error: std::io::Error| format!("the notify source cannot be read: {error}");
         if let Reader::File(file) = &mut opened.reader {
@@ -188,7 +189,7 @@ impl Source {
             // Somebody has emptied it; what comes now is new.
             if length < at {
                 file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-                self.lines = Lines::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
+                self.lines = LineReader::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
             }
         }
         let mut events = Vec::new();
@@ -202,10 +203,10 @@ impl Source {
             };
             for line in self.lines.push(&buffer[..count]) {
                 // What is no JSON is nobody's notification.
-                if let Line::Whole(line) = line
+                if let ClientLine::Whole(line) = line
                     && let Ok(event) = serde_json::from_slice(&line)
                 {
-                    events.push(Event(event));
+                    events.push(Notification(event));
                 }
             }
         }
@@ -213,19 +214,19 @@ impl Source {
 }
 
 /// Opens a file or FIFO of our own, never through a link, never waiting.
-fn open(path: &Path, kind: Kind) -> Result<Opened, String> {
+fn open(path: &Path, kind: NotificationSourceKind) -> Result<Opened, String> {
     let shown = path.display();
     // With a FIFO open for both ends, nobody sees an end when the last writer goes.
-    let access = if kind == Kind::Fifo { OFlags::RDWR } else { OFlags::RDONLY };
+    let access = if kind == NotificationSourceKind::Fifo { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open(path, flags, Mode::empty())
         .map_err(|error| format!("the notify source {shown} cannot be opened: {error}"))?;
     let stat = rustix::fs::fstat(&fd).map_err(|error| format!("the notify source {shown}: {error}"))?;
-    let wanted = if kind == Kind::Fifo { FileType::Fifo } else { FileType::RegularFile };
+    let wanted = if kind == NotificationSourceKind::Fifo { FileType::Fifo } else { FileType::RegularFile };
     if FileType::from_raw_mode(stat.st_mode) != wanted {
         return Err(format!(
             "the notify source {shown} is not a {}",
-            if kind == Kind::Fifo { "FIFO" } else { "file" }
+            if kind == NotificationSourceKind::Fifo { "FIFO" } else { "file" }
         ));
     }
     if stat.st_uid != runtime::own_uid() {
@@ -234,8 +235,8 @@ fn open(path: &Path, kind: Kind) -> Result<Opened, String> {
     let file = File::from(fd);
     let meta = file.metadata().map_err(|error| format!("the notify source {shown}: {error}"))?;
     let reader = match kind {
-        Kind::File => Reader::File(file),
-        Kind::Fifo => {
+        NotificationSourceKind::File => Reader::File(file),
+        NotificationSourceKind::Fifo => {
             let pipe = Receiver::from_file(file);
             Reader::Fifo(pipe.map_err(|error| format!("the notify source {shown}: {error}"))?)
         }
@@ -244,10 +245,11 @@ fn open(path: &Path, kind: Kind) -> Result<Opened, String> {
 }
 
 /// Appends one notification to a source: what the agent runs as its notify program does.
-pub fn forward(path: &Path, kind: Kind, event: &str) -> Result<(), String> {
+pub fn forward(path: &Path, kind: NotificationSourceKind, event: &str) -> Result<(), String> {
     let shown = path.display();
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let flags = if kind == Kind::File { flags | OFlags::CREATE } else { flags | OFlags::NONBLOCK };
+    let flags =
+        if kind == NotificationSourceKind::File { flags | OFlags::CREATE } else { flags | OFlags::NONBLOCK };
     let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH)
         .map_err(|error| format!("{shown} cannot be opened: {error}"))?;
     let stat = rustix::fs::fstat(&fd).map_err(|error| format!("{shown}: {error}"))?;
@@ -266,7 +268,7 @@ mod tests {
 
     const DONE: &str = r#"{"type":"agent-turn-complete","turn-id":"1"}"#;
 
-    fn ends(source: &mut Source) -> bool {
+    fn ends(source: &mut OpenNotificationSource) -> bool {
         source.read().unwrap().iter().any(|event| event.ends("", ""))
     }
 
@@ -274,15 +276,15 @@ mod tests {
     async fn old_lines_end_no_new_turn_and_new_ones_do() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
-        forward(&path, Kind::File, DONE).unwrap();
-        let mut source = Source::begin(&path, Kind::File, None);
+        forward(&path, NotificationSourceKind::File, DONE).unwrap();
+        let mut source = OpenNotificationSource::begin(&path, NotificationSourceKind::File, None);
         assert!(!ends(&mut source), "of an earlier run");
         std::fs::write(&path, "").unwrap();
         assert!(!ends(&mut source));
-        forward(&path, Kind::File, "garbage {").unwrap();
-        forward(&path, Kind::File, r#"{"type":"other"}"#).unwrap();
+        forward(&path, NotificationSourceKind::File, "garbage {").unwrap();
+        forward(&path, NotificationSourceKind::File, r#"{"type":"other"}"#).unwrap();
         assert!(!ends(&mut source));
-        forward(&path, Kind::File, DONE).unwrap();
+        forward(&path, NotificationSourceKind::File, DONE).unwrap();
         assert!(ends(&mut source));
     }
 
@@ -290,7 +292,7 @@ mod tests {
     async fn a_source_may_come_later_and_in_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
-        let mut source = Source::begin(&path, Kind::File, None);
+        let mut source = OpenNotificationSource::begin(&path, NotificationSourceKind::File, None);
         assert!(!ends(&mut source));
         std::fs::write(&path, &DONE[..10]).unwrap();
         assert!(!ends(&mut source));
@@ -305,14 +307,14 @@ mod tests {
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         std::fs::write(&real, "").unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        let mut source = Source::begin(&link, Kind::File, None);
-        forward(&real, Kind::File, DONE).unwrap();
+        let mut source = OpenNotificationSource::begin(&link, NotificationSourceKind::File, None);
+        forward(&real, NotificationSourceKind::File, DONE).unwrap();
         assert!(source.read().unwrap_err().contains("cannot be opened"));
         assert!(source.read().unwrap().is_empty(), "said once");
-        assert!(forward(&link, Kind::File, DONE).is_err());
-        let mut source = Source::begin(&real, Kind::Fifo, None);
+        assert!(forward(&link, NotificationSourceKind::File, DONE).is_err());
+        let mut source = OpenNotificationSource::begin(&real, NotificationSourceKind::Fifo, None);
         assert!(source.read().unwrap_err().contains("is not a FIFO"));
-        let mut source = Source::begin(folder.path(), Kind::File, None);
+        let mut source = OpenNotificationSource::begin(folder.path(), NotificationSourceKind::File, None);
         assert!(source.read().unwrap_err().contains("is not a file"));
     }
 
@@ -326,12 +328,16 @@ mod tests {
         let path = folder.path().join("notify");
         std::fs::write(&path, "").unwrap();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        let mut source = Source::begin(&path, Kind::File, None);
+        let mut source = OpenNotificationSource::begin(&path, NotificationSourceKind::File, None);
         assert!(source.read().unwrap_err().contains("belongs to another user"));
-        assert!(forward(&path, Kind::File, DONE).unwrap_err().contains("belongs to another user"));
+        assert!(
+            forward(&path, NotificationSourceKind::File, DONE)
+                .unwrap_err()
+                .contains("belongs to another user")
+        );
     }
 
-    async fn comes(source: &mut Source) -> bool {
+    async fn comes(source: &mut OpenNotificationSource) -> bool {
         let ready = tokio::time::timeout(limits::ACP_FIFO_WAIT, source.ready()).await;
         ready.is_ok() && ends(source)
     }
@@ -344,17 +350,17 @@ mod tests {
             rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         };
         make();
-        let mut source = Source::begin(&path, Kind::Fifo, None);
+        let mut source = OpenNotificationSource::begin(&path, NotificationSourceKind::Fifo, None);
         assert!(!ends(&mut source));
-        forward(&path, Kind::Fifo, DONE).unwrap();
+        forward(&path, NotificationSourceKind::Fifo, DONE).unwrap();
         assert!(comes(&mut source).await);
-        forward(&path, Kind::Fifo, DONE).unwrap();
+        forward(&path, NotificationSourceKind::Fifo, DONE).unwrap();
         assert!(comes(&mut source).await, "the first writer has gone");
         std::fs::remove_file(&path).unwrap();
         assert!(!ends(&mut source));
         make();
         assert!(!ends(&mut source));
-        forward(&path, Kind::Fifo, DONE).unwrap();
+        forward(&path, NotificationSourceKind::Fifo, DONE).unwrap();
         assert!(comes(&mut source).await);
     }
 
@@ -363,7 +369,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let mut source = Source::begin(&path, Kind::Fifo, None);
+        let mut source = OpenNotificationSource::begin(&path, NotificationSourceKind::Fifo, None);
         let heard = source.heard;
         tokio::time::advance(limits::ACP_FIFO_WAIT / 2).await;
         assert!(!ends(&mut source));
@@ -375,9 +381,10 @@ mod tests {
 
     #[test]
     fn a_notification_of_another_conversation_ends_nothing() {
-        let event = Event(json!({"type": "agent-turn-complete", "thread-id": "a", "input-messages": ["x"]}));
+        let event =
+            Notification(json!({"type": "agent-turn-complete", "thread-id": "a", "input-messages": ["x"]}));
         assert!(event.ends("a", "y") && !event.ends("b", "x"));
-        let old = Event(json!({"type": "agent-turn-complete", "input-messages": ["x"]}));
+        let old = Notification(json!({"type": "agent-turn-complete", "input-messages": ["x"]}));
         assert!(old.ends("a", "x") && !old.ends("a", "y"));
     }
 }

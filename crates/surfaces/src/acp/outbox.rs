@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::notes::{Marks, Notes};
-use super::rpc::{self, Fault, RpcId};
+use super::resume_state::{NoteChanges, Notes};
+use super::rpc::{self, RpcError, RpcId};
 use crate::limits;
 
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum OutputFrame {
     /// Whole lines for the client, and what is true once it has them.
-    Lines(Bytes, Marks),
+    Lines(Bytes, NoteChanges),
     /// For the standard error of whoever serves it.
     Log { level: &'static str, message: String },
     /// Nothing follows.
@@ -26,12 +26,12 @@ pub enum Frame {
 
 /// The client is gone.
 #[derive(Debug)]
-pub(super) struct HungUp;
+pub(super) struct ClientGone;
 
 /// The way to the client. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Outbox {
-    sender: mpsc::Sender<Frame>,
+pub(super) struct ClientOutbox {
+    sender: mpsc::Sender<OutputFrame>,
     pending: Arc<Mutex<Pending>>,
     keeps_notes: bool,
 }
@@ -39,7 +39,7 @@ pub(super) struct Outbox {
 /// What goes with the next piece.
 #[derive(Default)]
 struct Pending {
-    marks: Marks,
+    marks: NoteChanges,
     /// The lines of requests that are not answered, by their ids, which a client may use twice.
     asked: HashMap<RpcId, VecDeque<u64>>,
 }
@@ -54,15 +54,15 @@ impl Pending {
     }
 }
 
-impl Outbox {
+impl ClientOutbox {
     /// Makes the way to a client; `keeps_notes` where somebody at its end keeps them.
-    pub(super) fn new(keeps_notes: bool) -> (Self, mpsc::Receiver<Frame>) {
+    pub(super) fn new(keeps_notes: bool) -> (Self, mpsc::Receiver<OutputFrame>) {
         let (sender, receiver) = mpsc::channel(limits::ACP_FRAMES_READY_MAX);
         (Self { sender, pending: Arc::default(), keeps_notes }, receiver)
     }
 
     /// Sends lines, once there is room; nothing where there are none.
-    pub(super) async fn send(&self, lines: Vec<u8>) -> Result<(), HungUp> {
+    pub(super) async fn send(&self, lines: Vec<u8>) -> Result<(), ClientGone> {
         self.send_noting(lines, |_| {}).await
     }
 
@@ -71,7 +71,7 @@ impl Outbox {
         &self,
         lines: Vec<u8>,
         note: impl FnOnce(&mut Notes),
-    ) -> Result<(), HungUp> {
+    ) -> Result<(), ClientGone> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -79,13 +79,13 @@ impl Outbox {
     }
 
     /// Waits for room and sends. Marks leave in the order they were made, because both happens under one lock.
-    async fn put(&self, lines: Vec<u8>, mark: impl FnOnce(&mut Pending)) -> Result<(), HungUp> {
-        let room = self.sender.reserve().await.map_err(|_| HungUp)?;
+    async fn put(&self, lines: Vec<u8>, mark: impl FnOnce(&mut Pending)) -> Result<(), ClientGone> {
+        let room = self.sender.reserve().await.map_err(|_| ClientGone)?;
         let mut pending = self.locked();
         if self.keeps_notes {
             mark(&mut pending);
         }
-        room.send(Frame::Lines(lines.into(), std::mem::take(&mut pending.marks)));
+        room.send(OutputFrame::Lines(lines.into(), std::mem::take(&mut pending.marks)));
         Ok(())
     }
 
@@ -116,12 +116,12 @@ impl Outbox {
         if !pending.marks.is_empty()
             && let Ok(room) = self.sender.try_reserve()
         {
-            room.send(Frame::Lines(Bytes::new(), std::mem::take(&mut pending.marks)));
+            room.send(OutputFrame::Lines(Bytes::new(), std::mem::take(&mut pending.marks)));
         }
     }
 
     /// Remembers which line a request came in.
-    pub(super) fn heard(&self, id: &RpcId, line: u64) {
+    pub(super) fn remember_line(&self, id: &RpcId, line: u64) {
         if self.keeps_notes {
             self.locked().asked.entry(id.clone()).or_default().push_back(line);
         }
@@ -131,9 +131,9 @@ impl Outbox {
     pub(super) async fn answer(
         &self,
         id: &RpcId,
-        result: Result<serde_json::Value, Fault>,
+        result: Result<serde_json::Value, RpcError>,
         note: impl FnOnce(&mut Notes),
-    ) -> Result<(), HungUp> {
+    ) -> Result<(), ClientGone> {
         let line = self.answer_line(id, result);
         self.put(line, |pending| {
             pending.answered(id);
@@ -143,12 +143,12 @@ impl Outbox {
     }
 
     /// Answers a line that was no request.
-    pub(super) async fn refuse(&self, id: &RpcId, fault: Fault, line: u64) -> Result<(), HungUp> {
+    pub(super) async fn refuse(&self, id: &RpcId, fault: RpcError, line: u64) -> Result<(), ClientGone> {
         let answer = self.answer_line(id, Err(fault));
         self.put(answer, |pending| pending.marks.done.push(line)).await
     }
 
-    fn answer_line(&self, id: &RpcId, result: Result<serde_json::Value, Fault>) -> Vec<u8> {
+    fn answer_line(&self, id: &RpcId, result: Result<serde_json::Value, RpcError>) -> Vec<u8> {
         let mut line = Vec::new();
         match result {
             Ok(result) => rpc::write_result(&mut line, id, &result),
@@ -164,11 +164,11 @@ impl Outbox {
 
     /// Says something on standard error. Dropped where the client does not read: it is only a log.
     pub(super) fn log(&self, level: &'static str, message: impl Into<String>) {
-        let _full = self.sender.try_send(Frame::Log { level, message: message.into() });
+        let _full = self.sender.try_send(OutputFrame::Log { level, message: message.into() });
     }
 
     /// Ends the output, whoever else still has something to say.
-    pub(super) async fn end(&self, frame: Frame) {
+    pub(super) async fn end(&self, frame: OutputFrame) {
         // A client that does not read will not miss it, and one that is gone has ended already.
         let _late = self.sender.send_timeout(frame, limits::ACP_POLLING_INTERVAL).await;
     }
@@ -188,25 +188,25 @@ mod tests {
 
     use super::*;
 
-    fn next(frames: &mut mpsc::Receiver<Frame>) -> (String, Marks) {
+    fn next(frames: &mut mpsc::Receiver<OutputFrame>) -> (String, NoteChanges) {
         match frames.try_recv() {
-            Ok(Frame::Lines(lines, marks)) => (String::from_utf8(lines.to_vec()).unwrap(), marks),
+            Ok(OutputFrame::Lines(lines, marks)) => (String::from_utf8(lines.to_vec()).unwrap(), marks),
             other => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
     async fn a_request_is_done_with_its_answer_and_notes_go_with_the_lines_they_tell_of() {
-        let (out, mut frames) = Outbox::new(true);
+        let (out, mut frames) = ClientOutbox::new(true);
         let id = RpcId::number(1);
-        out.heard(&id, 4);
-        out.heard(&id, 5);
+        out.remember_line(&id, 4);
+        out.remember_line(&id, 5);
         let note = |notes: &mut Notes| drop(notes.insert("a".into(), "b".into()));
         out.send_noting(b"x\n".to_vec(), note).await.unwrap();
         let (lines, marks) = next(&mut frames);
         assert_eq!((lines.as_str(), marks.notes["a"].as_str(), marks.done.len()), ("x\n", "b", 0));
         out.answer(&id, Ok(json!({})), |_| {}).await.unwrap();
-        assert_eq!(next(&mut frames).1, Marks { done: vec![4], ..Marks::default() });
+        assert_eq!(next(&mut frames).1, NoteChanges { done: vec![4], ..NoteChanges::default() });
         out.note_taken(&id, note);
         let (lines, marks) = next(&mut frames);
         assert_eq!((lines.as_str(), marks.done), ("", vec![5]), "the same id twice is two lines");
@@ -215,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn notes_wait_for_a_client_that_does_not_read() {
-        let (out, mut frames) = Outbox::new(true);
+        let (out, mut frames) = ClientOutbox::new(true);
         for _ in 0..limits::ACP_FRAMES_READY_MAX {
             out.send(b"x\n".to_vec()).await.unwrap();
         }
@@ -230,8 +230,8 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_noted_where_nobody_keeps_it() {
-        let (out, mut frames) = Outbox::new(false);
-        out.heard(&RpcId::number(1), 0);
+        let (out, mut frames) = ClientOutbox::new(false);
+        out.remember_line(&RpcId::number(1), 0);
         out.done([0]);
         out.note(|notes| drop(notes.insert("a".into(), "b".into())));
         out.answer(&RpcId::number(1), Ok(json!({})), |_| {}).await.unwrap();

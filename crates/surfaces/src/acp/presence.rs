@@ -8,20 +8,20 @@ use domain::SessionId;
 
 /// The sessions that connections of this protocol have open. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Presence {
+pub(super) struct OpenSessions {
     open: Arc<Mutex<HashMap<SessionId, usize>>>,
 }
 
 /// One connection's hold on a session.
-pub(super) struct Here {
-    presence: Presence,
+pub(super) struct SessionHold {
+    presence: OpenSessions,
     id: SessionId,
 }
 
-impl Presence {
-    pub(super) fn enter(&self, id: &SessionId) -> Here {
+impl OpenSessions {
+    pub(super) fn enter(&self, id: &SessionId) -> SessionHold {
         *self.locked().entry(id.clone()).or_default() += 1;
-        Here { presence: self.clone(), id: id.clone() }
+        SessionHold { presence: self.clone(), id: id.clone() }
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, usize>> {
@@ -29,14 +29,14 @@ impl Presence {
     }
 }
 
-impl Here {
+impl SessionHold {
     /// Returns whether nobody else has the session open.
     pub(super) fn is_alone(&self) -> bool {
         self.presence.locked().get(&self.id).is_none_or(|count| *count <= 1)
     }
 }
 
-impl Drop for Here {
+impl Drop for SessionHold {
     fn drop(&mut self) {
         let mut open = self.presence.locked();
         if let Some(count) = open.get_mut(&self.id) {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_last_one_is_alone() {
-        let presence = Presence::default();
+        let presence = OpenSessions::default();
         let id = SessionId::new("sess_1");
         let first = presence.enter(&id);
         assert!(first.is_alone());

@@ -48,7 +48,7 @@ impl RpcId {
 
 /// One line of the client, understood as far as JSON-RPC goes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Incoming {
+pub(super) enum RpcMessage {
     Request {
         id: RpcId,
         method: String,
@@ -65,19 +65,19 @@ pub(super) enum Incoming {
     /// Nothing that can be done; `id` as far as it could be read.
     Broken {
         id: RpcId,
-        fault: Fault,
+        fault: RpcError,
     },
 }
 
 /// An error as the client is told it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Fault {
+pub(super) struct RpcError {
     pub(super) code: i32,
     pub(super) message: String,
     pub(super) data: Option<Value>,
 }
 
-impl Fault {
+impl RpcError {
     pub(super) fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -88,7 +88,7 @@ impl Fault {
 }
 
 /// The registry's error in this protocol. What is only for the log stays there.
-impl From<&Error> for Fault {
+impl From<&Error> for RpcError {
     fn from(error: &Error) -> Self {
         Self {
             code: status::row(error.code.kind()).json_rpc,
@@ -99,8 +99,8 @@ impl From<&Error> for Fault {
 }
 
 /// Reads one line.
-pub(super) fn read(line: &[u8]) -> Incoming {
-    let broken = |id, code, message: &str| Incoming::Broken { id, fault: Fault::new(code, message) };
+pub(super) fn read(line: &[u8]) -> RpcMessage {
+    let broken = |id, code, message: &str| RpcMessage::Broken { id, fault: RpcError::new(code, message) };
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         // The place tells a client's author more than the text would, and gives nothing away.
@@ -128,32 +128,32 @@ pub(super) fn read(line: &[u8]) -> Incoming {
     sort(&mut object, id)
 }
 
-fn sort(object: &mut Map<String, Value>, id: Option<RpcId>) -> Incoming {
-    let broken = |id: Option<RpcId>, message: &str| Incoming::Broken {
+fn sort(object: &mut Map<String, Value>, id: Option<RpcId>) -> RpcMessage {
+    let broken = |id: Option<RpcId>, message: &str| RpcMessage::Broken {
         id: id.unwrap_or_else(RpcId::null),
-        fault: Fault::new(INVALID_REQUEST, message),
+        fault: RpcError::new(INVALID_REQUEST, message),
     };
     let method = match object.remove("method") {
         Some(Value::String(method)) => method,
         Some(_) => return broken(id, "method must be a string"),
         None => {
             return match (id, object.remove("result"), object.remove("error")) {
-                (Some(id), Some(result), None) => Incoming::Response { id, result: Ok(result) },
-                (Some(id), None, Some(error)) => Incoming::Response { id, result: Err(error) },
+                (Some(id), Some(result), None) => RpcMessage::Response { id, result: Ok(result) },
+                (Some(id), None, Some(error)) => RpcMessage::Response { id, result: Err(error) },
                 (id, _, _) => broken(id, "a message needs a method, or the result or error of a request"),
             };
         }
     };
     let params = object.remove("params").unwrap_or(Value::Null);
     if !matches!(params, Value::Object(_) | Value::Null) {
-        return Incoming::Broken {
+        return RpcMessage::Broken {
             id: id.unwrap_or_else(RpcId::null),
-            fault: Fault::params("params must be an object"),
+            fault: RpcError::params("params must be an object"),
         };
     }
     match id {
-        Some(id) => Incoming::Request { id, method, params },
-        None => Incoming::Notification { method, params },
+        Some(id) => RpcMessage::Request { id, method, params },
+        None => RpcMessage::Notification { method, params },
     }
 }
 
@@ -163,7 +163,7 @@ pub(super) fn write_result(out: &mut Vec<u8>, id: &RpcId, result: &Value) {
 }
 
 /// Adds the refusal of a request.
-pub(super) fn write_fault(out: &mut Vec<u8>, id: &RpcId, fault: &Fault) {
+pub(super) fn write_fault(out: &mut Vec<u8>, id: &RpcId, fault: &RpcError) {
     let mut error = json!({"code": fault.code, "message": fault.message});
     if let Some(data) = &fault.data {
         error["data"] = data.clone();
@@ -200,7 +200,7 @@ mod tests {
 
     fn code(line: &str) -> (String, i32) {
         match read(line.as_bytes()) {
-            Incoming::Broken { id, fault } => (id.json().to_owned(), fault.code),
+            RpcMessage::Broken { id, fault } => (id.json().to_owned(), fault.code),
             other => panic!("{other:?}"),
         }
     }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_broken_line_is_not_repeated() {
-        let Incoming::Broken { fault, .. } = read(b"{\"secret\": hunter2") else { panic!() };
+        let RpcMessage::Broken { fault, .. } = read(b"{\"secret\": hunter2") else { panic!() };
         assert!(!fault.message.contains("hunter2"), "{}", fault.message);
         assert_eq!(fault.data, None);
     }
@@ -233,15 +233,15 @@ mod tests {
     #[test]
     fn requests_notifications_and_responses_are_told_apart() {
         let request = read(br#"{"jsonrpc":"2.0","id":"a\"b","method":"m","params":{"x":1}}"#);
-        let Incoming::Request { id, .. } = &request else { panic!("{request:?}") };
+        let RpcMessage::Request { id, .. } = &request else { panic!("{request:?}") };
         let mut out = Vec::new();
         write_result(&mut out, id, &json!({}));
         assert_eq!(out, b"{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"b\",\"result\":{}}\n");
-        assert!(matches!(read(br#"{"jsonrpc":"2.0","method":"m"}"#), Incoming::Notification { .. }));
+        assert!(matches!(read(br#"{"jsonrpc":"2.0","method":"m"}"#), RpcMessage::Notification { .. }));
         let null = read(br#"{"jsonrpc":"2.0","id":null,"method":"m"}"#);
-        assert!(matches!(null, Incoming::Request { id, .. } if id == RpcId::null()));
+        assert!(matches!(null, RpcMessage::Request { id, .. } if id == RpcId::null()));
         let answer = read(br#"{"jsonrpc":"2.0","id":4,"result":{}}"#);
-        assert_eq!(answer, Incoming::Response { id: RpcId::number(4), result: Ok(json!({})) });
+        assert_eq!(answer, RpcMessage::Response { id: RpcId::number(4), result: Ok(json!({})) });
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         let error =
             Error::new(domain::ErrorCode::SessionNotFound, "there is no session x").with_detail("/db");
         let mut out = Vec::new();
-        write_fault(&mut out, &RpcId::number(1), &Fault::from(&error));
+        write_fault(&mut out, &RpcId::number(1), &RpcError::from(&error));
         let line = String::from_utf8(out).unwrap();
         assert!(line.contains(r#""code":-32602"#) && line.contains("OBEY-2010"), "{line}");
         assert!(!line.contains("/db"));

@@ -18,16 +18,16 @@ use wire::obey::v1::acp_input::Input;
 use wire::obey::v1::acp_output::Output;
 use wire::obey::v1::acp_service_server::{AcpService, AcpServiceServer};
 
-use super::connection::{Connection, Ending, Lasting};
-use super::notify::Kind;
-use super::outbox::Frame;
-use super::presence::Presence;
-use super::{Habits, Notify, Shared};
+use super::connection::{AcpConnection, ConnectionEnding, ResumableConnection};
+use super::notify::NotificationSourceKind;
+use super::outbox::OutputFrame;
+use super::presence::OpenSessions;
+use super::{AcpSessionDefaults, NotificationSource, Shared};
 use crate::{limits, peer, status};
 
 /// Adds the service to a router. `leaving` says that the daemon goes and agents are to stay.
 pub fn routes(routes: Routes, supervisor: Supervisor, leaving: watch::Receiver<bool>) -> Routes {
-    let shared = Shared { supervisor, presence: Presence::default(), leaving: Arc::new(leaving) };
+    let shared = Shared { supervisor, presence: OpenSessions::default(), leaving: Arc::new(leaving) };
     routes.add_service(AcpServiceServer::new(Service(shared)))
 }
 
@@ -46,16 +46,16 @@ impl AcpService for Service {
         let (opened, lasting) = match inbound.message().await? {
             Some(pb::AcpInput { input: Some(Input::Open(mut open)) }) => {
                 let notes = std::mem::take(&mut open.notes).into_iter().collect();
-                let lasting = Lasting { connection: std::mem::take(&mut open.connection), notes };
-                (habits(open).map_err(wire)?, lasting)
+                let lasting = ResumableConnection { connection: std::mem::take(&mut open.connection), notes };
+                (defaults(open).map_err(wire)?, lasting)
             }
             _ => return Err(wire(Error::invalid("open", "must be the first message of a connection"))),
         };
         self.0.supervisor.providers().get(opened.provider).map_err(wire)?;
         let (connection, frames) =
-            Connection::new(self.0.supervisor.clone(), opened, self.0.presence.clone(), lasting, caller);
+            AcpConnection::new(self.0.supervisor.clone(), opened, self.0.presence.clone(), lasting, caller);
         let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
-        let (ending, is_ending) = watch::channel(Ending::Open);
+        let (ending, is_ending) = watch::channel(ConnectionEnding::Open);
         tokio::spawn(leave_with((*self.0.leaving).clone(), ending));
         tokio::spawn(async move {
             while let Ok(Some(message)) = inbound.message().await {
@@ -73,42 +73,42 @@ impl AcpService for Service {
 }
 
 /// Tells a connection when the daemon leaves, for as long as there is one.
-async fn leave_with(mut leaving: watch::Receiver<bool>, ending: watch::Sender<Ending>) {
+async fn leave_with(mut leaving: watch::Receiver<bool>, ending: watch::Sender<ConnectionEnding>) {
     tokio::select! {
         told = leaving.wait_for(|leaving| *leaving) => {
             if told.is_ok() {
-                ending.send_replace(Ending::Leave);
+                ending.send_replace(ConnectionEnding::Leave);
             }
         }
         () = ending.closed() => {}
     }
 }
 
-fn output(frame: Frame) -> Option<pb::AcpOutput> {
+fn output(frame: OutputFrame) -> Option<pb::AcpOutput> {
     Some(match frame {
-        Frame::Lines(lines, marks) => pb::AcpOutput {
+        OutputFrame::Lines(lines, marks) => pb::AcpOutput {
             output: (!lines.is_empty()).then(|| Output::Lines(lines.into())),
             notes: marks.notes.into_iter().collect(),
             done: marks.done,
             leaving: false,
         },
-        Frame::Log { level, message } => {
+        OutputFrame::Log { level, message } => {
             let log = pb::AcpLog { level: level.to_owned(), message };
             pb::AcpOutput { output: Some(Output::Log(log)), ..pb::AcpOutput::default() }
         }
-        Frame::Leave => pb::AcpOutput { leaving: true, ..pb::AcpOutput::default() },
-        Frame::End => return None,
+        OutputFrame::Leave => pb::AcpOutput { leaving: true, ..pb::AcpOutput::default() },
+        OutputFrame::End => return None,
     })
 }
 
-fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {
+fn defaults(open: pb::AcpOpen) -> Result<AcpSessionDefaults, Error> {
     let provider = ProviderKind::parse(&open.provider).ok_or_else(|| {
         Error::new(
             domain::ErrorCode::ProviderUnsupported,
             format!("provider: there is no provider {:?}", open.provider),
         )
     })?;
-    let kind = Kind::parse(&open.notify_kind)
+    let kind = NotificationSourceKind::parse(&open.notify_kind)
         .ok_or_else(|| Error::invalid("notify_kind", "must be file or fifo"))?;
     let path = PathBuf::from(open.notify_path);
     if !path.as_os_str().is_empty() && !path.is_absolute() {
@@ -118,11 +118,11 @@ fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {
     if !evidence.as_os_str().is_empty() && !evidence.is_absolute() {
         return Err(Error::invalid("evidence_path", "must be absolute"));
     }
-    let defaults = Habits::default();
+    let defaults = AcpSessionDefaults::default();
     let or = |value: u64, default: Duration| {
         if value == 0 { default } else { Duration::from_millis(value) }
     };
-    Ok(Habits {
+    Ok(AcpSessionDefaults {
         provider,
         model: open.model,
         mode: open.mode,
@@ -135,7 +135,7 @@ fn habits(open: pb::AcpOpen) -> Result<Habits, Error> {
         },
         idle_timeout: (open.idle_timeout_ms > 0).then(|| Duration::from_millis(open.idle_timeout_ms)),
         polling_interval: or(open.polling_interval_ms, defaults.polling_interval),
-        notify: (!path.as_os_str().is_empty()).then_some(Notify { path, kind }),
+        notify: (!path.as_os_str().is_empty()).then_some(NotificationSource { path, kind }),
         evidence: (!evidence.as_os_str().is_empty()).then_some(evidence),
         lends_tools: true,
     })

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use domain::{Command, Error, ErrorCode, Launch, SessionId, StopHow, Upkeep};
-use runtime::store::sessions::Page;
+use domain::{Command, Error, ErrorCode, LaunchPolicy, SessionId, StopMode, Timeouts};
+use runtime::store::sessions::SessionPage;
 use runtime::{NewSession, Snapshot};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::connection::Core;
-use super::feed::{Beginning, Past};
-use super::from_wire::{self, Place};
+use super::connection::ConnectionContext;
+use super::feed::{FeedStart, SentPast};
+use super::from_wire::{self, SessionParams};
 use super::modes;
-use super::notes::{Begun, Keep as _, Notes, Opened};
-use super::rpc::{Fault, INTERNAL_ERROR, INVALID_REQUEST, RpcId};
+use super::resume_state::{NoteWriter as _, NotedLoad, NotedSession, Notes};
+use super::rpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError, RpcId};
+use super::session_stream::{ResumedStream, SessionStream};
 use super::state::SessionStatus;
-use super::talk::{Former, Talk};
 use crate::limits;
 
-impl Core {
+impl ConnectionContext {
     /// Does what a request about sessions asks, and answers it.
     pub(super) async fn serve(self: &Arc<Self>, id: RpcId, method: &str, params: Value) {
         let done = match method {
@@ -43,7 +43,7 @@ impl Core {
                         core.delete_session(params).await
                     }
                 });
-                let broken = |_| Err(Fault::new(INTERNAL_ERROR, "the session could not be ended"));
+                let broken = |_| Err(RpcError::new(INTERNAL_ERROR, "the session could not be ended"));
                 ending.await.unwrap_or_else(broken).map(Some)
             }
         };
@@ -59,54 +59,54 @@ impl Core {
     async fn new_session(
         self: &Arc<Self>,
         params: Value,
-    ) -> Result<(Value, impl FnOnce(&mut Notes) + use<>), Fault> {
-        let place: Place = from_wire::params(params)?;
+    ) -> Result<(Value, impl FnOnce(&mut Notes) + use<>), RpcError> {
+        let place: SessionParams = from_wire::params(params)?;
         let folder = place.folder()?.to_owned();
         let room = self.take_room()?;
-        let provider = self.habits.provider;
-        let mode = place.permission_mode.as_deref().unwrap_or(&self.habits.mode);
+        let provider = self.defaults.provider;
+        let mode = place.permission_mode.as_deref().unwrap_or(&self.defaults.mode);
         let choice = modes::choose(provider, if mode.is_empty() { "supervised" } else { mode })?;
         let mut provider_config = choice.provider_config;
         provider_config.retain(|_, value| !value.is_empty());
-        provider_config.extend(self.habits.provider_config.clone());
+        provider_config.extend(self.defaults.provider_config.clone());
         provider_config.extend(place.provider_config(provider)?);
         provider_config.insert("permission_mode".to_owned(), choice.mode.name().to_owned());
         let new = NewSession {
             campaign: String::new(),
             directory: folder,
             provider,
-            model: self.habits.model.clone(),
+            model: self.defaults.model.clone(),
             name: String::new(),
             festival_id: String::new(),
             task_id: String::new(),
             parent: None,
             provider_config,
-            environment: self.habits.environment.clone(),
+            environment: self.defaults.environment.clone(),
             max_tokens: 0,
             timeout: None,
             initial_message: String::new(),
-            launch: Launch::OnPrompt,
-            upkeep: Upkeep { idle_wait: Some(limits::ACP_IDLE_WAIT), ..Upkeep::default() },
+            launch: LaunchPolicy::OnPrompt,
+            upkeep: Timeouts { idle_wait: Some(limits::ACP_IDLE_WAIT), ..Timeouts::default() },
             by: self.by(),
         };
         let snapshot = self.supervisor.create(new).await.map_err(|error| self.fault(&in_our_words(error)))?;
         let details = json!({"cwd": snapshot.spec.working_dir.to_string_lossy(), "mode": choice.mode.name()});
         self.evidence.report("session_created", snapshot.spec.id.as_str(), &details);
         let until = snapshot.last_seq;
-        let told = Past { until, told: until, ..Past::default() };
-        self.open(&snapshot, room, Beginning::Live, Former { told, ..Former::default() });
+        let told = SentPast { until, told: until, ..SentPast::default() };
+        self.open(&snapshot, room, FeedStart::Live, ResumedStream { told, ..ResumedStream::default() });
         let mut result = self.settings(&snapshot);
         result["sessionId"] = snapshot.spec.id.as_str().into();
         let id = snapshot.spec.id.clone();
         Ok((result, move |notes: &mut Notes| {
-            notes.opened(&id, &Opened { until, asked: None });
-            notes.told(&id, until);
+            notes.opened(&id, &NotedSession { until, asked: None });
+            notes.set_sent(&id, until);
         }))
     }
 
     /// `session/load` and `session/resume`: the journal's history as updates, or only what stands.
-    async fn open_again(self: &Arc<Self>, rpc: &RpcId, params: Value, told: bool) -> Result<(), Fault> {
-        let place: Place = from_wire::params(params)?;
+    async fn open_again(self: &Arc<Self>, rpc: &RpcId, params: Value, told: bool) -> Result<(), RpcError> {
+        let place: SessionParams = from_wire::params(params)?;
         place.folder()?;
         let id = from_wire::session_id(&place.session_id)?;
         let snapshot = self.supervisor.snapshot(&id).await.map_err(|error| self.fault(&error))?;
@@ -122,56 +122,56 @@ impl Core {
         }
         let snapshot = self.supervisor.snapshot(&id).await.map_err(|error| self.fault(&error))?;
         let until = snapshot.last_seq;
-        let past = Past { until, told: if told { 0 } else { until }, ..Past::default() };
+        let past = SentPast { until, told: if told { 0 } else { until }, ..SentPast::default() };
         // From here on the notes answer for the request.
         self.out.note_taken(rpc, |notes| {
-            let asked = Some(Begun { rpc: rpc.to_json(), told });
-            notes.opened(&id, &Opened { until, asked });
-            notes.told(&id, past.told);
+            let asked = Some(NotedLoad { rpc: rpc.to_json(), told });
+            notes.opened(&id, &NotedSession { until, asked });
+            notes.set_sent(&id, past.told);
         });
         let beginning = self.beginning(&snapshot, rpc.clone(), told);
-        self.open(&snapshot, room, beginning, Former { told: past, ..Former::default() });
+        self.open(&snapshot, room, beginning, ResumedStream { told: past, ..ResumedStream::default() });
         Ok(())
     }
 
     /// How the answer to `session/load` or `session/resume` begins.
-    pub(super) fn beginning(&self, snapshot: &Snapshot, rpc: RpcId, told: bool) -> Beginning {
+    pub(super) fn beginning(&self, snapshot: &Snapshot, rpc: RpcId, told: bool) -> FeedStart {
         let result = self.settings(snapshot);
-        if told { Beginning::Told { rpc, result } } else { Beginning::Quiet { rpc, result } }
+        if told { FeedStart::Told { rpc, result } } else { FeedStart::Quiet { rpc, result } }
     }
 
     /// A session works where it was begun.
-    fn check_folder(&self, place: &Place, snapshot: &Snapshot) -> Result<(), Fault> {
+    fn check_folder(&self, place: &SessionParams, snapshot: &Snapshot) -> Result<(), RpcError> {
         let wanted = std::path::Path::new(&place.cwd);
         let wanted = wanted.canonicalize().unwrap_or_else(|_| wanted.to_owned());
         if wanted == snapshot.spec.working_dir {
             return Ok(());
         }
         let own = snapshot.spec.working_dir.display();
-        Err(Fault::params(format!("cwd: session {} works in {own}", snapshot.spec.id)))
+        Err(RpcError::params(format!("cwd: session {} works in {own}", snapshot.spec.id)))
     }
 
     /// Takes a session that is open here already out of the table, unless it is busy, and returns its room.
-    fn leave_open(&self, id: &SessionId) -> Result<Option<OwnedSemaphorePermit>, Fault> {
+    fn leave_open(&self, id: &SessionId) -> Result<Option<OwnedSemaphorePermit>, RpcError> {
         let mut talks = self.talks();
         match talks.get(id) {
             None => return Ok(None),
             Some(talk) if talk.is_busy() => {
-                return Err(Fault::new(INVALID_REQUEST, format!("session {id} is busy with a prompt")));
+                return Err(RpcError::new(INVALID_REQUEST, format!("session {id} is busy with a prompt")));
             }
             Some(_) => {}
         }
-        Ok(talks.remove(id).and_then(Talk::leave))
+        Ok(talks.remove(id).and_then(SessionStream::leave))
     }
 
-    pub(super) fn take_room(&self) -> Result<OwnedSemaphorePermit, Fault> {
+    pub(super) fn take_room(&self) -> Result<OwnedSemaphorePermit, RpcError> {
         Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
-            let most = self.habits.max_sessions;
+            let most = self.defaults.max_sessions;
             let error = Error::new(
                 ErrorCode::LimitReached,
                 format!("{most} sessions are open already; close one or raise acp.max_sessions"),
             );
-            Fault::from(&error)
+            RpcError::from(&error)
         })
     }
 
@@ -179,10 +179,10 @@ impl Core {
         self: &Arc<Self>,
         snapshot: &Snapshot,
         room: OwnedSemaphorePermit,
-        beginning: Beginning,
-        past: Former,
+        beginning: FeedStart,
+        past: ResumedStream,
     ) {
-        let talk = Talk::open(self, snapshot, room, beginning, past);
+        let talk = SessionStream::open(self, snapshot, room, beginning, past);
         self.talks().insert(snapshot.spec.id.clone(), talk);
     }
 
@@ -200,21 +200,21 @@ impl Core {
         provider.map(|provider| provider.models()).unwrap_or_default()
     }
 
-    async fn list(&self, params: Value) -> Result<Value, Fault> {
-        let list: from_wire::List = from_wire::params(params)?;
+    async fn list(&self, params: Value) -> Result<Value, RpcError> {
+        let list: from_wire::ListParams = from_wire::params(params)?;
         if list.cwd.as_deref().is_some_and(|cwd| !std::path::Path::new(cwd).is_absolute()) {
-            return Err(Fault::params("cwd must be an absolute path"));
+            return Err(RpcError::params("cwd must be an absolute path"));
         }
         let offset = match list.cursor.as_deref() {
             None | Some("") => 0,
-            Some(cursor) => cursor.parse().map_err(|_| Fault::params("cursor: is not one of ours"))?,
+            Some(cursor) => cursor.parse().map_err(|_| RpcError::params("cursor: is not one of ours"))?,
         };
         let folder = |cwd: String| {
             let real = std::path::Path::new(&cwd).canonicalize();
             real.map_or(cwd, |real| real.to_string_lossy().into_owned())
         };
         let limit = limits::ACP_LIST_PAGE;
-        let page = Page { working_dir: list.cwd.map(folder), below: None, limit, offset };
+        let page = SessionPage { working_dir: list.cwd.map(folder), below: None, limit, offset };
         let (found, total) = self.supervisor.page(page).await.map_err(|error| self.fault(&error))?;
         let sessions: Vec<Value> = found.iter().map(listed).collect();
         let mut result = json!({"sessions": sessions});
@@ -226,15 +226,15 @@ impl Core {
     }
 
     /// Ends the agent and forgets the session here; its record stays.
-    async fn close_session(&self, params: Value) -> Result<Value, Fault> {
-        let of: from_wire::OfSession = from_wire::params(params)?;
+    async fn close_session(&self, params: Value) -> Result<Value, RpcError> {
+        let of: from_wire::SessionOnlyParams = from_wire::params(params)?;
         let id = from_wire::session_id(&of.session_id)?;
         let talk = self.talks().remove(&id);
         let Some(mut talk) = talk else {
-            return Err(Fault::params(format!("sessionId: {id} is not open here")));
+            return Err(RpcError::params(format!("sessionId: {id} is not open here")));
         };
         talk.conclude("cancelled").await;
-        match self.supervisor.stop(&id, StopHow::Now).await {
+        match self.supervisor.stop(&id, StopMode::Now).await {
             Err(error) if error.code != ErrorCode::AlreadyStopped => Err(self.fault(&error)),
             _ => {
                 talk.settle().await;
@@ -244,8 +244,8 @@ impl Core {
         }
     }
 
-    async fn delete_session(&self, params: Value) -> Result<Value, Fault> {
-        let of: from_wire::OfSession = from_wire::params(params)?;
+    async fn delete_session(&self, params: Value) -> Result<Value, RpcError> {
+        let of: from_wire::SessionOnlyParams = from_wire::params(params)?;
         let id = from_wire::session_id(&of.session_id)?;
         let mut talk = self.talks().remove(&id);
         if let Some(talk) = &mut talk {
@@ -257,8 +257,8 @@ impl Core {
     }
 
     /// Turns an error into what the client is told; the rest goes to the log.
-    pub(super) fn fault(&self, error: &Error) -> Fault {
-        let fault = Fault::from(error);
+    pub(super) fn fault(&self, error: &Error) -> RpcError {
+        let fault = RpcError::from(error);
         if let Some(detail) = &error.detail {
             tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
             self.out.log("error", format!("{error}: {detail}"));

@@ -2,7 +2,7 @@
 //! that starts later must have shown it those. Pure.
 
 mod calls;
-mod standing;
+mod current_settings;
 
 #[cfg(test)]
 mod tests;
@@ -10,37 +10,37 @@ mod tests;
 use std::path::PathBuf;
 
 use domain::event::{AgentCommand, Level, Todo, TodoStatus};
-use domain::turn::{COMPACT, EndReason, Origin};
+use domain::turn::{COMPACT, EndReason, TurnOrigin};
 use domain::{Event, EventKind, Mode, SessionSpec, State, Usage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::from_wire::Client;
-use super::rpc::{self, Fault, INTERNAL_ERROR};
+use super::from_wire::ClientCapabilities;
+use super::rpc::{self, INTERNAL_ERROR, RpcError};
 use super::{modes, tools};
-use calls::Calls;
+use calls::OpenToolCalls;
 
 /// The method every update is sent with.
 const UPDATE: &str = "session/update";
 
 /// Who began a turn, as this connection sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum PromptOwner {
     /// The client knows its own words.
     Ours,
     Others,
 }
 
 /// A journal, told as updates.
-pub(super) struct Story {
+pub(super) struct UpdateProjector {
     session_id: String,
     working_dir: PathBuf,
     /// As created; only what the mode of Codex was started with is looked at.
     spec: SessionSpec,
     state: State,
     models: Vec<String>,
-    client: Client,
-    calls: Calls,
+    client: ClientCapabilities,
+    calls: OpenToolCalls,
     commands: Vec<AgentCommand>,
     todos: Vec<Todo>,
     usage: Usage,
@@ -48,9 +48,9 @@ pub(super) struct Story {
     compactions: u64,
 }
 
-impl Story {
+impl UpdateProjector {
     /// Begins the story of a session before its first event.
-    pub(super) fn new(spec: &SessionSpec, client: &Client, models: Vec<String>) -> Self {
+    pub(super) fn new(spec: &SessionSpec, client: &ClientCapabilities, models: Vec<String>) -> Self {
         Self {
             session_id: spec.id.to_string(),
             working_dir: spec.working_dir.clone(),
@@ -58,7 +58,7 @@ impl Story {
             spec: spec.clone(),
             models,
             client: client.clone(),
-            calls: Calls::default(),
+            calls: OpenToolCalls::default(),
             commands: Vec::new(),
             todos: Vec::new(),
             usage: Usage::default(),
@@ -68,15 +68,15 @@ impl Story {
     }
 
     /// Adds the lines of one event.
-    pub(super) fn take(&mut self, event: &Event, whose: Whose, out: &mut Vec<u8>) {
+    pub(super) fn take(&mut self, event: &Event, whose: PromptOwner, out: &mut Vec<u8>) {
         match &event.kind {
             EventKind::TextDelta { text, parent: None } => self.chunk("agent_message_chunk", text, out),
             // A sub-agent speaks to the agent, not to the person.
             EventKind::TextDelta { text, parent: Some(_) } | EventKind::ThinkingDelta { text, .. } => {
                 self.chunk("agent_thought_chunk", text, out);
             }
-            EventKind::TurnStarted { origin: Origin::Client, prompt, attachments, .. } => {
-                if whose == Whose::Others && prompt != COMPACT {
+            EventKind::TurnStarted { origin: TurnOrigin::Client, prompt, attachments, .. } => {
+                if whose == PromptOwner::Others && prompt != COMPACT {
                     self.chunk("user_message_chunk", prompt, out);
                     for file in attachments.iter().filter(|file| file.media_type.starts_with("image/")) {
                         let image =
@@ -85,7 +85,7 @@ impl Story {
                     }
                 }
             }
-            EventKind::MessageAdded { text, .. } if whose == Whose::Others => {
+            EventKind::MessageAdded { text, .. } if whose == PromptOwner::Others => {
                 self.chunk("user_message_chunk", text, out);
             }
             EventKind::ToolStarted { call, tool, input, title, .. } => {
@@ -222,7 +222,7 @@ fn nobodys(kind: &EventKind) {
 }
 
 /// How the answer to a prompt ends: a stop reason, or an error where the agent could not go on.
-pub(super) fn stop_reason(reason: EndReason, error: &str) -> Result<&'static str, Fault> {
+pub(super) fn stop_reason(reason: EndReason, error: &str) -> Result<&'static str, RpcError> {
     match reason {
         EndReason::Completed => Ok("end_turn"),
         EndReason::Cancelled => Ok("cancelled"),
@@ -230,7 +230,7 @@ pub(super) fn stop_reason(reason: EndReason, error: &str) -> Result<&'static str
         EndReason::LimitReached | EndReason::BudgetExceeded => Ok("max_tokens"),
         EndReason::Failed | EndReason::Interrupted => {
             let message = if error.is_empty() { "the agent could not finish the turn" } else { error };
-            Err(Fault::new(INTERNAL_ERROR, message))
+            Err(RpcError::new(INTERNAL_ERROR, message))
         }
     }
 }

@@ -7,31 +7,34 @@ use std::time::Duration;
 use domain::TurnId;
 use tokio::time::Instant;
 
-use super::connection::Core;
-use super::notify::Source;
-use super::talk::Shared;
-use super::{Habits, Notify};
+use super::connection::ConnectionContext;
+use super::notify::OpenNotificationSource;
+use super::session_stream::SessionStreamState;
+use super::{AcpSessionDefaults, NotificationSource};
 
 /// What a turn is watched for.
-pub(super) struct Watch {
+pub(super) struct TurnWatch {
     idle_timeout: Option<Duration>,
     polling_interval: Duration,
-    source: Option<Source>,
+    source: Option<OpenNotificationSource>,
     prompt: String,
 }
 
-impl Watch {
+impl TurnWatch {
     /// Gets ready before the prompt is sent: what a source holds now belongs to earlier turns. Nothing where nothing is
     /// configured.
     /// A turn that was begun under another daemon is watched from where its notifications began.
-    pub(super) fn begin(habits: &Habits, prompt: &str, from: Option<u64>) -> Option<Self> {
-        if habits.idle_timeout.is_none() && habits.notify.is_none() {
+    pub(super) fn begin(defaults: &AcpSessionDefaults, prompt: &str, from: Option<u64>) -> Option<Self> {
+        if defaults.idle_timeout.is_none() && defaults.notify.is_none() {
             return None;
         }
-        let source = habits.notify.as_ref().map(|Notify { path, kind }| Source::begin(path, *kind, from));
+        let source = defaults
+            .notify
+            .as_ref()
+            .map(|NotificationSource { path, kind }| OpenNotificationSource::begin(path, *kind, from));
         Some(Self {
-            idle_timeout: habits.idle_timeout,
-            polling_interval: habits.polling_interval,
+            idle_timeout: defaults.idle_timeout,
+            polling_interval: defaults.polling_interval,
             source,
             prompt: prompt.to_owned(),
         })
@@ -43,7 +46,12 @@ impl Watch {
     }
 
     /// Watches until the turn has ended, by itself or from here.
-    pub(super) async fn run(mut self, core: Arc<Core>, shared: Arc<Shared>, turn: TurnId) {
+    pub(super) async fn run(
+        mut self,
+        core: Arc<ConnectionContext>,
+        shared: Arc<SessionStreamState>,
+        turn: TurnId,
+    ) {
         let mut heard = shared.heard.subscribe();
         let mut since = Instant::now();
         loop {
@@ -79,7 +87,7 @@ impl Watch {
         self.idle_timeout.is_some_and(|most| since.elapsed() >= most)
     }
 
-    async fn is_told(&mut self, core: &Core, shared: &Shared) -> bool {
+    async fn is_told(&mut self, core: &ConnectionContext, shared: &SessionStreamState) -> bool {
         let Some(source) = &mut self.source else { return false };
         let events = match source.read() {
             Ok(events) => events,
@@ -98,7 +106,7 @@ impl Watch {
 }
 
 /// Waits for a source that can be waited for.
-async fn ready(source: Option<&Source>) {
+async fn ready(source: Option<&OpenNotificationSource>) {
     match source {
         Some(source) => source.ready().await,
         None => std::future::pending().await,

@@ -4,8 +4,8 @@ use tonic::{Request, Status, Streaming};
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_service_server::AgentService;
 
-use super::presence::Client;
-use super::{Answer, Betcode, answer};
+use super::presence::BetcodeClient;
+use super::{Betcode, RpcResult, answer};
 use crate::pump::Messages;
 use crate::status;
 
@@ -13,14 +13,17 @@ use crate::status;
 impl AgentService for Betcode {
     type ConverseStream = Messages<pb::AgentEvent>;
 
-    async fn converse(&self, request: Request<Streaming<pb::AgentRequest>>) -> Answer<Self::ConverseStream> {
+    async fn converse(
+        &self,
+        request: Request<Streaming<pb::AgentRequest>>,
+    ) -> RpcResult<Self::ConverseStream> {
         answer(self.conversation(request))
     }
 
     async fn list_sessions(
         &self,
         request: Request<pb::ListSessionsRequest>,
-    ) -> Answer<pb::ListSessionsResponse> {
+    ) -> RpcResult<pb::ListSessionsResponse> {
         answer(self.list(request.into_inner()).await)
     }
 
@@ -29,25 +32,28 @@ impl AgentService for Betcode {
     async fn resume_session(
         &self,
         request: Request<pb::ResumeSessionRequest>,
-    ) -> Answer<Self::ResumeSessionStream> {
+    ) -> RpcResult<Self::ResumeSessionStream> {
         answer(self.resume(request.into_inner()).await)
     }
 
     async fn compact_session(
         &self,
         request: Request<pb::CompactSessionRequest>,
-    ) -> Answer<pb::CompactSessionResponse> {
+    ) -> RpcResult<pb::CompactSessionResponse> {
         answer(self.compact(request.into_inner()).await)
     }
 
-    async fn cancel_turn(&self, request: Request<pb::CancelTurnRequest>) -> Answer<pb::CancelTurnResponse> {
+    async fn cancel_turn(
+        &self,
+        request: Request<pb::CancelTurnRequest>,
+    ) -> RpcResult<pb::CancelTurnResponse> {
         answer(self.cancel(request.into_inner()).await)
     }
 
     async fn request_input_lock(
         &self,
         request: Request<pb::InputLockRequest>,
-    ) -> Answer<pb::InputLockResponse> {
+    ) -> RpcResult<pb::InputLockResponse> {
         let (client, request) = client_of(request)?;
         answer(self.request_lock(request, &client).await)
     }
@@ -55,14 +61,14 @@ impl AgentService for Betcode {
     async fn list_session_grants(
         &self,
         request: Request<pb::ListSessionGrantsRequest>,
-    ) -> Answer<pb::ListSessionGrantsResponse> {
+    ) -> RpcResult<pb::ListSessionGrantsResponse> {
         answer(self.grants(request.into_inner()).await)
     }
 
     async fn clear_session_grants(
         &self,
         request: Request<pb::ClearSessionGrantsRequest>,
-    ) -> Answer<pb::ClearSessionGrantsResponse> {
+    ) -> RpcResult<pb::ClearSessionGrantsResponse> {
         let (client, request) = client_of(request)?;
         answer(self.clear_grants(request, &client).await)
     }
@@ -70,7 +76,7 @@ impl AgentService for Betcode {
     async fn set_session_grant(
         &self,
         request: Request<pb::SetSessionGrantRequest>,
-    ) -> Answer<pb::SetSessionGrantResponse> {
+    ) -> RpcResult<pb::SetSessionGrantResponse> {
         let (client, request) = client_of(request)?;
         answer(self.set_grant(request, &client).await)
     }
@@ -78,19 +84,19 @@ impl AgentService for Betcode {
     async fn rename_session(
         &self,
         request: Request<pb::RenameSessionRequest>,
-    ) -> Answer<pb::RenameSessionResponse> {
+    ) -> RpcResult<pb::RenameSessionResponse> {
         answer(self.rename(request.into_inner()).await)
     }
 
     async fn delete_session(
         &self,
         request: Request<pb::DeleteSessionRequest>,
-    ) -> Answer<pb::DeleteSessionResponse> {
+    ) -> RpcResult<pb::DeleteSessionResponse> {
         answer(self.delete(request.into_inner()).await)
     }
 }
 
-fn client_of<T>(request: Request<T>) -> Result<(Client, T), Status> {
-    let client = Client::of(&request).map_err(|error| status::grpc(&error))?;
+fn client_of<T>(request: Request<T>) -> Result<(BetcodeClient, T), Status> {
+    let client = BetcodeClient::of(&request).map_err(|error| status::grpc(&error))?;
     Ok((client, request.into_inner()))
 }

@@ -6,44 +6,44 @@ mod to_wire;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::{Error, ErrorCode, ProviderKind, SessionId, Upkeep};
-use runtime::settings::{Layer, Scope};
+use domain::{Error, ErrorCode, ProviderKind, SessionId, Timeouts};
+use runtime::settings::{SettingsLayer, SettingsScope};
 use tonic::Request;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::config_service_server::ConfigService;
 
-use super::{Answer, Betcode, answer};
+use super::{Betcode, RpcResult, answer};
 use crate::limits;
 
 #[tonic::async_trait]
 impl ConfigService for Betcode {
-    async fn get_settings(&self, request: Request<pb::GetSettingsRequest>) -> Answer<pb::Settings> {
+    async fn get_settings(&self, request: Request<pb::GetSettingsRequest>) -> RpcResult<pb::Settings> {
         answer(self.settings_of(&request.get_ref().scope))
     }
 
-    async fn update_settings(&self, request: Request<pb::UpdateSettingsRequest>) -> Answer<pb::Settings> {
+    async fn update_settings(&self, request: Request<pb::UpdateSettingsRequest>) -> RpcResult<pb::Settings> {
         answer(self.change_settings(request.into_inner()))
     }
 
     async fn list_mcp_servers(
         &self,
         request: Request<pb::ListMcpServersRequest>,
-    ) -> Answer<pb::ListMcpServersResponse> {
+    ) -> RpcResult<pb::ListMcpServersResponse> {
         answer(self.mcp_servers(request.into_inner()).await)
     }
 
     async fn get_permissions(
         &self,
         request: Request<pb::GetPermissionsRequest>,
-    ) -> Answer<pb::PermissionRules> {
+    ) -> RpcResult<pb::PermissionRules> {
         answer(self.permissions(request.into_inner()).await)
     }
 }
 
 /// What settings say about new sessions.
-pub(super) struct Habits {
+pub(super) struct ConfiguredSessionDefaults {
     pub(super) default_model: String,
-    pub(super) upkeep: Upkeep,
+    pub(super) upkeep: Timeouts,
 }
 
 impl Betcode {
@@ -66,7 +66,7 @@ impl Betcode {
         let change = from_wire::change(request.settings)?;
         self.supervisor.settings().update(&scope, &change)?;
         let project = match &scope {
-            Scope::Project(folder) => Some(folder.as_path()),
+            SettingsScope::Project(folder) => Some(folder.as_path()),
             _ => None,
         };
         let mut settings = to_wire::settings(&self.supervisor.settings().effective(project)?);
@@ -93,7 +93,7 @@ impl Betcode {
             return Ok(pb::ListMcpServersResponse { servers: to_wire::mcp_servers(&snapshot) });
         }
         let mut servers = Vec::new();
-        for snapshot in self.supervisor.list(runtime::store::sessions::Filter::default()).await? {
+        for snapshot in self.supervisor.list(runtime::store::sessions::SessionFilter::default()).await? {
             if snapshot.state.status.has_agent() {
                 servers.extend(to_wire::mcp_servers(&snapshot));
             }
@@ -102,22 +102,27 @@ impl Betcode {
     }
 
     /// Returns what settings say about a new session in a folder.
-    pub(super) fn habits(&self, directory: &str, provider: ProviderKind) -> Result<Habits, Error> {
+    pub(super) fn defaults(
+        &self,
+        directory: &str,
+        provider: ProviderKind,
+    ) -> Result<ConfiguredSessionDefaults, Error> {
         // Links are followed here as they are when the session is made.
         let folder = Path::new(directory).canonicalize().unwrap_or_else(|_| PathBuf::from(directory));
-        let Layer { sessions, permissions, .. } = self.supervisor.settings().effective(Some(&folder))?;
+        let SettingsLayer { sessions, permissions, .. } =
+            self.supervisor.settings().effective(Some(&folder))?;
         let wait = |seconds: Option<u32>| {
             seconds.filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()))
         };
         let compacts = self.supervisor.providers().get(provider)?.capabilities().compaction;
         let threshold = sessions.auto_compact_threshold.map(u64::from);
-        Ok(Habits {
+        Ok(ConfiguredSessionDefaults {
             // Models of one provider mean nothing to another.
             default_model: match provider {
                 ProviderKind::ClaudeCode => sessions.default_model.unwrap_or_default(),
                 _ => String::new(),
             },
-            upkeep: Upkeep {
+            upkeep: Timeouts {
                 attended_wait: wait(permissions.connected_timeout_secs),
                 unattended_wait: wait(permissions.disconnected_timeout_secs),
                 activity_extends: permissions.activity_refresh_enabled.unwrap_or(false),

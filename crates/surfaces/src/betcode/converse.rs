@@ -15,27 +15,32 @@ use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 use wire::betcode::v1::agent_request::Request as Said;
 
-use super::presence::Client;
+use super::presence::BetcodeClient;
 use super::to_wire::{self, Severity};
 use super::{Betcode, from_wire};
 use crate::limits;
 use crate::pump::Messages;
-use feed::Feed;
+use feed::ConverseFeed;
 
 impl Betcode {
     pub(super) fn conversation(
         &self,
         request: Request<Streaming<pb::AgentRequest>>,
     ) -> Result<Messages<pb::AgentEvent>, Error> {
-        let client = Client::of(&request)?;
+        let client = BetcodeClient::of(&request)?;
         let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
         let betcode = self.clone();
-        tokio::spawn(betcode.converse(client, request.into_inner(), Line { sender }));
+        tokio::spawn(betcode.converse(client, request.into_inner(), ConverseSender { sender }));
         Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 
     /// Runs a conversation to its end, however it ends.
-    async fn converse(self, mut client: Client, mut inbound: Streaming<pb::AgentRequest>, line: Line) {
+    async fn converse(
+        self,
+        mut client: BetcodeClient,
+        mut inbound: Streaming<pb::AgentRequest>,
+        line: ConverseSender,
+    ) {
         let start = match inbound.message().await {
             Ok(Some(pb::AgentRequest { request: Some(Said::Start(start)) })) => start,
             Ok(Some(_)) => {
@@ -67,13 +72,13 @@ impl Betcode {
         if let Err(error) = self.settle_lock(&session).await {
             return line.fail(&error).await;
         }
-        let talk = Talk { betcode: self.clone(), client, session, line };
+        let talk = ConverseStream { betcode: self.clone(), client, session, line };
         talk.run(inbound, &opened, attachment.deleted.clone()).await;
     }
 }
 
 /// A conversation that has been opened.
-struct Opened {
+struct OpenedConversation {
     snapshot: Arc<Snapshot>,
     worktree_id: String,
     /// The last event the client knows.
@@ -83,33 +88,33 @@ struct Opened {
 
 /// What a client hears.
 #[derive(Clone)]
-struct Line {
+struct ConverseSender {
     sender: mpsc::Sender<Result<pb::AgentEvent, Status>>,
 }
 
 /// The client is gone.
-struct HungUp;
+struct ConverseClientGone;
 
-impl Line {
-    async fn send(&self, event: pb::AgentEvent) -> Result<(), HungUp> {
-        self.sender.send(Ok(event)).await.map_err(|_| HungUp)
+impl ConverseSender {
+    async fn send(&self, event: pb::AgentEvent) -> Result<(), ConverseClientGone> {
+        self.sender.send(Ok(event)).await.map_err(|_| ConverseClientGone)
     }
 
-    async fn say(&self, body: Body) -> Result<(), HungUp> {
+    async fn send_body(&self, body: Body) -> Result<(), ConverseClientGone> {
         self.send(to_wire::unnumbered(clock::now(), body)).await
     }
 
     /// Says what went wrong; the conversation goes on.
-    async fn refuse(&self, error: &Error) -> Result<(), HungUp> {
+    async fn refuse(&self, error: &Error) -> Result<(), ConverseClientGone> {
         log(error);
-        self.say(to_wire::error(error, Severity::Inline)).await
+        self.send_body(to_wire::error(error, Severity::Inline)).await
     }
 
     /// Says why the conversation ends; nothing follows.
     async fn fail(&self, error: &Error) {
         log(error);
         // A client that is gone needs no reason.
-        let _ = self.say(to_wire::error(error, Severity::Fatal)).await;
+        let _ = self.send_body(to_wire::error(error, Severity::Fatal)).await;
     }
 
     async fn hung_up(&self) {
@@ -134,22 +139,22 @@ fn unreadable(status: &Status) -> Error {
 }
 
 /// Both halves of a running conversation.
-struct Talk {
+struct ConverseStream {
     betcode: Betcode,
-    client: Client,
+    client: BetcodeClient,
     session: SessionId,
-    line: Line,
+    line: ConverseSender,
 }
 
-impl Talk {
+impl ConverseStream {
     async fn run(
         self,
         mut inbound: Streaming<pb::AgentRequest>,
-        opened: &Opened,
+        opened: &OpenedConversation,
         deleted: watch::Receiver<bool>,
     ) {
         let (last_word, is_last_word) = watch::channel(false);
-        let feed = Feed::new(&self, opened, is_last_word, deleted);
+        let feed = ConverseFeed::new(&self, opened, is_last_word, deleted);
         let mut feed = tokio::spawn(feed.run());
         loop {
             let said = tokio::select! {
@@ -158,7 +163,7 @@ impl Talk {
                 _ = &mut feed => return,
             };
             let answered = match said {
-                Ok(Some(request)) => self.hear(request).await,
+                Ok(Some(request)) => self.handle_message(request).await,
                 Ok(None) => break,
                 Err(status) => {
                     self.line.fail(&unreadable(&status)).await;
@@ -180,7 +185,7 @@ impl Talk {
     }
 
     /// Does what the client says; what cannot be done is said and changes nothing else.
-    async fn hear(&self, request: pb::AgentRequest) -> Result<(), HungUp> {
+    async fn handle_message(&self, request: pb::AgentRequest) -> Result<(), ConverseClientGone> {
         let done = match request.request {
             Some(Said::Message(message)) => self.prompt(message).await,
             Some(Said::Permission(response)) => self.decide(response).await,
@@ -225,7 +230,7 @@ impl Talk {
         let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;
         let settled = snapshot.state.settled_request(request);
         let same = settled.is_some_and(|settled| match &settled.outcome {
-            domain::request::Outcome::Decided { decision } => Some(*decision) == meant,
+            domain::request::RequestOutcome::Decided { decision } => Some(*decision) == meant,
             _ => false,
         });
         // Saying the same twice is no mistake: an answer may be lost and sent again.

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use domain::event::Attachment;
 use domain::limits::NAME_MAX_CHARS;
 use domain::permission::Grant;
-use domain::request::{Ask, Question};
+use domain::request::{Question, RequestSubject};
 use domain::{Command, Decision, Error, ErrorCode, ProviderKind, RequestId, SessionId, WhenBusy};
 use wire::betcode::v1 as pb;
 
@@ -21,7 +21,7 @@ const FROM_KEY: &str = "from_sequence";
 
 /// What a client wants to converse about.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Start {
+pub(super) struct ConversationStart {
     /// None: a new one.
     pub(super) session: Option<SessionId>,
     pub(super) directory: String,
@@ -44,7 +44,7 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     Ok(SessionId::new(text))
 }
 
-pub(super) fn start(start: pb::StartConversation) -> Result<Start, Error> {
+pub(super) fn start(start: pb::StartConversation) -> Result<ConversationStart, Error> {
     check_metadata(&start.metadata)?;
     let mut metadata: BTreeMap<String, String> = start.metadata.into_iter().collect();
     let provider = match metadata.remove(PROVIDER_KEY) {
@@ -68,7 +68,7 @@ pub(super) fn start(start: pb::StartConversation) -> Result<Start, Error> {
         return Err(Error::invalid("allowed_tools", format_args!("has more than {most} entries")));
     }
     let tools = start.allowed_tools.iter();
-    Ok(Start {
+    Ok(ConversationStart {
         session: (!start.session_id.is_empty()).then(|| SessionId::new(start.session_id)),
         directory: start.working_directory,
         worktree: start.worktree_id,
@@ -211,7 +211,7 @@ pub(super) fn decision(response: pb::PermissionResponse, by: &str) -> Result<(Re
 /// the request itself, stands for every question, and each choice then answers the question that offers it.
 pub(super) fn answers(
     response: pb::UserQuestionResponse,
-    ask: Option<&Ask>,
+    ask: Option<&RequestSubject>,
     by: &str,
 ) -> Result<(RequestId, Command), Error> {
     let request = request_id("question_response.question_id", &response.question_id)?;
@@ -219,7 +219,7 @@ pub(super) fn answers(
         return Err(Error::invalid("question_response.answers", "is required"));
     }
     let questions: &[Question] = match ask {
-        Some(Ask::Question { questions, .. }) => questions,
+        Some(RequestSubject::Question { questions, .. }) => questions,
         _ => &[],
     };
     let whole = [to_wire::question_text(questions), response.question_id, String::new()];

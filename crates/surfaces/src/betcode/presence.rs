@@ -17,14 +17,14 @@ const CLIENT_KEY: &str = "x-client-id";
 
 /// A client: a stream, or several calls that say they belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Client {
+pub(super) struct BetcodeClient {
     pub(super) id: String,
     /// It gave itself this name.
     named: bool,
     connection: Option<ConnectionNumber>,
 }
 
-impl Client {
+impl BetcodeClient {
     /// Returns who makes a call. A client without a name is its stream; two streams on one connection are two clients.
     pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -49,13 +49,13 @@ impl Client {
 
 /// The clients of all sessions.
 #[derive(Clone, Default)]
-pub(super) struct Presence {
+pub(super) struct BetcodeClients {
     sessions: Arc<Mutex<HashMap<SessionId, Vec<Attached>>>>,
 }
 
 struct Attached {
     number: u64,
-    client: Client,
+    client: BetcodeClient,
     deleted: watch::Sender<bool>,
 }
 
@@ -85,7 +85,7 @@ impl Drop for Attachment {
     }
 }
 
-impl Presence {
+impl BetcodeClients {
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Vec<Attached>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,7 +114,7 @@ impl Presence {
 
     /// Returns which client a call speaks for: the one it names, else the newest stream of its connection that does
     /// not hold the input already, else the connection by itself.
-    fn speaker(&self, session: &SessionId, caller: &Client, holder: Option<&str>) -> String {
+    fn speaker(&self, session: &SessionId, caller: &BetcodeClient, holder: Option<&str>) -> String {
         if caller.named || caller.connection.is_none() {
             return caller.id.clone();
         }
@@ -138,7 +138,7 @@ impl Presence {
 
 impl Betcode {
     /// Gives a client its place at a session.
-    pub(super) fn attach(&self, session: &SessionId, client: &Client) -> Attachment {
+    pub(super) fn attach(&self, session: &SessionId, client: &BetcodeClient) -> Attachment {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (deleted, watcher) = watch::channel(false);
@@ -161,7 +161,11 @@ impl Betcode {
     }
 
     /// Refuses a message of a client that does not hold the input.
-    pub(super) async fn require_lock(&self, session: &SessionId, client: &Client) -> Result<(), Error> {
+    pub(super) async fn require_lock(
+        &self,
+        session: &SessionId,
+        client: &BetcodeClient,
+    ) -> Result<(), Error> {
         match self.settle_lock(session).await? {
             Some(holder) if holder != client.id => Err(Error::new(
                 ErrorCode::NotAllowed,
@@ -176,7 +180,7 @@ impl Betcode {
     pub(super) async fn take_lock(
         &self,
         session: &SessionId,
-        caller: &Client,
+        caller: &BetcodeClient,
     ) -> Result<(bool, Option<String>), Error> {
         let holder = self.supervisor.snapshot(session).await?.state.input_holder.clone();
         // Somebody who is gone holds nothing.
@@ -194,12 +198,12 @@ impl Betcode {
 mod tests {
     use super::*;
 
-    fn client(id: &str, connection: u64) -> Client {
-        Client { id: id.to_owned(), named: false, connection: Some(ConnectionNumber(connection)) }
+    fn client(id: &str, connection: u64) -> BetcodeClient {
+        BetcodeClient { id: id.to_owned(), named: false, connection: Some(ConnectionNumber(connection)) }
     }
 
-    fn presence(clients: &[(&str, u64)]) -> (Presence, SessionId) {
-        let (presence, session) = (Presence::default(), SessionId::new("s"));
+    fn presence(clients: &[(&str, u64)]) -> (BetcodeClients, SessionId) {
+        let (presence, session) = (BetcodeClients::default(), SessionId::new("s"));
         for (number, (id, connection)) in clients.iter().enumerate() {
             let attached = Attached {
                 number: number as u64,

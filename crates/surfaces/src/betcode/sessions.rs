@@ -5,14 +5,14 @@ use std::path::Path;
 use domain::permission::{Grant, GrantAction};
 use domain::turn::EndReason;
 use domain::{Command, Error, ErrorCode, EventKind, SessionId, TurnId};
-use runtime::store::sessions::Page;
+use runtime::store::sessions::SessionPage;
 use wire::betcode::v1 as pb;
 
-use super::presence::Client;
-use super::to_wire::{self, Conversation, Replay};
+use super::presence::BetcodeClient;
+use super::to_wire::{self, BetcodeProjector, BetcodeReplay};
 use super::{Betcode, from_wire};
 use crate::limits;
-use crate::pump::{Messages, Until, pump};
+use crate::pump::{Messages, ReadUntil, pump};
 
 impl Betcode {
     pub(super) async fn list(
@@ -20,7 +20,7 @@ impl Betcode {
         request: pb::ListSessionsRequest,
     ) -> Result<pb::ListSessionsResponse, Error> {
         let (limit, offset) = from_wire::page(request.limit, request.offset);
-        let mut page = Page { limit, offset, ..Page::default() };
+        let mut page = SessionPage { limit, offset, ..SessionPage::default() };
         if !request.working_directory.is_empty() {
             page.working_dir = Some(resolved(&request.working_directory));
         }
@@ -48,9 +48,11 @@ impl Betcode {
         if request.from_sequence >= newest {
             cursor = self.supervisor.events_after(&id, newest).await?;
         }
-        let replay =
-            Replay { conversation: Conversation::new(&snapshot, worktree), after: request.from_sequence };
-        Ok(pump(cursor, replay, Until::Event(newest)))
+        let replay = BetcodeReplay {
+            conversation: BetcodeProjector::new(&snapshot, worktree),
+            after: request.from_sequence,
+        };
+        Ok(pump(cursor, replay, ReadUntil::Event(newest)))
     }
 
     pub(super) async fn compact(
@@ -120,7 +122,7 @@ impl Betcode {
     pub(super) async fn request_lock(
         &self,
         request: pb::InputLockRequest,
-        client: &Client,
+        client: &BetcodeClient,
     ) -> Result<pb::InputLockResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let (granted, previous) = self.take_lock(&id, client).await?;
@@ -143,7 +145,7 @@ impl Betcode {
     pub(super) async fn clear_grants(
         &self,
         request: pb::ClearSessionGrantsRequest,
-        client: &Client,
+        client: &BetcodeClient,
     ) -> Result<pb::ClearSessionGrantsResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let command = Command::ClearGrants { tool: request.tool_name, by: client.id.clone() };
@@ -154,7 +156,7 @@ impl Betcode {
     pub(super) async fn set_grant(
         &self,
         request: pb::SetSessionGrantRequest,
-        client: &Client,
+        client: &BetcodeClient,
     ) -> Result<pb::SetSessionGrantResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let grant = Grant::by_pattern("tool_name", &request.tool_name, !request.granted)?;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use domain::event::{Level, Todo, TodoStatus};
 use domain::permission::Proposal;
-use domain::request::{Ask, Outcome, Pending, Question};
-use domain::turn::{COMPACT, EndReason, Origin};
-use domain::{CallId, Error, Event, EventKind, Launch, Mode, Status, Timestamp, Usage};
+use domain::request::{PendingRequest, Question, RequestOutcome, RequestSubject};
+use domain::turn::{COMPACT, EndReason, TurnOrigin};
+use domain::{CallId, Error, Event, EventKind, LaunchPolicy, Mode, Status, Timestamp, Usage};
 use runtime::Snapshot;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
@@ -111,20 +111,20 @@ pub(super) fn summary(snapshot: &Snapshot, worktree_id: &str) -> pb::SessionSumm
 }
 
 /// A stopped session that starts with a prompt only rests.
-fn status_word(status: Status, launch: Launch) -> &'static str {
+fn status_word(status: Status, launch: LaunchPolicy) -> &'static str {
     match (status, launch) {
-        (Status::Created | Status::Running, _) | (Status::Stopped, Launch::OnPrompt) => "idle",
+        (Status::Created | Status::Running, _) | (Status::Stopped, LaunchPolicy::OnPrompt) => "idle",
         (Status::Starting | Status::Working | Status::Stopping, _) => "active",
-        (Status::Stopped, Launch::Now) => "completed",
+        (Status::Stopped, LaunchPolicy::Now) => "completed",
         (Status::Failed, _) => "error",
     }
 }
 
 /// Returns a waiting request as a client is asked it; nothing for those that are another protocol's.
-pub(super) fn request(pending: &Pending) -> Option<(Option<&CallId>, Body)> {
+pub(super) fn request(pending: &PendingRequest) -> Option<(Option<&CallId>, Body)> {
     let id = pending.id.to_string();
     match &pending.ask {
-        Ask::Permission(permission) => {
+        RequestSubject::Permission(permission) => {
             let body = Body::PermissionRequest(pb::PermissionRequest {
                 request_id: id,
                 tool_name: permission.tool.clone(),
@@ -133,8 +133,10 @@ pub(super) fn request(pending: &Pending) -> Option<(Option<&CallId>, Body)> {
             });
             Some((permission.parent.as_ref(), body))
         }
-        Ask::Question { questions, .. } => Some((None, Body::UserQuestion(user_question(id, questions)))),
-        Ask::ClientTool { .. } => None,
+        RequestSubject::Question { questions, .. } => {
+            Some((None, Body::UserQuestion(user_question(id, questions))))
+        }
+        RequestSubject::ClientTool { .. } => None,
     }
 }
 
@@ -196,7 +198,7 @@ pub(super) fn stop_reason(reason: EndReason) -> &'static str {
 /// A session's journal as a conversation. What it remembers is the fold of the events before, so a reader that starts
 /// later must have shown it those.
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct BetcodeProjector {
     session_id: String,
     working_directory: String,
     worktree_id: String,
@@ -212,7 +214,7 @@ pub(super) struct Conversation {
     plan: String,
 }
 
-impl Conversation {
+impl BetcodeProjector {
     pub(super) fn new(snapshot: &Snapshot, worktree_id: String) -> Self {
         Self {
             session_id: snapshot.spec.id.to_string(),
@@ -246,7 +248,9 @@ impl Conversation {
             EventKind::ToolFinished { call, .. } => {
                 self.calls.get(call).and_then(|(_, parent)| parent.clone())
             }
-            EventKind::RequestOpened { ask: Ask::Permission(permission), .. } => permission.parent.clone(),
+            EventKind::RequestOpened { ask: RequestSubject::Permission(permission), .. } => {
+                permission.parent.clone()
+            }
             EventKind::WorkerStarted { call, .. } => call.clone(),
             _ => None,
         }
@@ -282,19 +286,23 @@ impl Conversation {
                 let code = code.unwrap_or(domain::ErrorCode::SessionError);
                 Some(error(&Error::new(code, message), Severity::Inline))
             }
-            EventKind::Notice { message, .. } => Some(self.say(message.clone())),
-            EventKind::WorkerStarted { title, .. } => Some(self.say(format!("worker started: {title}"))),
-            EventKind::WorkerFinished { summary, .. } => {
-                Some(self.say(format!("worker finished: {summary}")))
+            EventKind::Notice { message, .. } => Some(self.status_message(message.clone())),
+            EventKind::WorkerStarted { title, .. } => {
+                Some(self.status_message(format!("worker started: {title}")))
             }
-            EventKind::InputHolderChanged { holder } => Some(self.say(match holder {
+            EventKind::WorkerFinished { summary, .. } => {
+                Some(self.status_message(format!("worker finished: {summary}")))
+            }
+            EventKind::InputHolderChanged { holder } => Some(self.status_message(match holder {
                 Some(holder) => format!("input is held by {holder}"),
                 None => "nobody holds the input".to_owned(),
             })),
             EventKind::GrantsChanged { by, .. } => {
-                Some(self.say(format!("{by} changed what is allowed without asking")))
+                Some(self.status_message(format!("{by} changed what is allowed without asking")))
             }
-            EventKind::InterruptRequested { .. } => Some(self.say("the turn was told to end".to_owned())),
+            EventKind::InterruptRequested { .. } => {
+                Some(self.status_message("the turn was told to end".to_owned()))
+            }
             EventKind::SessionCreated { .. }
             | EventKind::AgentStarted { .. }
             | EventKind::AgentExited { .. }
@@ -319,11 +327,11 @@ impl Conversation {
             Status::Created | Status::Running | Status::Stopping | Status::Stopped => pb::AgentStatus::Idle,
             Status::Failed => pb::AgentStatus::Error,
         };
-        self.say(message.to_owned())
+        self.status_message(message.to_owned())
     }
 
     /// Says something for which there is no message of its own; the status stays what it was.
-    fn say(&self, message: String) -> Body {
+    fn status_message(&self, message: String) -> Body {
         Body::StatusChange(pb::StatusChange { status: self.status.into(), message })
     }
 
@@ -353,7 +361,7 @@ impl Conversation {
                 self.turn_began = Some(at);
                 self.compacting = prompt == COMPACT;
                 self.messages += u64::from(!prompt.is_empty() && !self.compacting);
-                (*origin == Origin::Client)
+                (*origin == TurnOrigin::Client)
                     .then(|| Body::UserInput(pb::UserInput { content: fitting(prompt) }))
             }
             EventKind::MessageAdded { text, .. } => {
@@ -399,7 +407,7 @@ impl Conversation {
     fn request(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
             EventKind::RequestOpened { request: id, native, automatic, ask, proposals } => {
-                if let Ask::Permission(permission) = ask
+                if let RequestSubject::Permission(permission) = ask
                     && permission.tool == EXIT_PLAN
                 {
                     self.plan = permission.input["plan"].as_str().unwrap_or_default().to_owned();
@@ -409,16 +417,18 @@ impl Conversation {
                     return None;
                 }
                 let (native, ask, proposals) = (native.clone(), ask.clone(), proposals.clone());
-                let pending = Pending { id: *id, native, asked_at: at, ask, proposals };
+                let pending = PendingRequest { id: *id, native, asked_at: at, ask, proposals };
                 request(&pending).map(|(_, body)| body)
             }
             EventKind::RequestSettled { request, outcome, by, .. } => {
                 let status = match outcome {
-                    Outcome::Decided { decision } if decision.allows() => pb::AgentStatus::ExecutingTool,
-                    Outcome::Withdrawn { .. } => self.status,
-                    Outcome::Decided { .. } | Outcome::Answered { .. } | Outcome::ToolReturned { .. } => {
-                        pb::AgentStatus::Thinking
+                    RequestOutcome::Decided { decision } if decision.allows() => {
+                        pb::AgentStatus::ExecutingTool
                     }
+                    RequestOutcome::Withdrawn { .. } => self.status,
+                    RequestOutcome::Decided { .. }
+                    | RequestOutcome::Answered { .. }
+                    | RequestOutcome::ToolReturned { .. } => pb::AgentStatus::Thinking,
                 };
                 let message = format!("{request} {} by {by}", outcome.word());
                 Some(Body::StatusChange(pb::StatusChange { status: status.into(), message }))
@@ -459,12 +469,12 @@ fn millis(at: Timestamp, began: Timestamp) -> u32 {
 }
 
 /// A conversation of which only what comes after a number is shown.
-pub(super) struct Replay {
-    pub(super) conversation: Conversation,
+pub(super) struct BetcodeReplay {
+    pub(super) conversation: BetcodeProjector,
     pub(super) after: u64,
 }
 
-impl Projector for Replay {
+impl Projector for BetcodeReplay {
     type Wire = pb::AgentEvent;
 
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {

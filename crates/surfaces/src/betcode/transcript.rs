@@ -7,7 +7,7 @@ use runtime::Snapshot;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
-use super::to_wire::Conversation;
+use super::to_wire::BetcodeProjector;
 
 /// Shows every message a client would hear, a line each.
 pub(crate) fn show(snapshot: &Snapshot, events: &[Event]) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn show(snapshot: &Snapshot, events: &[Event]) -> String {
 }
 
 pub(super) fn project(snapshot: &Snapshot, events: &[Event]) -> Vec<pb::AgentEvent> {
-    let mut conversation = Conversation::new(snapshot, "wt_1".to_owned());
+    let mut conversation = BetcodeProjector::new(snapshot, "wt_1".to_owned());
     let mut out = Vec::new();
     for event in events {
         conversation.take(event, &mut out);

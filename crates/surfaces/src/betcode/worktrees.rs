@@ -9,7 +9,7 @@ use tonic::Request;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::worktree_service_server::WorktreeService;
 
-use super::{Answer, Betcode, answer, to_wire};
+use super::{Betcode, RpcResult, answer, to_wire};
 
 /// The setting that switches this service off.
 const FEATURE: &str = "worktree_management";
@@ -19,25 +19,28 @@ impl WorktreeService for Betcode {
     async fn list_worktrees(
         &self,
         request: Request<pb::ListWorktreesRequest>,
-    ) -> Answer<pb::ListWorktreesResponse> {
+    ) -> RpcResult<pb::ListWorktreesResponse> {
         answer(self.worktrees(request.into_inner()).await)
     }
 
-    async fn create_worktree(&self, request: Request<pb::CreateWorktreeRequest>) -> Answer<pb::WorktreeInfo> {
+    async fn create_worktree(
+        &self,
+        request: Request<pb::CreateWorktreeRequest>,
+    ) -> RpcResult<pb::WorktreeInfo> {
         answer(self.create_worktree(request.into_inner()).await)
     }
 
     async fn switch_worktree(
         &self,
         request: Request<pb::SwitchWorktreeRequest>,
-    ) -> Answer<pb::SwitchWorktreeResponse> {
+    ) -> RpcResult<pb::SwitchWorktreeResponse> {
         answer(self.switch_worktree(request.into_inner()).await)
     }
 
     async fn remove_worktree(
         &self,
         request: Request<pb::RemoveWorktreeRequest>,
-    ) -> Answer<pb::RemoveWorktreeResponse> {
+    ) -> RpcResult<pb::RemoveWorktreeResponse> {
         answer(self.remove_worktree(request.into_inner()).await)
     }
 }

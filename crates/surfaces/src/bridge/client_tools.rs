@@ -1,12 +1,12 @@
 //! Tools that clients run: offered by whoever registered them with the session, run by them, bounded by the rules.
 
-use domain::request::{Outcome, bridged};
+use domain::request::{RequestOutcome, bridged};
 use domain::{Command, Error, tools};
 use runtime::{Snapshot, Supervisor};
 use serde_json::json;
 use wire::access::Needs;
 
-use super::{Call, Output, Tool, Toolbox};
+use super::{BridgeOutput, BridgeTool, BridgeToolbox, Call};
 use crate::asking;
 
 /// The tools of a session's clients.
@@ -21,11 +21,11 @@ impl ClientTools {
 }
 
 #[tonic::async_trait]
-impl Toolbox for ClientTools {
-    fn tools(&self, session: &Snapshot) -> Vec<Tool> {
+impl BridgeToolbox for ClientTools {
+    fn tools(&self, session: &Snapshot) -> Vec<BridgeTool> {
         let offered = tools::offered(&session.state.tools).into_iter();
         offered
-            .map(|tool| Tool {
+            .map(|tool| BridgeTool {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
                 input_schema: if tool.input_schema.is_object() {
@@ -38,12 +38,12 @@ impl Toolbox for ClientTools {
             .collect()
     }
 
-    async fn call(&self, call: Call) -> Result<Output, Error> {
+    async fn call(&self, call: Call) -> Result<BridgeOutput, Error> {
         let state = &call.session.state;
         let asks = tools::find(&state.tools, &call.tool).is_some_and(|tool| tool.asks);
         let needs = if asks { Needs::Permission } else { Needs::Nothing };
         if let Err(reason) = asking::consent(&self.supervisor, needs, &call, call.tool.clone()).await {
-            return Ok(Output::failed(reason));
+            return Ok(BridgeOutput::failed(reason));
         }
         let native = bridged(&call.id);
         let command = Command::CallTool {
@@ -54,9 +54,11 @@ impl Toolbox for ClientTools {
         };
         let answer = asking::request(&self.supervisor, &call.session.spec.id, command, &native).await?;
         Ok(match answer.outcome {
-            Outcome::ToolReturned { ok, output } => Output { ok, text: output },
-            Outcome::Withdrawn { reason } => Output::failed(reason),
-            Outcome::Decided { .. } | Outcome::Answered { .. } => Output::failed(answer.message),
+            RequestOutcome::ToolReturned { ok, output } => BridgeOutput { ok, text: output },
+            RequestOutcome::Withdrawn { reason } => BridgeOutput::failed(reason),
+            RequestOutcome::Decided { .. } | RequestOutcome::Answered { .. } => {
+                BridgeOutput::failed(answer.message)
+            }
         })
     }
 }

@@ -20,19 +20,19 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 use wire::obey::v1 as pb;
 
-use super::{Bridge, Output};
+use super::{BridgeOutput, BridgeServer};
 use crate::peer::{self, Caller};
 use crate::{access, limits, query};
 
 /// Returns the route.
-pub(super) fn router(bridge: Bridge) -> Router {
+pub(super) fn router(bridge: BridgeServer) -> Router {
     // Hosts and origins are checked by every listener already, by the addresses it really has.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(limits::REST_BODY_MAX_BYTES)
         .disable_allowed_hosts();
-    let server = Server { bridge };
+    let server = McpHttpServer { bridge };
     let service = StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),
@@ -42,43 +42,43 @@ pub(super) fn router(bridge: Bridge) -> Router {
 }
 
 /// Whom a request is for.
-enum Whose {
+enum McpCaller {
     Agents(SessionId),
     Users(Option<PathBuf>),
 }
 
 #[derive(Clone)]
-struct Server {
-    bridge: Bridge,
+struct McpHttpServer {
+    bridge: BridgeServer,
 }
 
-impl Server {
-    async fn tools(&self, whose: &Whose) -> Result<Vec<pb::BridgeTool>, Error> {
+impl McpHttpServer {
+    async fn tools(&self, whose: &McpCaller) -> Result<Vec<pb::BridgeTool>, Error> {
         Ok(match whose {
-            Whose::Agents(session) => {
+            McpCaller::Agents(session) => {
                 let snapshot = self.bridge.supervisor.snapshot(session).await?;
                 self.bridge.list(&snapshot).tools
             }
-            Whose::Users(_) => self.bridge.projects_tools(),
+            McpCaller::Users(_) => self.bridge.projects_tools(),
         })
     }
 
     /// Says what is worth knowing. A project that cannot be used is named with the first call; a client may only want to
     /// look.
-    async fn instructions(&self, whose: &Whose) -> Option<String> {
+    async fn instructions(&self, whose: &McpCaller) -> Option<String> {
         match whose {
-            Whose::Agents(_) => None,
-            Whose::Users(project) => self.bridge.projects.begin(project.as_deref()).await.ok(),
+            McpCaller::Agents(_) => None,
+            McpCaller::Users(project) => self.bridge.projects.begin(project.as_deref()).await.ok(),
         }
     }
 
-    async fn call(&self, whose: Whose, request: CallToolRequestParams) -> Result<Output, Error> {
+    async fn call(&self, whose: McpCaller, request: CallToolRequestParams) -> Result<BridgeOutput, Error> {
         let arguments_json = request.arguments.map(|map| Value::Object(map).to_string()).unwrap_or_default();
         match whose {
-            Whose::Users(project) => {
+            McpCaller::Users(project) => {
                 self.bridge.run_in(project.as_deref(), &request.name, &arguments_json).await
             }
-            Whose::Agents(session) => {
+            McpCaller::Agents(session) => {
                 let call = pb::CallToolRequest {
                     tool: request.name.into_owned(),
                     arguments_json,
@@ -92,7 +92,7 @@ impl Server {
     }
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpHttpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         ServerConfig::new(capabilities)
@@ -146,14 +146,14 @@ fn parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
     parts.ok_or_else(|| ErrorData::internal_error("the request came by no connection", None))
 }
 
-fn whose(context: &RequestContext<RoleServer>) -> Result<Whose, ErrorData> {
+fn whose(context: &RequestContext<RoleServer>) -> Result<McpCaller, ErrorData> {
     let parts = parts(context)?;
     if let Caller::Agent(session) = peer::caller(&parts.extensions) {
-        return Ok(Whose::Agents(session));
+        return Ok(McpCaller::Agents(session));
     }
     let mut named = query::pairs(parts.uri.query().unwrap_or_default()).into_iter();
     let project = named.find(|(name, _)| name == "project").map(|(_, folder)| PathBuf::from(folder));
-    Ok(Whose::Users(project))
+    Ok(McpCaller::Users(project))
 }
 
 fn refused(error: &Error) -> ErrorData {

@@ -8,7 +8,7 @@ use runtime::{Snapshot, Supervisor};
 use serde_json::{Value, json};
 use wire::access::Needs;
 
-use super::{Call, Output, Tool, Toolbox};
+use super::{BridgeOutput, BridgeTool, BridgeToolbox, Call};
 use crate::{access, asking, limits};
 
 const SPAWN: &str = "spawn_worker";
@@ -16,23 +16,23 @@ const WATCH: &str = "watch_team";
 
 /// The tools of a team. Cheap to clone.
 #[derive(Clone)]
-pub struct Team {
+pub struct TeamTools {
     supervisor: Supervisor,
 }
 
-impl Team {
+impl TeamTools {
     pub fn new(supervisor: Supervisor) -> Self {
         Self { supervisor }
     }
 }
 
 #[tonic::async_trait]
-impl Toolbox for Team {
-    fn tools(&self, _session: &Snapshot) -> Vec<Tool> {
+impl BridgeToolbox for TeamTools {
+    fn tools(&self, _session: &Snapshot) -> Vec<BridgeTool> {
         Self::offers()
     }
 
-    async fn call(&self, call: Call) -> Result<Output, Error> {
+    async fn call(&self, call: Call) -> Result<BridgeOutput, Error> {
         if call.tool == SPAWN {
             self.spawn(call).await
         } else {
@@ -41,11 +41,11 @@ impl Toolbox for Team {
     }
 }
 
-impl Team {
+impl TeamTools {
     /// Returns its tools, the same for every session.
-    pub fn offers() -> Vec<Tool> {
+    pub fn offers() -> Vec<BridgeTool> {
         vec![
-            Tool {
+            BridgeTool {
                 name: SPAWN.to_owned(),
                 description:
                     "Starts another agent in the same folder that works on a prompt by itself. Returns its \
@@ -70,7 +70,7 @@ impl Team {
                 }),
                 read_only: false,
             },
-            Tool {
+            BridgeTool {
                 name: WATCH.to_owned(),
                 description: "Lists your workers with their status and, once they have ended, their results."
                     .to_owned(),
@@ -87,7 +87,12 @@ impl Team {
     }
 
     /// Runs a tool for an agent inside the daemon, which has asked for what must be asked for.
-    pub async fn call_inside(&self, session: &SessionId, tool: &str, input: &Value) -> Result<Output, Error> {
+    pub async fn call_inside(
+        &self,
+        session: &SessionId,
+        tool: &str,
+        input: &Value,
+    ) -> Result<BridgeOutput, Error> {
         if tool != SPAWN {
             let session = self.supervisor.snapshot(session).await?;
             return self.watch(&session, input).await;
@@ -95,24 +100,24 @@ impl Team {
         self.begin(session, worker(input, None)).await
     }
 
-    async fn begin(&self, parent: &SessionId, new: NewWorker) -> Result<Output, Error> {
+    async fn begin(&self, parent: &SessionId, new: NewWorker) -> Result<BridgeOutput, Error> {
         let worker = self.supervisor.spawn_worker(parent, new).await?;
-        Ok(Output { ok: true, text: json!({"worker_id": worker.as_str()}).to_string() })
+        Ok(BridgeOutput { ok: true, text: json!({"worker_id": worker.as_str()}).to_string() })
     }
 
-    async fn spawn(&self, call: Call) -> Result<Output, Error> {
+    async fn spawn(&self, call: Call) -> Result<BridgeOutput, Error> {
         let new = worker(&call.arguments, Some(call.call.clone()));
         // Nobody is asked about what cannot be.
         let kind = self.supervisor.check_worker(&call.session, &new).await?;
         let first_line = new.prompt.lines().next().unwrap_or_default();
         let title = format!("{SPAWN} ({}): {first_line}", kind.provider.name());
         if let Err(reason) = asking::consent(&self.supervisor, needs(SPAWN), &call, title).await {
-            return Ok(Output::failed(reason));
+            return Ok(BridgeOutput::failed(reason));
         }
         self.begin(&call.session.spec.id, new).await
     }
 
-    async fn watch(&self, session: &Snapshot, input: &Value) -> Result<Output, Error> {
+    async fn watch(&self, session: &Snapshot, input: &Value) -> Result<BridgeOutput, Error> {
         let workers = self.supervisor.workers(&session.spec.id).await?;
         if input["wait"].as_bool().unwrap_or(false) {
             let seconds = input["timeout_secs"].as_u64().unwrap_or(limits::TEAM_WAIT_SECS);
@@ -124,7 +129,7 @@ impl Team {
         for worker in &workers {
             rows.push(self.row(worker).await?);
         }
-        Ok(Output { ok: true, text: json!({"workers": rows}).to_string() })
+        Ok(BridgeOutput { ok: true, text: json!({"workers": rows}).to_string() })
     }
 
     async fn all_ended(&self, workers: &[SessionId]) -> Result<(), Error> {

@@ -8,18 +8,18 @@ use domain::{Error, ErrorCode};
 use runtime::clock;
 use serde_json::{Map, Value};
 use workbench::answer::estimate;
-use workbench::audit::{Entry, input_text};
+use workbench::audit::{AuditEntry, input_text};
 use workbench::scrub::Scrubber;
 use workbench::sessions::Session;
 
-use super::operations::{Handled, Operation, operation};
-use super::{Desk, fields};
+use super::operations::{HandledOperation, Operation, operation};
+use super::{ContextdHandler, fields};
 use crate::access;
 use crate::asking::Asking;
 use crate::peer::{self, Caller};
 
 /// One operation under way.
-pub(super) struct Call {
+pub(super) struct OperationCall {
     pub(super) operation: &'static Operation,
     pub(super) caller: Caller,
     pub(super) asking: Asking,
@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub(super) secrets: u64,
 }
 
-impl Call {
+impl OperationCall {
     /// Returns the session the operation works in.
     pub(super) fn session(&self) -> Result<&Arc<Session>, Error> {
         self.session.as_ref().ok_or_else(|| Error::invalid("session_id", "is required"))
@@ -50,9 +50,9 @@ impl Call {
     }
 }
 
-impl Desk {
+impl ContextdHandler {
     /// Carries out an operation. `given` is the request as JSON, where it came as such.
-    pub(super) async fn run<R: Handled>(
+    pub(super) async fn run<R: HandledOperation>(
         &self,
         caller: Caller,
         request: R,
@@ -65,8 +65,15 @@ impl Desk {
             None => map_of(&request)?,
         };
         let operation = operation(R::KEY).ok_or_else(|| Error::invalid("operation", "is unknown"))?;
-        let mut call =
-            Call { operation, caller, asking, session: None, summary: String::new(), tier: "", secrets: 0 };
+        let mut call = OperationCall {
+            operation,
+            caller,
+            asking,
+            session: None,
+            summary: String::new(),
+            tier: "",
+            secrets: 0,
+        };
         let result = self.carry_out(&mut call, request, &input).await;
         let result = result.map_err(|error| scrubbed(self.scrubber_of(&call), error));
         self.record(call, &input, result.as_ref().err(), began).await?;
@@ -74,7 +81,7 @@ impl Desk {
     }
 
     /// Carries out an operation with JSON in and JSON out.
-    pub(super) async fn run_json<R: Handled>(
+    pub(super) async fn run_json<R: HandledOperation>(
         &self,
         caller: Caller,
         input: Map<String, Value>,
@@ -83,14 +90,14 @@ impl Desk {
         let input = fields::as_meant(input)?;
         // Whatever cannot be read must not be quoted back: it may hold a secret.
         let request: R = serde_json::from_value(Value::Object(input.clone()))
-            .map_err(|error| scrubbed(self.bench.scrubber(), fields::not_a_request(&error)))?;
+            .map_err(|error| scrubbed(self.workbench.scrubber(), fields::not_a_request(&error)))?;
         let answer = self.run(caller, request, Some(input), asking).await?;
         serde_json::to_value(answer).map_err(|error| unreadable(&error))
     }
 
-    async fn carry_out<R: Handled>(
+    async fn carry_out<R: HandledOperation>(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: R,
         input: &Map<String, Value>,
     ) -> Result<R::Answer, Error> {
@@ -104,14 +111,14 @@ impl Desk {
         request.handle(self, call).await
     }
 
-    fn scrubber_of<'a>(&'a self, call: &'a Call) -> &'a Scrubber {
-        call.session.as_ref().map_or_else(|| self.bench.scrubber(), |session| session.project.scrubber())
+    fn scrubber_of<'a>(&'a self, call: &'a OperationCall) -> &'a Scrubber {
+        call.session.as_ref().map_or_else(|| self.workbench.scrubber(), |session| session.project.scrubber())
     }
 
     /// Writes a call down. An answer that cannot be written down is not given.
     async fn record(
         &self,
-        call: Call,
+        call: OperationCall,
         input: &Map<String, Value>,
         error: Option<&Error>,
         began: Instant,
@@ -121,7 +128,7 @@ impl Desk {
             Some(session) => session.id.to_string(),
             None => scrubber.scrub_text(input.get("session_id").and_then(Value::as_str).unwrap_or_default()),
         };
-        let entry = Entry {
+        let entry = AuditEntry {
             at: clock::now(),
             session,
             caller: peer::named(&call.caller),
@@ -134,12 +141,12 @@ impl Desk {
             secrets: call.secrets,
             origin: access::origin_here(),
         };
-        self.bench.audit().append(entry).await.map(|_| ())
+        self.workbench.audit().append(entry).await.map(|_| ())
     }
 }
 
 /// Returns a request as JSON, without what it leaves out.
-pub(super) fn map_of<R: Handled>(request: &R) -> Result<Map<String, Value>, Error> {
+pub(super) fn map_of<R: HandledOperation>(request: &R) -> Result<Map<String, Value>, Error> {
     match serde_json::to_value(request).map_err(|error| unreadable(&error))? {
         Value::Object(map) => Ok(map),
         _ => Err(Error::new(ErrorCode::InvalidArgument, "the request is no message")),

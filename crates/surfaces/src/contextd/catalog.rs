@@ -6,18 +6,18 @@ use domain::Error;
 use runtime::clock;
 use serde::{Deserialize, Serialize};
 use wire::contextd::v1 as pb;
-use workbench::catalog::{Item, Kind};
+use workbench::catalog::{CatalogItem, CatalogKind};
 use workbench::limits as most;
 use workbench::place::Scope;
 
-use super::Desk;
-use super::call::{Call, tokens};
+use super::ContextdHandler;
+use super::call::{OperationCall, tokens};
 use super::sessions::shortened;
 
 /// What is kept of a skill. Fields may be added.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Skill {
+struct StoredSkill {
     description: String,
     trigger: String,
     steps: Vec<String>,
@@ -27,7 +27,7 @@ struct Skill {
 /// What is kept of an agent. Fields may be added.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Agent {
+struct StoredAgent {
     description: String,
     system_prompt: String,
     skills: Vec<String>,
@@ -36,15 +36,16 @@ struct Agent {
     temperature: f32,
 }
 
-impl Desk {
+impl ContextdHandler {
     pub(super) async fn list_skills(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::SkillListRequest,
     ) -> Result<pb::SkillListResponse, Error> {
         let session = Arc::clone(call.session()?);
         let scope = filter(&request.scope)?;
-        let found: Vec<Item<Skill>> = self.bench.catalog().list(Kind::Skill, &session.place, scope).await?;
+        let found: Vec<CatalogItem<StoredSkill>> =
+            self.workbench.catalog().list(CatalogKind::Skill, &session.place, scope).await?;
         let mut skills = Vec::with_capacity(found.len());
         for item in found {
             let description_preview = preview(&call.clean(&item.body.description)?);
@@ -58,11 +59,12 @@ impl Desk {
 
     pub(super) async fn get_skill(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::SkillGetRequest,
     ) -> Result<pb::SkillGetResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let item: Item<Skill> = self.bench.catalog().get(Kind::Skill, &session.place, &request.id).await?;
+        let item: CatalogItem<StoredSkill> =
+            self.workbench.catalog().get(CatalogKind::Skill, &session.place, &request.id).await?;
         call.summary = format!("Told: {}", item.id);
         let (name, description) = (call.clean(&item.name)?, call.clean(&item.body.description)?);
         let (trigger, steps) = (call.clean(&item.body.trigger)?, call.clean_all(&item.body.steps)?);
@@ -82,35 +84,36 @@ impl Desk {
 
     pub(super) async fn create_skill(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::SkillCreateRequest,
     ) -> Result<pb::SkillCreateResponse, Error> {
         let session = Arc::clone(call.session()?);
         let scope = Scope::parse(&request.scope, Scope::Project)?;
         let name = call.clean(&request.name)?;
-        let skill = Skill {
+        let skill = StoredSkill {
             description: call.clean(&request.description)?,
             trigger: call.clean(&request.trigger)?,
             steps: call.clean_all(&request.steps)?,
             prompt_template: call.clean(&request.prompt_template)?,
         };
-        let catalog = self.bench.catalog();
-        let id = catalog.create(Kind::Skill, &session.place, scope, &name, &skill, clock::now()).await?;
+        let catalog = self.workbench.catalog();
+        let id =
+            catalog.create(CatalogKind::Skill, &session.place, scope, &name, &skill, clock::now()).await?;
         call.summary = format!("Created: skill {name} ({id})");
         Ok(pb::SkillCreateResponse { tokens_used: tokens([id.as_str()]), id })
     }
 
     pub(super) async fn update_skill(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::SkillUpdateRequest,
     ) -> Result<pb::SkillUpdateResponse, Error> {
         let session = Arc::clone(call.session()?);
         let (name, description) = (call.clean(&request.name)?, call.clean(&request.description)?);
         let (trigger, steps) = (call.clean(&request.trigger)?, call.clean_all(&request.steps)?);
         let prompt_template = call.clean(&request.prompt_template)?;
-        let change = move |item: Item<Skill>| {
-            let skill = Skill {
+        let change = move |item: CatalogItem<StoredSkill>| {
+            let skill = StoredSkill {
                 description: or(description, item.body.description),
                 trigger: or(trigger, item.body.trigger),
                 steps: or_list(steps, item.body.steps),
@@ -118,31 +121,32 @@ impl Desk {
             };
             (or(name, item.name), skill)
         };
-        let catalog = self.bench.catalog();
-        catalog.update(Kind::Skill, &session.place, &request.id, clock::now(), change).await?;
+        let catalog = self.workbench.catalog();
+        catalog.update(CatalogKind::Skill, &session.place, &request.id, clock::now(), change).await?;
         call.summary = format!("Updated: skill {}", request.id);
         Ok(pb::SkillUpdateResponse { tokens_used: 1 })
     }
 
     pub(super) async fn delete_skill(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::SkillDeleteRequest,
     ) -> Result<pb::SkillDeleteResponse, Error> {
         let session = Arc::clone(call.session()?);
-        self.bench.catalog().delete(Kind::Skill, &session.place, &request.id).await?;
+        self.workbench.catalog().delete(CatalogKind::Skill, &session.place, &request.id).await?;
         call.summary = format!("Deleted: skill {}", request.id);
         Ok(pb::SkillDeleteResponse { tokens_used: 1 })
     }
 
     pub(super) async fn list_agents(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::AgentListRequest,
     ) -> Result<pb::AgentListResponse, Error> {
         let session = Arc::clone(call.session()?);
         let scope = filter(&request.scope)?;
-        let found: Vec<Item<Agent>> = self.bench.catalog().list(Kind::Agent, &session.place, scope).await?;
+        let found: Vec<CatalogItem<StoredAgent>> =
+            self.workbench.catalog().list(CatalogKind::Agent, &session.place, scope).await?;
         let mut agents = Vec::with_capacity(found.len());
         for item in found {
             let description_preview = preview(&call.clean(&item.body.description)?);
@@ -156,11 +160,12 @@ impl Desk {
 
     pub(super) async fn get_agent(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::AgentGetRequest,
     ) -> Result<pb::AgentGetResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let item: Item<Agent> = self.bench.catalog().get(Kind::Agent, &session.place, &request.id).await?;
+        let item: CatalogItem<StoredAgent> =
+            self.workbench.catalog().get(CatalogKind::Agent, &session.place, &request.id).await?;
         call.summary = format!("Told: {}", item.id);
         let (name, description) = (call.clean(&item.name)?, call.clean(&item.body.description)?);
         let system_prompt = call.clean(&item.body.system_prompt)?;
@@ -180,13 +185,13 @@ impl Desk {
 
     pub(super) async fn create_agent(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::AgentCreateRequest,
     ) -> Result<pb::AgentCreateResponse, Error> {
         let session = Arc::clone(call.session()?);
         let scope = Scope::parse(&request.scope, Scope::Project)?;
         let name = call.clean(&request.name)?;
-        let agent = Agent {
+        let agent = StoredAgent {
             description: call.clean(&request.description)?,
             system_prompt: call.clean(&request.system_prompt)?,
             skills: call.clean_all(&request.skills)?,
@@ -194,15 +199,16 @@ impl Desk {
             model_preference: call.clean(&request.model_preference)?,
             temperature: request.temperature,
         };
-        let catalog = self.bench.catalog();
-        let id = catalog.create(Kind::Agent, &session.place, scope, &name, &agent, clock::now()).await?;
+        let catalog = self.workbench.catalog();
+        let id =
+            catalog.create(CatalogKind::Agent, &session.place, scope, &name, &agent, clock::now()).await?;
         call.summary = format!("Created: agent {name} ({id})");
         Ok(pb::AgentCreateResponse { tokens_used: tokens([id.as_str()]), id })
     }
 
     pub(super) async fn update_agent(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::AgentUpdateRequest,
     ) -> Result<pb::AgentUpdateResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -211,8 +217,8 @@ impl Desk {
             (call.clean(&request.system_prompt)?, call.clean(&request.model_preference)?);
         let (skills, collections) =
             (call.clean_all(&request.skills)?, call.clean_all(&request.collections_access)?);
-        let change = move |item: Item<Agent>| {
-            let agent = Agent {
+        let change = move |item: CatalogItem<StoredAgent>| {
+            let agent = StoredAgent {
                 description: or(description, item.body.description),
                 system_prompt: or(system_prompt, item.body.system_prompt),
                 skills: or_list(skills, item.body.skills),
@@ -222,19 +228,19 @@ impl Desk {
             };
             (or(name, item.name), agent)
         };
-        let catalog = self.bench.catalog();
-        catalog.update(Kind::Agent, &session.place, &request.id, clock::now(), change).await?;
+        let catalog = self.workbench.catalog();
+        catalog.update(CatalogKind::Agent, &session.place, &request.id, clock::now(), change).await?;
         call.summary = format!("Updated: agent {}", request.id);
         Ok(pb::AgentUpdateResponse { tokens_used: 1 })
     }
 
     pub(super) async fn delete_agent(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::AgentDeleteRequest,
     ) -> Result<pb::AgentDeleteResponse, Error> {
         let session = Arc::clone(call.session()?);
-        self.bench.catalog().delete(Kind::Agent, &session.place, &request.id).await?;
+        self.workbench.catalog().delete(CatalogKind::Agent, &session.place, &request.id).await?;
         call.summary = format!("Deleted: agent {}", request.id);
         Ok(pb::AgentDeleteResponse { tokens_used: 1 })
     }

@@ -5,27 +5,28 @@ use std::sync::Arc;
 use domain::{Error, EventKind, SessionId};
 use runtime::clock;
 use wire::contextd::v1 as pb;
-use workbench::checkpoint::{Level, NewCheckpoint, tell};
+use workbench::checkpoint::{CheckpointDetail, NewCheckpoint, describe_calls};
 use workbench::limits as most;
 
-use super::Desk;
-use super::call::{Call, tokens};
+use super::ContextdHandler;
+use super::call::{OperationCall, tokens};
 use super::memories::limit;
 use super::sessions::shortened;
 use crate::limits;
 use crate::peer::Caller;
 
-impl Desk {
+impl ContextdHandler {
     pub(super) async fn save_checkpoint(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::CheckpointSaveRequest,
     ) -> Result<pb::CheckpointSaveResponse, Error> {
         let session = Arc::clone(call.session()?);
         let summary = call.clean(&request.summary)?;
         let tags = call.clean_all(&request.tags)?;
         let rows = self.calls_of(&session.id).await?;
-        let (mut context, mut everything) = tell(&session.place.project, &session.task, &summary, &rows);
+        let (mut context, mut everything) =
+            describe_calls(&session.place.project, &session.task, &summary, &rows);
         if session.adopted {
             let said = call.clean(&self.conversation(&session.id).await?)?;
             context
@@ -40,20 +41,20 @@ impl Desk {
             context,
             everything,
         };
-        let checkpoint_id = self.bench.checkpoints().save(new, clock::now()).await?;
+        let checkpoint_id = self.workbench.checkpoints().save(new, clock::now()).await?;
         call.summary = format!("Saved: {checkpoint_id}");
         Ok(pb::CheckpointSaveResponse { tokens_used: tokens([checkpoint_id.as_str()]), checkpoint_id })
     }
 
     pub(super) async fn list_checkpoints(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::CheckpointListRequest,
     ) -> Result<pb::CheckpointListResponse, Error> {
         let session = Arc::clone(call.session()?);
         let most = limit(request.limit, most::SEARCH_DEFAULT);
         let found =
-            self.bench.checkpoints().list(&session.place.project, only(call).as_deref(), most).await?;
+            self.workbench.checkpoints().list(&session.place.project, only(call).as_deref(), most).await?;
         let mut checkpoints = Vec::with_capacity(found.len());
         for checkpoint in found {
             checkpoints.push(pb::CheckpointRef {
@@ -71,21 +72,22 @@ impl Desk {
 
     pub(super) async fn resume_checkpoint(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::CheckpointResumeRequest,
     ) -> Result<pb::CheckpointResumeResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let level = Level::parse(&request.level)?;
+        let level = CheckpointDetail::parse(&request.level)?;
         let (project, only) = (&session.place.project, only(call));
-        let found = self.bench.checkpoints().get(project, only.as_deref(), &request.checkpoint_id).await?;
+        let found =
+            self.workbench.checkpoints().get(project, only.as_deref(), &request.checkpoint_id).await?;
         let (checkpoint, context, everything) = found;
         let summary = call.clean(&checkpoint.summary)?;
-        let context = if level == Level::Summary { String::new() } else { call.clean(&context)? };
+        let context = if level == CheckpointDetail::Summary { String::new() } else { call.clean(&context)? };
         let context_ref = match level {
-            Level::Full => {
-                self.bench.store_text(&session.id, call.clean(&everything)?).await?.unwrap_or_default()
+            CheckpointDetail::Full => {
+                self.workbench.store_text(&session.id, call.clean(&everything)?).await?.unwrap_or_default()
             }
-            Level::Summary | Level::Context => String::new(),
+            CheckpointDetail::Summary | CheckpointDetail::Context => String::new(),
         };
         call.summary = format!("Resumed: {}", checkpoint.id);
         let tokens_used = tokens([summary.as_str(), &context]);
@@ -103,12 +105,12 @@ impl Desk {
             if events.is_empty() || text.len() > limits::CHECKPOINT_RECORD_BYTES {
                 return Ok(text);
             }
-            events.iter().for_each(|event| say(&mut text, &event.kind));
+            events.iter().for_each(|event| append_event(&mut text, &event.kind));
         }
     }
 }
 
-fn say(text: &mut String, kind: &EventKind) {
+fn append_event(text: &mut String, kind: &EventKind) {
     match kind {
         EventKind::TurnStarted { prompt, .. } => text.push_str(&format!("\nUser: {prompt}\n")),
         EventKind::MessageAdded { text: said, .. } => text.push_str(&format!("\nUser: {said}\n")),
@@ -123,7 +125,7 @@ fn say(text: &mut String, kind: &EventKind) {
 }
 
 /// Agents see their own checkpoints, users all of the project.
-fn only(call: &Call) -> Option<String> {
+fn only(call: &OperationCall) -> Option<String> {
     match &call.caller {
         Caller::User | Caller::Device(_) => None,
         Caller::Agent(session) => Some(session.to_string()),

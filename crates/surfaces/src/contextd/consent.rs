@@ -5,14 +5,18 @@ use domain::{CallId, Error, ErrorCode};
 use serde_json::{Map, Value};
 use wire::access::Needs;
 
-use super::Desk;
-use super::call::Call;
+use super::ContextdHandler;
+use super::call::OperationCall;
 use crate::asking::{self, Asking};
 use crate::peer::Caller;
 
-impl Desk {
+impl ContextdHandler {
     /// Refuses an agent's call that its session's mode, rules or user do not let run (OBEY-1002).
-    pub(super) async fn consent(&self, call: &Call, input: &Map<String, Value>) -> Result<(), Error> {
+    pub(super) async fn consent(
+        &self,
+        call: &OperationCall,
+        input: &Map<String, Value>,
+    ) -> Result<(), Error> {
         let Caller::Agent(session) = &call.caller else { return Ok(()) };
         let needs = call.operation.access().map_or(Needs::Permission, |row| row.needs);
         let snapshot = self.supervisor.snapshot(session).await?;

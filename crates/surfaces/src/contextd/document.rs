@@ -10,20 +10,20 @@ use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use serde_json::{Map, Value, json};
 
 use super::examples::EXAMPLES;
-use super::fields::Field;
-use super::operations::{OPERATIONS, Operation, Verb};
+use super::fields::FieldRule;
+use super::operations::{HttpMethod, OPERATIONS, Operation};
 
 const PACKAGE: &str = "contextd.v1";
 
 /// What the protobuf files say: messages by name, comments of methods by `Service.Method`.
 #[derive(Default)]
 struct Descriptions {
-    messages: BTreeMap<String, Vec<Described>>,
+    messages: BTreeMap<String, Vec<FieldDescription>>,
     methods: BTreeMap<String, String>,
 }
 
 /// One field of a message.
-struct Described {
+struct FieldDescription {
     name: String,
     kind: Type,
     /// The message, where it is one.
@@ -65,12 +65,12 @@ impl Descriptions {
         }
     }
 
-    fn fields(&self, message: &str) -> &[Described] {
+    fn fields(&self, message: &str) -> &[FieldDescription] {
         self.messages.get(message).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the JSON schema of a message; `rules` are those of a request's fields.
-    fn schema(&self, message: &str, rules: Option<&[Field]>) -> Value {
+    fn schema(&self, message: &str, rules: Option<&[FieldRule]>) -> Value {
         let mut properties = Map::new();
         for field in self.fields(message) {
             let rule = rules.and_then(|rules| rules.iter().find(|rule| rule.name == field.name));
@@ -88,7 +88,7 @@ impl Descriptions {
         schema
     }
 
-    fn property(&self, field: &Described, rule: Option<&Field>) -> Value {
+    fn property(&self, field: &FieldDescription, rule: Option<&FieldRule>) -> Value {
         let mut one = match field.kind {
             Type::Message => self.schema(&field.message, None),
             Type::Bool => json!({ "type": "boolean" }),
@@ -115,8 +115,8 @@ impl Descriptions {
     }
 }
 
-fn described(message: &DescriptorProto, comment: impl Fn(i32) -> String) -> Vec<Described> {
-    let fields = (0i32..).zip(&message.field).map(|(at, field)| Described {
+fn described(message: &DescriptorProto, comment: impl Fn(i32) -> String) -> Vec<FieldDescription> {
+    let fields = (0i32..).zip(&message.field).map(|(at, field)| FieldDescription {
         name: field.name().to_owned(),
         kind: field.r#type(),
         message: field.type_name().rsplit('.').next().unwrap_or_default().to_owned(),
@@ -126,7 +126,7 @@ fn described(message: &DescriptorProto, comment: impl Fn(i32) -> String) -> Vec<
     fields.collect()
 }
 
-fn limit(one: &mut Value, rule: &Field, repeated: bool) {
+fn limit(one: &mut Value, rule: &FieldRule, repeated: bool) {
     if let Some((from, to)) = rule.range {
         // Whole numbers stay whole.
         let number = |value: f64| if value.fract() == 0.0 { json!(value as i64) } else { json!(value) };
@@ -325,7 +325,7 @@ fn path_item(described: &Descriptions, operation: &Operation) -> Value {
     if operation.path.contains("{id}") {
         parameters.push(parameter("id", "path", &mut input, true));
     }
-    if matches!(operation.verb, Verb::Get | Verb::Delete) {
+    if matches!(operation.verb, HttpMethod::Get | HttpMethod::Delete) {
         for field in operation.fields.iter().filter(|field| field.name != "id") {
             parameters.push(parameter(field.name, "query", &mut input, false));
         }

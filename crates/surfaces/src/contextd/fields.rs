@@ -7,7 +7,7 @@ use workbench::limits as most;
 
 /// What one field of a request may hold, beside its type.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct FieldRule {
     pub name: &'static str,
     pub required: bool,
     /// What an absent field means, as JSON; empty: nothing in particular.
@@ -21,7 +21,7 @@ pub struct Field {
     pub one_of: &'static [&'static str],
 }
 
-impl Field {
+impl FieldRule {
     const fn new(name: &'static str) -> Self {
         Self { name, required: false, default: "", range: None, chars: 0, items: 0, one_of: &[] }
     }
@@ -62,144 +62,145 @@ const PATH_MAX: usize = 4096;
 const TEXT_MAX: usize = 20_000;
 const LIST_MAX: usize = 100;
 
-const SESSION: Field = Field::new("session_id").required().chars(69);
-const ID: Field = Field::new("id").required().chars(200);
-const NAME: Field = Field::new("name").required().chars(100);
+const SESSION: FieldRule = FieldRule::new("session_id").required().chars(69);
+const ID: FieldRule = FieldRule::new("id").required().chars(200);
+const NAME: FieldRule = FieldRule::new("name").required().chars(100);
 const SCOPES: &[&str] = &["project", "team", "org"];
-const SCOPE_FILTER: Field = Field::new("scope").one_of(SCOPES);
-const SCOPE: Field = Field::new("scope").one_of(SCOPES).default("\"project\"");
-const DESCRIPTION: Field = Field::new("description").chars(TEXT_MAX);
-const TAGS: Field = Field::new("tags").items(most::TAGS_MAX).chars(most::TAG_CHARS);
+const SCOPE_FILTER: FieldRule = FieldRule::new("scope").one_of(SCOPES);
+const SCOPE: FieldRule = FieldRule::new("scope").one_of(SCOPES).default("\"project\"");
+const DESCRIPTION: FieldRule = FieldRule::new("description").chars(TEXT_MAX);
+const TAGS: FieldRule = FieldRule::new("tags").items(most::TAGS_MAX).chars(most::TAG_CHARS);
 
 /// The largest number an `int32` holds.
 const INT: f64 = i32::MAX as f64;
 
-pub(super) const BASH: &[Field] = &[
-    Field::new("cmd").required().chars(most::COMMAND_MAX),
-    Field::new("timeout").default("30").range(0.0, 300.0),
+pub(super) const BASH: &[FieldRule] = &[
+    FieldRule::new("cmd").required().chars(most::COMMAND_MAX),
+    FieldRule::new("timeout").default("30").range(0.0, 300.0),
     SESSION,
-    Field::new("working_dir").chars(PATH_MAX),
+    FieldRule::new("working_dir").chars(PATH_MAX),
 ];
-pub(super) const READ: &[Field] = &[
-    Field::new("path").required().chars(PATH_MAX),
-    Field::new("offset").default("0").range(0.0, INT),
-    Field::new("limit").default("0").range(0.0, INT),
-    SESSION,
-];
-pub(super) const WRITE: &[Field] = &[
-    Field::new("path").required().chars(PATH_MAX),
-    Field::new("content").chars(1 << 20),
-    Field::new("append"),
+pub(super) const READ: &[FieldRule] = &[
+    FieldRule::new("path").required().chars(PATH_MAX),
+    FieldRule::new("offset").default("0").range(0.0, INT),
+    FieldRule::new("limit").default("0").range(0.0, INT),
     SESSION,
 ];
-pub(super) const SESSION_START: &[Field] = &[
-    Field::new("project_path").required().chars(PATH_MAX),
-    Field::new("task_description").chars(TEXT_MAX),
-    Field::new("tenant_id").chars(200),
-    Field::new("team_id").chars(200),
-];
-pub(super) const SESSION_END: &[Field] = &[
-    SESSION,
-    Field::new("outcome").one_of(&["success", "failure", "partial"]).default("\"success\""),
-    Field::new("distill").default("false"),
-];
-pub(super) const REF_GET: &[Field] =
-    &[Field::new("ref_id").required().chars(200), Field::new("session_id").chars(69)];
-pub(super) const MEMORY_SEARCH: &[Field] = &[
-    Field::new("query").required().chars(TEXT_MAX),
-    Field::new("scope").one_of(&["project", "team", "org", "all"]).default("\"project\""),
-    Field::new("outcome").one_of(&["success", "failure", "all"]).default("\"all\""),
-    Field::new("limit").default("10").range(0.0, 100.0),
-    Field::new("min_confidence").default("0.7").range(0.0, 1.0),
+pub(super) const WRITE: &[FieldRule] = &[
+    FieldRule::new("path").required().chars(PATH_MAX),
+    FieldRule::new("content").chars(1 << 20),
+    FieldRule::new("append"),
     SESSION,
 ];
-pub(super) const MEMORY_STORE: &[Field] = &[
-    Field::new("title").required().chars(most::TITLE_CHARS),
-    Field::new("description").chars(most::DESCRIPTION_CHARS),
-    Field::new("content").required().chars(most::CONTENT_CHARS),
-    Field::new("outcome").one_of(&["success", "failure", "mixed", "neutral"]).default("\"neutral\""),
+pub(super) const SESSION_START: &[FieldRule] = &[
+    FieldRule::new("project_path").required().chars(PATH_MAX),
+    FieldRule::new("task_description").chars(TEXT_MAX),
+    FieldRule::new("tenant_id").chars(200),
+    FieldRule::new("team_id").chars(200),
+];
+pub(super) const SESSION_END: &[FieldRule] = &[
+    SESSION,
+    FieldRule::new("outcome").one_of(&["success", "failure", "partial"]).default("\"success\""),
+    FieldRule::new("distill").default("false"),
+];
+pub(super) const REF_GET: &[FieldRule] =
+    &[FieldRule::new("ref_id").required().chars(200), FieldRule::new("session_id").chars(69)];
+pub(super) const MEMORY_SEARCH: &[FieldRule] = &[
+    FieldRule::new("query").required().chars(TEXT_MAX),
+    FieldRule::new("scope").one_of(&["project", "team", "org", "all"]).default("\"project\""),
+    FieldRule::new("outcome").one_of(&["success", "failure", "all"]).default("\"all\""),
+    FieldRule::new("limit").default("10").range(0.0, 100.0),
+    FieldRule::new("min_confidence").default("0.7").range(0.0, 1.0),
+    SESSION,
+];
+pub(super) const MEMORY_STORE: &[FieldRule] = &[
+    FieldRule::new("title").required().chars(most::TITLE_CHARS),
+    FieldRule::new("description").chars(most::DESCRIPTION_CHARS),
+    FieldRule::new("content").required().chars(most::CONTENT_CHARS),
+    FieldRule::new("outcome").one_of(&["success", "failure", "mixed", "neutral"]).default("\"neutral\""),
     TAGS,
     SESSION,
 ];
-pub(super) const MEMORY_FEEDBACK: &[Field] = &[
-    Field::new("memory_id").required().chars(200),
-    Field::new("helpful").default("false"),
-    Field::new("comment").chars(most::DESCRIPTION_CHARS),
+pub(super) const MEMORY_FEEDBACK: &[FieldRule] = &[
+    FieldRule::new("memory_id").required().chars(200),
+    FieldRule::new("helpful").default("false"),
+    FieldRule::new("comment").chars(most::DESCRIPTION_CHARS),
     SESSION,
 ];
-pub(super) const BY_ID: &[Field] = &[ID, SESSION];
-pub(super) const CHECKPOINT_SAVE: &[Field] =
-    &[Field::new("summary").required().chars(TEXT_MAX), TAGS, SESSION];
-pub(super) const CHECKPOINT_LIST: &[Field] = &[Field::new("limit").default("10").range(0.0, 100.0), SESSION];
-pub(super) const CHECKPOINT_RESUME: &[Field] = &[
-    Field::new("checkpoint_id").required().chars(200),
-    Field::new("level").one_of(&["summary", "context", "full"]).default("\"context\""),
+pub(super) const BY_ID: &[FieldRule] = &[ID, SESSION];
+pub(super) const CHECKPOINT_SAVE: &[FieldRule] =
+    &[FieldRule::new("summary").required().chars(TEXT_MAX), TAGS, SESSION];
+pub(super) const CHECKPOINT_LIST: &[FieldRule] =
+    &[FieldRule::new("limit").default("10").range(0.0, 100.0), SESSION];
+pub(super) const CHECKPOINT_RESUME: &[FieldRule] = &[
+    FieldRule::new("checkpoint_id").required().chars(200),
+    FieldRule::new("level").one_of(&["summary", "context", "full"]).default("\"context\""),
     SESSION,
 ];
-pub(super) const POLICY_CHECK: &[Field] =
-    &[Field::new("action").required().chars(TEXT_MAX), Field::new("context").chars(1 << 20), SESSION];
-pub(super) const POLICY_LIST: &[Field] =
-    &[SCOPE_FILTER, Field::new("category").one_of(&["security", "coding", "repo"]), SESSION];
-pub(super) const LIST: &[Field] = &[SCOPE_FILTER, SESSION];
-pub(super) const SKILL_CREATE: &[Field] = &[
+pub(super) const POLICY_CHECK: &[FieldRule] =
+    &[FieldRule::new("action").required().chars(TEXT_MAX), FieldRule::new("context").chars(1 << 20), SESSION];
+pub(super) const POLICY_LIST: &[FieldRule] =
+    &[SCOPE_FILTER, FieldRule::new("category").one_of(&["security", "coding", "repo"]), SESSION];
+pub(super) const LIST: &[FieldRule] = &[SCOPE_FILTER, SESSION];
+pub(super) const SKILL_CREATE: &[FieldRule] = &[
     NAME,
     DESCRIPTION,
-    Field::new("trigger").chars(TEXT_MAX),
-    Field::new("steps").items(LIST_MAX).chars(TEXT_MAX),
-    Field::new("prompt_template").chars(TEXT_MAX),
+    FieldRule::new("trigger").chars(TEXT_MAX),
+    FieldRule::new("steps").items(LIST_MAX).chars(TEXT_MAX),
+    FieldRule::new("prompt_template").chars(TEXT_MAX),
     SCOPE,
     SESSION,
 ];
-pub(super) const SKILL_UPDATE: &[Field] = &[
+pub(super) const SKILL_UPDATE: &[FieldRule] = &[
     ID,
-    Field::new("name").chars(100),
+    FieldRule::new("name").chars(100),
     DESCRIPTION,
-    Field::new("trigger").chars(TEXT_MAX),
-    Field::new("steps").items(LIST_MAX).chars(TEXT_MAX),
-    Field::new("prompt_template").chars(TEXT_MAX),
+    FieldRule::new("trigger").chars(TEXT_MAX),
+    FieldRule::new("steps").items(LIST_MAX).chars(TEXT_MAX),
+    FieldRule::new("prompt_template").chars(TEXT_MAX),
     SESSION,
 ];
-pub(super) const AGENT_CREATE: &[Field] = &[
+pub(super) const AGENT_CREATE: &[FieldRule] = &[
     NAME,
     DESCRIPTION,
-    Field::new("system_prompt").required().chars(TEXT_MAX),
-    Field::new("skills").items(LIST_MAX).chars(200),
-    Field::new("collections_access").items(LIST_MAX).chars(200),
-    Field::new("model_preference").chars(200),
-    Field::new("temperature").range(0.0, 2.0),
+    FieldRule::new("system_prompt").required().chars(TEXT_MAX),
+    FieldRule::new("skills").items(LIST_MAX).chars(200),
+    FieldRule::new("collections_access").items(LIST_MAX).chars(200),
+    FieldRule::new("model_preference").chars(200),
+    FieldRule::new("temperature").range(0.0, 2.0),
     SCOPE,
     SESSION,
 ];
-pub(super) const AGENT_UPDATE: &[Field] = &[
+pub(super) const AGENT_UPDATE: &[FieldRule] = &[
     ID,
-    Field::new("name").chars(100),
+    FieldRule::new("name").chars(100),
     DESCRIPTION,
-    Field::new("system_prompt").chars(TEXT_MAX),
-    Field::new("skills").items(LIST_MAX).chars(200),
-    Field::new("collections_access").items(LIST_MAX).chars(200),
-    Field::new("model_preference").chars(200),
-    Field::new("temperature").range(0.0, 2.0),
+    FieldRule::new("system_prompt").chars(TEXT_MAX),
+    FieldRule::new("skills").items(LIST_MAX).chars(200),
+    FieldRule::new("collections_access").items(LIST_MAX).chars(200),
+    FieldRule::new("model_preference").chars(200),
+    FieldRule::new("temperature").range(0.0, 2.0),
     SESSION,
 ];
-pub(super) const REMEDIATION_SEARCH: &[Field] = &[
-    Field::new("error").required().chars(TEXT_MAX),
-    Field::new("context").chars(TEXT_MAX),
-    Field::new("limit").default("5").range(0.0, 100.0),
+pub(super) const REMEDIATION_SEARCH: &[FieldRule] = &[
+    FieldRule::new("error").required().chars(TEXT_MAX),
+    FieldRule::new("context").chars(TEXT_MAX),
+    FieldRule::new("limit").default("5").range(0.0, 100.0),
     SESSION,
 ];
-pub(super) const REMEDIATION_RECORD: &[Field] = &[
-    Field::new("title").required().chars(200),
-    Field::new("problem").required().chars(TEXT_MAX),
-    Field::new("symptoms").items(LIST_MAX).chars(TEXT_MAX),
-    Field::new("root_cause").chars(TEXT_MAX),
-    Field::new("solution").required().chars(TEXT_MAX),
-    Field::new("code_diff").chars(TEXT_MAX),
-    Field::new("affected_files").items(LIST_MAX).chars(PATH_MAX),
+pub(super) const REMEDIATION_RECORD: &[FieldRule] = &[
+    FieldRule::new("title").required().chars(200),
+    FieldRule::new("problem").required().chars(TEXT_MAX),
+    FieldRule::new("symptoms").items(LIST_MAX).chars(TEXT_MAX),
+    FieldRule::new("root_cause").chars(TEXT_MAX),
+    FieldRule::new("solution").required().chars(TEXT_MAX),
+    FieldRule::new("code_diff").chars(TEXT_MAX),
+    FieldRule::new("affected_files").items(LIST_MAX).chars(PATH_MAX),
     SESSION,
 ];
 
 /// Checks a request's fields; an error names the field and what is wrong with it (OBEY-1001).
-pub(super) fn check(fields: &[Field], request: &Map<String, Value>) -> Result<(), Error> {
+pub(super) fn check(fields: &[FieldRule], request: &Map<String, Value>) -> Result<(), Error> {
     if let Some(name) = request.keys().find(|name| fields.iter().all(|field| field.name != name.as_str())) {
         let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
         let name = shortened(name);
@@ -224,7 +225,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn check_value(field: &Field, value: &Value) -> Result<(), Error> {
+fn check_value(field: &FieldRule, value: &Value) -> Result<(), Error> {
     match value {
         Value::Number(number) => {
             let number = number.as_f64().unwrap_or(f64::NAN);
@@ -249,7 +250,7 @@ fn check_value(field: &Field, value: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_text(field: &Field, text: &str) -> Result<(), Error> {
+fn check_text(field: &FieldRule, text: &str) -> Result<(), Error> {
     // Bytes first: they are cheap to count and never fewer than characters.
     if field.chars > 0 && text.len() > field.chars && text.chars().count() > field.chars {
         let most = field.chars;
@@ -305,7 +306,7 @@ pub(super) fn not_a_request(error: &serde_json::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn checked(fields: &[Field], json: Value) -> Result<(), String> {
+    fn checked(fields: &[FieldRule], json: Value) -> Result<(), String> {
         check(fields, json.as_object().unwrap()).map_err(|error| error.message)
     }
 

@@ -6,25 +6,25 @@ use domain::Error;
 use runtime::clock;
 use wire::contextd::v1 as pb;
 use workbench::limits as most;
-use workbench::memory::{NewMemory, Search};
+use workbench::memory::{MemorySearch, NewMemory};
 use workbench::place::Scope;
 
-use super::Desk;
-use super::call::{Call, tokens};
+use super::ContextdHandler;
+use super::call::{OperationCall, tokens};
 use super::sessions::shortened;
 
 /// What a memory must reach where the caller does not say, as contextd's schema has it.
 const MIN_CONFIDENCE: f64 = 0.7;
 
-impl Desk {
+impl ContextdHandler {
     pub(super) async fn search_memories(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::MemorySearchRequest,
     ) -> Result<pb::MemorySearchResponse, Error> {
         let session = Arc::clone(call.session()?);
         let outcome = if request.outcome == "all" { String::new() } else { request.outcome };
-        let search = Search {
+        let search = MemorySearch {
             query: request.query,
             place: session.place.clone(),
             scope: Scope::parse(&request.scope, Scope::Project)?,
@@ -33,7 +33,7 @@ impl Desk {
             min_confidence: request.min_confidence.map_or(MIN_CONFIDENCE, f64::from),
             now: clock::now(),
         };
-        let (found, total) = self.bench.memories().search(search).await?;
+        let (found, total) = self.workbench.memories().search(search).await?;
         let mut memories = Vec::with_capacity(found.len());
         for memory in found {
             memories.push(pb::MemoryRef {
@@ -60,7 +60,7 @@ impl Desk {
 
     pub(super) async fn store_memory(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::MemoryStoreRequest,
     ) -> Result<pb::MemoryStoreResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -75,21 +75,21 @@ impl Desk {
             distilled: false,
         };
         let title = new.title.clone();
-        let id = self.bench.memories().keep(&session.place, new, clock::now()).await?;
+        let id = self.workbench.memories().keep(&session.place, new, clock::now()).await?;
         call.summary = format!("Remembered: {title} ({id})");
         Ok(pb::MemoryStoreResponse { tokens_used: tokens([id.as_str()]), id })
     }
 
     pub(super) async fn judge_memory(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::MemoryFeedbackRequest,
     ) -> Result<pb::MemoryFeedbackResponse, Error> {
         let session = Arc::clone(call.session()?);
         let comment = call.clean(&request.comment)?;
         let (id, helpful) = (request.memory_id, request.helpful);
         let place = &session.place;
-        let memories = self.bench.memories();
+        let memories = self.workbench.memories();
         let new = memories.judge(place, &id, helpful, &comment, session.id.as_str(), clock::now()).await?;
         call.summary =
             format!("Judged: {id} ({}, now {new:.2})", if helpful { "helpful" } else { "not helpful" });
@@ -98,11 +98,11 @@ impl Desk {
 
     pub(super) async fn get_memory(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::MemoryGetRequest,
     ) -> Result<pb::MemoryGetResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let memory = self.bench.memories().get(&session.place, &request.id, clock::now()).await?;
+        let memory = self.workbench.memories().get(&session.place, &request.id, clock::now()).await?;
         call.summary = format!("Recalled: {}", memory.id);
         let (title, description) = (call.clean(&memory.title)?, call.clean(&memory.description)?);
         let (content, tags) = (call.clean(&memory.content)?, call.clean_all(&memory.tags)?);

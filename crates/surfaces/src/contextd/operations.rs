@@ -19,16 +19,16 @@ use wire::contextd::v1::safe_exec_service_server::SafeExecService;
 use wire::contextd::v1::session_service_server::SessionService;
 use wire::contextd::v1::skill_service_server::SkillService;
 
-use super::call::Call;
-use super::fields::{self, Field};
-use super::{Contextd, Desk, reading};
+use super::call::OperationCall;
+use super::fields::{self, FieldRule};
+use super::{Contextd, ContextdHandler, reading};
 use crate::asking::Asking;
 use crate::peer::{self, Caller};
 use crate::{access, status};
 
 /// HTTP's methods, as far as they are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum HttpMethod {
     Get,
     Post,
     Put,
@@ -42,7 +42,7 @@ impl Operation {
     }
 }
 
-impl Verb {
+impl HttpMethod {
     /// Returns the method's name.
     pub fn name(self) -> &'static str {
         match self {
@@ -62,24 +62,27 @@ pub struct Operation {
     /// Without the word Service.
     pub service: &'static str,
     pub method: &'static str,
-    pub verb: Verb,
+    pub verb: HttpMethod,
     /// `{id}` stands for the field of that name.
     pub path: &'static str,
     /// The name as a tool.
     pub tool: &'static str,
-    pub fields: &'static [Field],
+    pub fields: &'static [FieldRule],
     /// The names of its messages.
     pub input: &'static str,
     pub output: &'static str,
 }
 
 /// A request that can be carried out.
-pub(super) trait Handled: Serialize + DeserializeOwned + Send + 'static {
+pub(super) trait HandledOperation: Serialize + DeserializeOwned + Send + 'static {
     type Answer: Serialize + Send + 'static;
     const KEY: &'static str;
 
-    fn handle(self, desk: &Desk, call: &mut Call)
-    -> impl Future<Output = Result<Self::Answer, Error>> + Send;
+    fn handle(
+        self,
+        handler: &ContextdHandler,
+        call: &mut OperationCall,
+    ) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 }
 
 /// Returns the operation of a key.
@@ -97,7 +100,7 @@ macro_rules! operations {
             key: concat!(stringify!($service), ".", stringify!($method)),
             service: stringify!($service),
             method: stringify!($method),
-            verb: Verb::$verb,
+            verb: HttpMethod::$verb,
             path: $path,
             tool: stringify!($tool),
             fields: fields::$fields,
@@ -105,12 +108,12 @@ macro_rules! operations {
             output: stringify!($output),
         },)*)*];
 
-        $($(impl Handled for pb::$input {
+        $($(impl HandledOperation for pb::$input {
             type Answer = pb::$output;
             const KEY: &'static str = concat!(stringify!($service), ".", stringify!($method));
 
-            async fn handle(self, desk: &Desk, call: &mut Call) -> Result<pb::$output, Error> {
-                desk.$handler(call, self).await
+            async fn handle(self, handler: &ContextdHandler, call: &mut OperationCall) -> Result<pb::$output, Error> {
+                handler.$handler(call, self).await
             }
         })*)*
 
@@ -118,8 +121,8 @@ macro_rules! operations {
         impl $trait for Contextd {
             $(async fn $name(&self, request: Request<pb::$input>) -> Result<Response<pb::$output>, Status> {
                 let caller = peer::caller(request.extensions());
-                let answer = match self.desk().await {
-                    Ok(desk) => desk.run(caller, request.into_inner(), None, Asking::Unnamed).await,
+                let answer = match self.handler().await {
+                    Ok(handler) => handler.run(caller, request.into_inner(), None, Asking::Unnamed).await,
                     Err(error) => Err(error),
                 };
                 answer.map(Response::new).map_err(|error| status::grpc(&error))
@@ -157,10 +160,10 @@ macro_rules! operations {
                 input: Map<String, Value>,
                 asking: Asking,
             ) -> Result<Value, Error> {
-                let desk = self.desk().await?;
+                let handler = self.handler().await?;
                 match operation.key {
                     $($(concat!(stringify!($service), ".", stringify!($method)) => {
-                        desk.run_json::<pb::$input>(caller, input, asking).await
+                        handler.run_json::<pb::$input>(caller, input, asking).await
                     })*)*
                     key => Err(Error::invalid("operation", format_args!("there is no {key}"))),
                 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use domain::{Error, ErrorCode};
 use wire::contextd::v1 as pb;
-use workbench::policy::{Action, Severity};
+use workbench::policy::{PolicyAction, Severity};
 
-use super::Desk;
-use super::call::{Call, tokens};
+use super::ContextdHandler;
+use super::call::{OperationCall, tokens};
 
-impl Desk {
+impl ContextdHandler {
     pub(super) async fn check_policy(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::PolicyCheckRequest,
     ) -> Result<pb::PolicyCheckResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -21,7 +21,7 @@ impl Desk {
         let writes = request.action.trim_start().starts_with("write ");
         if !writes && !request.context.is_empty() {
             // What belongs to a command may be a file's content.
-            let more = policies.check(Action::Other(&request.context));
+            let more = policies.check(PolicyAction::Other(&request.context));
             found.extend(
                 more.into_iter()
                     .filter(|more| found.iter().all(|known| known.id != more.id))
@@ -53,7 +53,7 @@ impl Desk {
 
     pub(super) async fn list_policies(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::PolicyListRequest,
     ) -> Result<pb::PolicyListResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -80,7 +80,7 @@ impl Desk {
 
     pub(super) async fn get_policy(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::PolicyGetRequest,
     ) -> Result<pb::PolicyGetResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -108,11 +108,11 @@ impl Desk {
 }
 
 /// Reads what is to be done: `write PATH`, `read PATH`, or a command.
-fn action<'a>(text: &'a str, context: &'a str) -> Action<'a> {
+fn action<'a>(text: &'a str, context: &'a str) -> PolicyAction<'a> {
     let text = text.trim();
     match text.split_once(' ') {
-        Some(("write", path)) => Action::Write { path: path.trim(), content: context },
-        Some(("read", path)) => Action::Read(path.trim()),
-        _ => Action::Command(text),
+        Some(("write", path)) => PolicyAction::Write { path: path.trim(), content: context },
+        Some(("read", path)) => PolicyAction::Read(path.trim()),
+        _ => PolicyAction::Command(text),
     }
 }

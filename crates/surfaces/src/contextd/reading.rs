@@ -4,7 +4,7 @@
 use domain::Error;
 use serde_json::{Map, Value};
 
-use super::operations::{Handled, Operation};
+use super::operations::{HandledOperation, Operation};
 use super::{call, fields, rest};
 use crate::query;
 
@@ -24,7 +24,10 @@ pub fn protobuf(operation: &'static Operation, bytes: &[u8]) -> Result<(), Error
     operation.check_protobuf(bytes)
 }
 
-pub(super) fn check_json<R: Handled>(operation: &Operation, input: Map<String, Value>) -> Result<(), Error> {
+pub(super) fn check_json<R: HandledOperation>(
+    operation: &Operation,
+    input: Map<String, Value>,
+) -> Result<(), Error> {
     let input = fields::as_meant(input)?;
     let read: Result<R, _> = serde_json::from_value(Value::Object(input.clone()));
     read.map_err(|error| fields::not_a_request(&error))?;
@@ -33,7 +36,7 @@ pub(super) fn check_json<R: Handled>(operation: &Operation, input: Map<String, V
 
 pub(super) fn check_protobuf<R>(operation: &Operation, bytes: &[u8]) -> Result<(), Error>
 where
-    R: Handled + prost::Message + Default,
+    R: HandledOperation + prost::Message + Default,
 {
     let request = R::decode(bytes)
         .map_err(|error| Error::invalid("message", format_args!("cannot be read: {error}")))?;

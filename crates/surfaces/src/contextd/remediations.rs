@@ -6,10 +6,10 @@ use domain::Error;
 use runtime::clock;
 use wire::contextd::v1 as pb;
 use workbench::limits as most;
-use workbench::remediation::{More, Remediation};
+use workbench::remediation::{Remediation, RemediationDetails};
 
-use super::Desk;
-use super::call::{Call, tokens};
+use super::ContextdHandler;
+use super::call::{OperationCall, tokens};
 use super::memories::limit;
 use super::sessions::shortened;
 
@@ -17,17 +17,17 @@ use super::sessions::shortened;
 const PROBLEM_CHARS: usize = 100;
 const SOLUTION_CHARS: usize = 300;
 
-impl Desk {
+impl ContextdHandler {
     pub(super) async fn search_remediations(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::RemediationSearchRequest,
     ) -> Result<pb::RemediationSearchResponse, Error> {
         let session = Arc::clone(call.session()?);
         let most = limit(request.limit, most::REMEDIATIONS_DEFAULT);
         // Cures were kept without secrets; an error that is compared with them must be without them, too.
         let (error, context) = (call.clean(&request.error)?, call.clean(&request.context)?);
-        let found = self.bench.remediations().search(&session.place, &error, &context, most).await?;
+        let found = self.workbench.remediations().search(&session.place, &error, &context, most).await?;
         let mut remediations = Vec::with_capacity(found.len());
         for cure in found {
             remediations.push(pb::RemediationRef {
@@ -47,7 +47,7 @@ impl Desk {
 
     pub(super) async fn record_remediation(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::RemediationRecordRequest,
     ) -> Result<pb::RemediationRecordResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -55,14 +55,14 @@ impl Desk {
             title: call.clean(&request.title)?,
             problem: call.clean(&request.problem)?,
             solution: call.clean(&request.solution)?,
-            more: More {
+            more: RemediationDetails {
                 symptoms: call.clean_all(&request.symptoms)?,
                 root_cause: call.clean(&request.root_cause)?,
                 code_diff: call.clean(&request.code_diff)?,
                 affected_files: call.clean_all(&request.affected_files)?,
             },
         };
-        let id = self.bench.remediations().record(&session.place, new, clock::now()).await?;
+        let id = self.workbench.remediations().record(&session.place, new, clock::now()).await?;
         call.summary = format!("Recorded: {id}");
         Ok(pb::RemediationRecordResponse { tokens_used: tokens([id.as_str()]), id })
     }

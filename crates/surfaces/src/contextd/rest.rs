@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, StatusCode};
 use serde_json::{Map, Value};
 
-use super::operations::{OPERATIONS, Operation, Verb};
+use super::operations::{HttpMethod, OPERATIONS, Operation};
 use super::{Contextd, document};
 use crate::asking::Asking;
 use crate::{access, peer, query, status};
@@ -37,10 +37,10 @@ fn route(operation: &'static Operation) -> MethodRouter<Contextd> {
         answer(operation, state, path, request)
     };
     match operation.verb {
-        Verb::Get => get(handler),
-        Verb::Post => post(handler),
-        Verb::Put => put(handler),
-        Verb::Delete => delete(handler),
+        HttpMethod::Get => get(handler),
+        HttpMethod::Post => post(handler),
+        HttpMethod::Put => put(handler),
+        HttpMethod::Delete => delete(handler),
     }
 }
 
@@ -67,7 +67,7 @@ async fn take(
 ) -> Result<(peer::Caller, Map<String, Value>), Error> {
     let (parts, body) = request.into_parts();
     let mut input = Map::new();
-    if matches!(operation.verb, Verb::Post | Verb::Put) {
+    if matches!(operation.verb, HttpMethod::Post | HttpMethod::Put) {
         input = object(&access::read_body(body).await?)?;
     }
     for (name, value) in query::pairs(parts.uri.query().unwrap_or_default()) {

@@ -9,21 +9,21 @@ use runtime::clock;
 use wire::contextd::v1 as pb;
 use workbench::answer::estimate;
 use workbench::limits as most;
-use workbench::memory::{Search, distill};
+use workbench::memory::{MemorySearch, distill};
 use workbench::place::Scope;
-use workbench::sessions::{Known, Remembered, Session, check_id};
+use workbench::sessions::{Session, SessionLookup, StoredSession, check_id};
 
-use super::Desk;
-use super::call::{Call, tokens};
+use super::ContextdHandler;
+use super::call::{OperationCall, tokens};
 use crate::access;
 
 /// Confidence from which a memory is told without being asked for; lower than a search's, so that what was distilled
 /// counts.
 const INJECTED_CONFIDENCE: f64 = 0.5;
 
-impl Desk {
+impl ContextdHandler {
     /// Refuses callers that may not do this (OBEY-1002). Calls over HTTP were asked before; tools come here first.
-    pub(super) fn admit(&self, call: &Call, session_id: &str) -> Result<(), Error> {
+    pub(super) fn admit(&self, call: &OperationCall, session_id: &str) -> Result<(), Error> {
         let method = format!("contextd.v1.{}Service/{}", call.operation.service, call.operation.method);
         access::check(access::grpc(&method), &call.caller, session_id)
     }
@@ -31,23 +31,23 @@ impl Desk {
     /// Returns an open session: one that is known, one of the session core, or a new one.
     pub(super) async fn session(
         &self,
-        call: &Call,
+        call: &OperationCall,
         id: &str,
         working_dir: &str,
     ) -> Result<Arc<Session>, Error> {
         let id = check_id(id)?;
         let now = clock::now();
-        match self.bench.sessions().find(&id, now).await? {
-            Known::Open(session) => Ok(session),
-            Known::Ended => Err(Error::new(
+        match self.workbench.sessions().find(&id, now).await? {
+            SessionLookup::Open(session) => Ok(session),
+            SessionLookup::Ended => Err(Error::new(
                 ErrorCode::WrongState,
                 format!("session_id: {id} has ended; start another with Session.Start"),
             )),
-            Known::Expired(with) => self.open(id, with, false).await,
-            Known::Unknown => match self.supervisor.snapshot(&id).await {
+            SessionLookup::Expired(with) => self.open(id, with, false).await,
+            SessionLookup::Unknown => match self.supervisor.snapshot(&id).await {
                 Ok(snapshot) => {
                     let root = snapshot.spec.root.clone();
-                    self.open(id, Remembered { root, ..Remembered::default() }, true).await
+                    self.open(id, StoredSession { root, ..StoredSession::default() }, true).await
                 }
                 Err(error) if error.code != ErrorCode::SessionNotFound => Err(error),
                 Err(_) if call.operation.key == "Session.End" => Err(Error::new(
@@ -56,7 +56,7 @@ impl Desk {
                 )),
                 Err(_) => {
                     let root = self.first_root(working_dir)?;
-                    self.open(id, Remembered { root, ..Remembered::default() }, false).await
+                    self.open(id, StoredSession { root, ..StoredSession::default() }, false).await
                 }
             },
         }
@@ -77,19 +77,19 @@ impl Desk {
         })
     }
 
-    async fn open(&self, id: SessionId, with: Remembered, adopted: bool) -> Result<Arc<Session>, Error> {
-        let project = self.bench.project(&with.root, self.about.project_rules)?;
-        self.bench.sessions().open_as(id, project, with, adopted, clock::now()).await
+    async fn open(&self, id: SessionId, with: StoredSession, adopted: bool) -> Result<Arc<Session>, Error> {
+        let project = self.workbench.project(&with.root, self.about.project_rules)?;
+        self.workbench.sessions().open_as(id, project, with, adopted, clock::now()).await
     }
 
     pub(super) async fn start_session(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::SessionStartRequest,
     ) -> Result<pb::SessionStartResponse, Error> {
         let root = project_root("project_path", Path::new(&request.project_path))?;
-        let task = self.bench.scrubber().scrub_text(&request.task_description);
-        let with = Remembered { root, tenant: request.tenant_id, team: request.team_id, task };
+        let task = self.workbench.scrubber().scrub_text(&request.task_description);
+        let with = StoredSession { root, tenant: request.tenant_id, team: request.team_id, task };
         let session = self.open(runtime::new_session_id(), with, false).await?;
         let injected_context = self.context(&session).await?;
         call.summary = format!("Started: {} on {}", session.id, session.place.project);
@@ -104,7 +104,7 @@ impl Desk {
             "Project: {}\nSandbox: {} (no network). Run commands with SafeExec.Bash, read and write with SafeExec.Read \
              and SafeExec.Write; secrets are taken out of all output.\n",
             session.place.project,
-            self.bench.tier(),
+            self.workbench.tier(),
         );
         let critical = session
             .project
@@ -118,7 +118,7 @@ impl Desk {
             return Ok(text);
         }
         text.push_str(&format!("Task: {}\n", shortened(&session.task, 400)));
-        let search = Search {
+        let search = MemorySearch {
             query: session.task.clone(),
             place: session.place.clone(),
             scope: Scope::Project,
@@ -127,7 +127,7 @@ impl Desk {
             min_confidence: INJECTED_CONFIDENCE,
             now: clock::now(),
         };
-        let (found, _) = self.bench.memories().search(search).await?;
+        let (found, _) = self.workbench.memories().search(search).await?;
         let mut left = most::INJECTED_TOKENS_MAX;
         let mut told = String::new();
         for memory in found {
@@ -152,7 +152,7 @@ impl Desk {
 
     pub(super) async fn end_session(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::SessionEndRequest,
     ) -> Result<pb::SessionEndResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -171,12 +171,12 @@ impl Desk {
             let rows = self.calls_of(&session.id).await?;
             for mut memory in distill::distill(&session.task, outcome, &rows) {
                 memory.session = session.id.to_string();
-                self.bench.memories().keep(&session.place, memory, clock::now()).await?;
+                self.workbench.memories().keep(&session.place, memory, clock::now()).await?;
                 memories_extracted += 1;
             }
         }
-        self.bench.sessions().end(&session.id, outcome, clock::now()).await?;
-        self.bench.end_session(&session.id);
+        self.workbench.sessions().end(&session.id, outcome, clock::now()).await?;
+        self.workbench.end_session(&session.id);
         call.summary = format!("Ended: {} ({outcome}, {memories_extracted} memories)", session.id);
         Ok(pb::SessionEndResponse { memories_extracted, tokens_used: tokens([outcome]) })
     }
@@ -186,7 +186,7 @@ impl Desk {
         let mut rows: Vec<workbench::audit::Row> = Vec::new();
         let mut after = 0;
         loop {
-            let page = self.bench.audit().after(after, Some(id.to_string())).await?;
+            let page = self.workbench.audit().after(after, Some(id.to_string())).await?;
             let Some(last) = page.last() else { return Ok(rows) };
             if rows.len() >= most::CHECKPOINT_CALLS_MAX {
                 return Ok(rows);

@@ -7,15 +7,15 @@ use runtime::Supervisor;
 use runtime::provider::Providers;
 use runtime::settings::Settings;
 use runtime::store::Store;
-use runtime::supervisor::Options;
+use runtime::supervisor::SupervisorOptions;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 use workbench::policy::Policies;
-use workbench::sessions::Lives;
-use workbench::{ProjectRules, Setup, Workbench, refs, scrub};
+use workbench::sessions::SessionTtl;
+use workbench::{ProjectRules, Workbench, WorkbenchSetup, refs, scrub};
 
 use super::operations::{OPERATIONS, operation};
-use super::{About, Bench, Contextd, Opening};
+use super::{Contextd, ContextdConfig, OpenWorkbench, WorkbenchFuture};
 use crate::access;
 use crate::asking::Asking;
 use crate::peer::Caller;
@@ -23,8 +23,8 @@ use crate::peer::Caller;
 /// A workbench that is open already.
 struct Open(Arc<Workbench>);
 
-impl Opening for Open {
-    fn bench(&self) -> Bench<'_> {
+impl OpenWorkbench for Open {
+    fn workbench(&self) -> WorkbenchFuture<'_> {
         Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
     }
 }
@@ -40,7 +40,7 @@ impl Desk {
         let project = folder.path().join("project");
         std::fs::create_dir(&project).unwrap();
         let store = Store::open(&folder.path().join("daemon.db")).unwrap();
-        let supervisor = Supervisor::new(Options {
+        let supervisor = Supervisor::new(SupervisorOptions {
             store: store.clone(),
             providers: Providers::new(Vec::new()),
             agents_dir: folder.path().join("agents"),
@@ -56,21 +56,21 @@ impl Desk {
         })
         .await
         .unwrap();
-        let bench = Workbench::open(Setup {
+        let workbench = Workbench::open(WorkbenchSetup {
             sandbox: Arc::new(Sandbox::probe(sandbox::Config::new(vec!["/nonexistent".into()])).await),
             scrub: scrub::Config::new(),
             refs_folder: folder.path().join("refs"),
-            refs: refs::Limits::default(),
+            refs: refs::RefLimits::default(),
             store,
-            lives: Lives::default(),
+            lives: SessionTtl::default(),
             policies: Policies::new(None).unwrap(),
-            maker: workbench::embed::Maker::Words,
+            maker: workbench::embed::Embedder::Words,
             qdrant: None,
         })
         .await
         .unwrap();
-        let about = About { default_project: Some(project), project_rules: ProjectRules::Ignored };
-        Self { contextd: Contextd::new(Arc::new(Open(Arc::new(bench))), supervisor, about, "1"), folder }
+        let about = ContextdConfig { default_project: Some(project), project_rules: ProjectRules::Ignored };
+        Self { contextd: Contextd::new(Arc::new(Open(Arc::new(workbench))), supervisor, about, "1"), folder }
     }
 
     async fn call(&self, caller: &Caller, key: &str, input: Value) -> Result<Value, domain::Error> {
@@ -81,48 +81,49 @@ impl Desk {
 
 #[tokio::test]
 async fn agents_use_their_own_session_only() {
-    let desk = Desk::new().await;
+    let handler = Desk::new().await;
     let agent = Caller::Agent(SessionId::new("sess_own"));
     let list = |session: &str| json!({ "session_id": session });
     // Its own session passes; here there is none behind it.
-    let error = desk.call(&agent, "Policy.List", list("sess_own")).await.unwrap_err();
+    let error = handler.call(&agent, "Policy.List", list("sess_own")).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::SessionNotFound, "{error}");
-    desk.call(&Caller::User, "Policy.List", list("sess_other")).await.unwrap();
+    handler.call(&Caller::User, "Policy.List", list("sess_other")).await.unwrap();
     for (key, input) in [
         ("Policy.List", list("sess_other")),
         ("SafeExec.Bash", json!({"cmd": "ls", "session_id": "sess_other"})),
         ("Ref.GetContent", json!({"ref_id": "ref_x"})),
         ("Ref.GetContent", json!({"ref_id": "ref_x", "session_id": "sess_other"})),
-        ("Session.Start", json!({"project_path": desk.folder.path()})),
+        ("Session.Start", json!({"project_path": handler.folder.path()})),
         ("Agent.Create", json!({"name": "x", "system_prompt": "y", "session_id": "sess_own"})),
         ("Agent.Delete", json!({"id": "x", "session_id": "sess_own"})),
     ] {
-        let error = desk.call(&agent, key, input.clone()).await.unwrap_err();
+        let error = handler.call(&agent, key, input.clone()).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::NotAllowed, "{key} {input}: {error}");
-        let error = desk.call(&Caller::Unknown, key, input).await.unwrap_err();
+        let error = handler.call(&Caller::Unknown, key, input).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::NotAllowed, "{key}");
     }
-    let rows = desk.contextd.desk().await.unwrap().bench.audit().after(0, None).await.unwrap();
+    let rows = handler.contextd.handler().await.unwrap().workbench.audit().after(0, None).await.unwrap();
     assert!(rows.iter().any(|row| row.entry.caller == "agent sess_own" && row.entry.outcome == "OBEY-1002"));
 }
 
 #[tokio::test]
 async fn a_new_session_without_a_project_is_refused_with_what_to_do() {
-    let mut desk = Desk::new().await;
-    let about = Arc::get_mut(&mut desk.contextd.about).unwrap();
+    let mut handler = Desk::new().await;
+    let about = Arc::get_mut(&mut handler.contextd.about).unwrap();
     about.default_project = Some("/".into());
-    let error = desk.call(&Caller::User, "Policy.List", json!({"session_id": "sess_a"})).await.unwrap_err();
+    let error =
+        handler.call(&Caller::User, "Policy.List", json!({"session_id": "sess_a"})).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::WrongState);
     assert!(error.message.contains("Session.Start") && error.message.contains("working_dir"), "{error}");
 }
 
 #[tokio::test]
 async fn without_a_sandbox_commands_are_refused() {
-    let desk = Desk::new().await;
+    let handler = Desk::new().await;
     let input = json!({"cmd": "ls", "session_id": "sess_a"});
-    let error = desk.call(&Caller::User, "SafeExec.Bash", input).await.unwrap_err();
+    let error = handler.call(&Caller::User, "SafeExec.Bash", input).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::SandboxFailed, "{error}");
-    let rows = desk.contextd.desk().await.unwrap().bench.audit().after(0, None).await.unwrap();
+    let rows = handler.contextd.handler().await.unwrap().workbench.audit().after(0, None).await.unwrap();
     assert_eq!((rows[0].entry.tier.as_str(), rows[0].entry.outcome.as_str()), ("refused", "OBEY-2005"));
 }
 
@@ -161,7 +162,7 @@ proptest::proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(async {
-            let desk = Desk::new().await;
+            let handler = Desk::new().await;
             let operation = &OPERATIONS[which];
             for value in [json!(text), json!(number), json!([text, number]), json!({ "a": text }), json!(null)] {
                 let mut input = serde_json::Map::new();
@@ -169,7 +170,7 @@ proptest::proptest! {
                     input.insert(field.name.to_owned(), value.clone());
                 }
                 input.insert("session_id".to_owned(), json!("sess_a"));
-                let answer = desk.contextd.call(operation, Caller::User, input, Asking::Unnamed).await;
+                let answer = handler.contextd.call(operation, Caller::User, input, Asking::Unnamed).await;
                 if let Err(error) = answer {
                     assert!(!error.message.is_empty());
                 }

@@ -7,13 +7,13 @@ use domain::Error;
 use wire::contextd::v1 as pb;
 use workbench::{Exec, Read, Write};
 
-use super::Desk;
-use super::call::Call;
+use super::ContextdHandler;
+use super::call::OperationCall;
 
-impl Desk {
+impl ContextdHandler {
     pub(super) async fn exec(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::BashRequest,
     ) -> Result<pb::BashResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -24,8 +24,8 @@ impl Desk {
                 .then(|| Duration::from_secs(u64::from(request.timeout.unsigned_abs()))),
             env: Vec::new(),
         };
-        call.tier = self.bench.tier().name();
-        let answer = self.bench.exec(&session.id, &session.project, exec).await?;
+        call.tier = self.workbench.tier().name();
+        let answer = self.workbench.exec(&session.id, &session.project, exec).await?;
         call.tier = answer.tier.name();
         call.secrets = answer.stdout.findings.total() + answer.stderr.findings.total();
         call.summary.clone_from(&answer.summary);
@@ -42,7 +42,7 @@ impl Desk {
 
     pub(super) async fn read_file(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::ReadRequest,
     ) -> Result<pb::ReadResponse, Error> {
         let session = Arc::clone(call.session()?);
@@ -51,7 +51,7 @@ impl Desk {
             offset: u64::from(request.offset.unsigned_abs()),
             limit: u64::from(request.limit.unsigned_abs()),
         };
-        let answer = self.bench.read(&session.id, &session.project, read).await?;
+        let answer = self.workbench.read(&session.id, &session.project, read).await?;
         call.secrets = answer.content.findings.total();
         call.summary.clone_from(&answer.summary);
         Ok(pb::ReadResponse {
@@ -65,12 +65,12 @@ impl Desk {
 
     pub(super) async fn write_file(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::WriteRequest,
     ) -> Result<pb::WriteResponse, Error> {
         let session = Arc::clone(call.session()?);
         let write = Write { path: request.path, content: request.content, append: request.append };
-        let answer = self.bench.write(&session.project, write).await?;
+        let answer = self.workbench.write(&session.project, write).await?;
         call.summary.clone_from(&answer.summary);
         Ok(pb::WriteResponse {
             summary: answer.summary,
@@ -81,12 +81,12 @@ impl Desk {
 
     pub(super) async fn ref_content(
         &self,
-        call: &mut Call,
+        call: &mut OperationCall,
         request: pb::RefGetContentRequest,
     ) -> Result<pb::RefGetContentResponse, Error> {
         // Agents were refused above if they named no session or another's.
         let session = call.session().ok().map(|session| session.id.clone());
-        let answer = self.bench.content(session.as_ref(), &request.ref_id, 0).await?;
+        let answer = self.workbench.content(session.as_ref(), &request.ref_id, 0).await?;
         call.summary = format!("Fetched: {} ({} bytes)", request.ref_id, answer.total_bytes);
         Ok(pb::RefGetContentResponse {
             content: answer.content,

@@ -8,7 +8,7 @@ use wire::obey::v1::event_service_server::EventService;
 
 use super::local::answer;
 use super::{Obey, from_wire, to_wire};
-use crate::pump::{Messages, Until, pump};
+use crate::pump::{Messages, ReadUntil, pump};
 use crate::{access, limits};
 
 #[tonic::async_trait]
@@ -74,8 +74,8 @@ impl Obey {
         let snapshot = self.supervisor.snapshot(&id).await?;
         let cursor = self.supervisor.events_after(&id, request.after_seq).await?;
         let ended = snapshot.state.status.is_terminal() && snapshot.last_seq <= newest;
-        let until = if request.follow && !ended { Until::Followed } else { Until::Event(newest) };
-        let log = to_wire::Log {
+        let until = if request.follow && !ended { ReadUntil::Followed } else { ReadUntil::Event(newest) };
+        let log = to_wire::EventLogProjector {
             // A restarted session has ended before; only an end after this point counts.
             live_after: newest,
             left: (request.limit > 0).then_some(request.limit),

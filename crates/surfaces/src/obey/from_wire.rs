@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::permission::Choice;
-use domain::{Decision, Error, ErrorCode, Launch, ProviderKind, RequestId, SessionId, Status, Upkeep};
+use domain::{
+    Decision, Error, ErrorCode, LaunchPolicy, ProviderKind, RequestId, SessionId, Status, Timeouts,
+};
 use runtime::NewSession;
-use runtime::store::sessions::Filter;
+use runtime::store::sessions::SessionFilter;
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as pb_own;
 
@@ -60,8 +62,8 @@ pub(super) fn new_session(
         provider_config: request.provider_config.into_iter().collect(),
         environment: request.environment.into_iter().collect(),
         initial_message: request.initial_message,
-        launch: Launch::Now,
-        upkeep: Upkeep::default(),
+        launch: LaunchPolicy::Now,
+        upkeep: Timeouts::default(),
         by,
     })
 }
@@ -79,7 +81,7 @@ pub(super) fn timeout(field: &str, wait: prost_types::Duration) -> Result<Option
     Ok((!duration.is_zero()).then_some(duration))
 }
 
-pub(super) fn filter(request: pb::ListSessionsRequest) -> Result<Filter, Error> {
+pub(super) fn filter(request: pb::ListSessionsRequest) -> Result<SessionFilter, Error> {
     let statuses = request
         .statuses
         .into_iter()
@@ -89,7 +91,7 @@ pub(super) fn filter(request: pb::ListSessionsRequest) -> Result<Filter, Error> 
         0 => None,
         number => Some(provider(number)?.name().to_owned()),
     };
-    Ok(Filter {
+    Ok(SessionFilter {
         campaign_id: (!request.campaign_id.is_empty()).then_some(request.campaign_id),
         statuses,
         provider,

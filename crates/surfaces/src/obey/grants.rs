@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use domain::permission::pattern::Pattern;
+use domain::permission::pattern::CallPattern;
 use domain::permission::{Coverage, Grant, GrantAction, Principal, Scope};
 use domain::{Error, Timestamp};
 use runtime::grants::{Listed, Suggestion};
@@ -94,7 +94,7 @@ fn grant(wanted: pb::Grant) -> Result<Grant, Error> {
         Some(Covers::Prefix(words)) => Coverage::Prefix(words),
         Some(Covers::File(path)) => Coverage::File(path.into()),
         Some(Covers::Folder(path)) => Coverage::Folder(path.into()),
-        None if Pattern::parse("grant.tool", &wanted.tool)?.is_general() => Coverage::Tool,
+        None if CallPattern::parse("grant.tool", &wanted.tool)?.is_general() => Coverage::Tool,
         None => Coverage::Pattern,
     };
     let scope = match wanted.r#where {

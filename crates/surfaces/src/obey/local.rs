@@ -8,10 +8,10 @@ use super::Obey;
 use crate::pump::Messages;
 use crate::status;
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 /// Wraps a result in the protocol's clothes.
-pub(super) fn answer<T>(result: Result<T, domain::Error>) -> Answer<T> {
+pub(super) fn answer<T>(result: Result<T, domain::Error>) -> RpcResult<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
 }
 
@@ -20,66 +20,66 @@ impl LocalDaemonService for Obey {
     async fn report_campaign_event(
         &self,
         request: Request<pb::CampaignEventRequest>,
-    ) -> Answer<pb::EventResponse> {
+    ) -> RpcResult<pb::EventResponse> {
         answer(self.report_campaign(request.into_inner()).await)
     }
 
     async fn report_festival_event(
         &self,
         request: Request<pb::FestivalEventRequest>,
-    ) -> Answer<pb::EventResponse> {
+    ) -> RpcResult<pb::EventResponse> {
         answer(self.report_festival(request.into_inner()).await)
     }
 
     async fn stream_agent_activity(
         &self,
         request: Request<Streaming<pb::AgentActivityEvent>>,
-    ) -> Answer<pb::ActivityAck> {
+    ) -> RpcResult<pb::ActivityAck> {
         self.take_activity(request.into_inner()).await.map(Response::new)
     }
 
-    async fn ping(&self, _request: Request<pb::PingRequest>) -> Answer<pb::PingResponse> {
+    async fn ping(&self, _request: Request<pb::PingRequest>) -> RpcResult<pb::PingResponse> {
         answer(self.pong().await)
     }
 
-    async fn get_state(&self, request: Request<pb::StateRequest>) -> Answer<pb::StateResponse> {
+    async fn get_state(&self, request: Request<pb::StateRequest>) -> RpcResult<pb::StateResponse> {
         answer(self.state(request.into_inner()).await)
     }
 
     type ExecuteStream = Messages<pb::ExecuteResponse>;
 
-    async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Answer<Self::ExecuteStream> {
+    async fn execute(&self, request: Request<pb::ExecuteRequest>) -> RpcResult<Self::ExecuteStream> {
         answer(self.run_command(request.into_inner()).await)
     }
 
-    async fn shutdown(&self, request: Request<pb::ShutdownRequest>) -> Answer<pb::ShutdownResponse> {
+    async fn shutdown(&self, request: Request<pb::ShutdownRequest>) -> RpcResult<pb::ShutdownResponse> {
         answer(self.shut_down(request.into_inner()).await)
     }
 
     async fn create_session(
         &self,
         request: Request<pb::CreateSessionRequest>,
-    ) -> Answer<pb::CreateSessionResponse> {
+    ) -> RpcResult<pb::CreateSessionResponse> {
         let parent = super::sessions::parent_of(&request);
         answer(self.create(request.into_inner(), parent).await)
     }
 
-    async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> Answer<pb::SessionInfo> {
+    async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> RpcResult<pb::SessionInfo> {
         let (session, containments) =
             self.session(request.into_inner()).await.map_err(|error| status::grpc(&error))?;
         let mut response = Response::new(session);
-        super::sessions::Beside { containments, ..Default::default() }.tell(response.metadata_mut());
+        super::sessions::Beside { containments, ..Default::default() }.add_metadata(response.metadata_mut());
         Ok(response)
     }
 
     async fn list_sessions(
         &self,
         request: Request<pb::ListSessionsRequest>,
-    ) -> Answer<pb::ListSessionsResponse> {
+    ) -> RpcResult<pb::ListSessionsResponse> {
         let (sessions, beside) =
             self.list(request.into_inner()).await.map_err(|error| status::grpc(&error))?;
         let mut response = Response::new(sessions);
-        beside.tell(response.metadata_mut());
+        beside.add_metadata(response.metadata_mut());
         Ok(response)
     }
 
@@ -88,21 +88,21 @@ impl LocalDaemonService for Obey {
     async fn send_message(
         &self,
         request: Request<pb::SendMessageRequest>,
-    ) -> Answer<Self::SendMessageStream> {
+    ) -> RpcResult<Self::SendMessageStream> {
         answer(self.send(request.into_inner()).await)
     }
 
     async fn stop_session(
         &self,
         request: Request<pb::StopSessionRequest>,
-    ) -> Answer<pb::StopSessionResponse> {
+    ) -> RpcResult<pb::StopSessionResponse> {
         answer(self.stop(request.into_inner()).await)
     }
 
     async fn restart_session(
         &self,
         request: Request<pb::RestartSessionRequest>,
-    ) -> Answer<pb::CreateSessionResponse> {
+    ) -> RpcResult<pb::CreateSessionResponse> {
         answer(self.restart(request.into_inner()).await)
     }
 
@@ -111,7 +111,7 @@ impl LocalDaemonService for Obey {
     async fn watch_session(
         &self,
         request: Request<pb::WatchSessionRequest>,
-    ) -> Answer<Self::WatchSessionStream> {
+    ) -> RpcResult<Self::WatchSessionStream> {
         answer(self.watch(request.into_inner()).await)
     }
 
@@ -120,7 +120,7 @@ impl LocalDaemonService for Obey {
     async fn watch_all_sessions(
         &self,
         request: Request<pb::WatchAllSessionsRequest>,
-    ) -> Answer<Self::WatchAllSessionsStream> {
+    ) -> RpcResult<Self::WatchAllSessionsStream> {
         answer(self.watch_all(request.into_inner()).await)
     }
 }

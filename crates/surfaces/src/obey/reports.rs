@@ -3,8 +3,8 @@
 use domain::{Command, Error, EventKind, Timestamp};
 use runtime::campaign::NewCampaign;
 use runtime::clock;
-use runtime::store::campaigns::{FestivalRow, Report};
-use runtime::store::sessions::Filter;
+use runtime::store::campaigns::{CampaignReport, FestivalRow};
+use runtime::store::sessions::SessionFilter;
 use tonic::{Status, Streaming};
 use wire::obey::local::v1 as pb;
 
@@ -31,7 +31,7 @@ impl Obey {
         };
         let only = (!request.campaign_id.is_empty()).then(|| campaigns[0].id.clone());
         let festivals = self.supervisor.campaigns().festivals(only.clone()).await?;
-        let filter = Filter { campaign_id: only, ..Filter::default() };
+        let filter = SessionFilter { campaign_id: only, ..SessionFilter::default() };
         let sessions = self.supervisor.list(filter).await?;
         let state = |campaign: &runtime::store::campaigns::CampaignRow| {
             let of_it = festivals.iter().filter(|festival| festival.campaign_id == campaign.id);
@@ -82,7 +82,7 @@ impl Obey {
             pb::CampaignEventType::Created => self.register(&request).await?,
             _ => self.known_campaign(&request.campaign_id).await?,
         };
-        let report = Report {
+        let report = CampaignReport {
             campaign_id: campaign_id.clone(),
             festival_id: String::new(),
             event_type: kind.as_str_name().to_owned(),
@@ -162,7 +162,7 @@ impl Obey {
         }
         let campaign_id = self.known_campaign(&request.campaign_id).await?;
         let now = clock::now();
-        let report = Report {
+        let report = CampaignReport {
             campaign_id: campaign_id.clone(),
             festival_id: request.festival_id.clone(),
             event_type: kind.as_str_name().to_owned(),
@@ -229,7 +229,10 @@ impl Obey {
     }
 }
 
-fn event_response(campaign_id: String, stored: runtime::store::campaigns::Stored) -> pb::EventResponse {
+fn event_response(
+    campaign_id: String,
+    stored: runtime::store::campaigns::ReportOutcome,
+) -> pb::EventResponse {
     pb::EventResponse {
         accepted: true,
         deduplicated: stored.repeated,

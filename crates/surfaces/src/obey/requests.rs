@@ -2,7 +2,7 @@
 
 use domain::{Command, Error, ErrorCode, RequestId, SessionId};
 use runtime::Snapshot;
-use runtime::store::sessions::Filter;
+use runtime::store::sessions::SessionFilter;
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::request_service_server::RequestService;
@@ -37,7 +37,7 @@ impl RequestService for Obey {
 impl Obey {
     async fn requests(&self, request: pb::ListRequestsRequest) -> Result<pb::ListRequestsResponse, Error> {
         let requests = if request.session_id.is_empty() {
-            let filter = Filter { include_ended: request.include_settled, ..Filter::default() };
+            let filter = SessionFilter { include_ended: request.include_settled, ..SessionFilter::default() };
             let sessions = self.supervisor.list(filter).await?;
             sessions.iter().flat_map(|session| of_session(session, request.include_settled)).collect()
         } else {

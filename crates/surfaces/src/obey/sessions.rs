@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Command, Error, ErrorCode, Event, StopHow, WhenBusy};
+use domain::{Command, Error, ErrorCode, Event, StopMode, WhenBusy};
 use runtime::Snapshot;
 use tokio::sync::{broadcast, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -10,7 +10,7 @@ use tonic::Request;
 use wire::obey::local::v1 as pb;
 
 use super::{Obey, from_wire, to_wire};
-use crate::pump::{Messages, Until, pump};
+use crate::pump::{Messages, ReadUntil, pump};
 use crate::{limits, status};
 
 /// Metadata key by which a client names the session that a new one belongs to.
@@ -48,7 +48,7 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Puts the pairs beside the answer, one entry each.
-    pub(super) fn tell(&self, metadata: &mut tonic::metadata::MetadataMap) {
+    pub(super) fn add_metadata(&self, metadata: &mut tonic::metadata::MetadataMap) {
         for (key, pairs) in [(PARENT_KEY, &self.parents), (CONTAINMENT_KEY, &self.containments)] {
             for value in pairs.iter().take(limits::PARENTS_TOLD_MAX).filter_map(|pair| pair.parse().ok()) {
                 metadata.append(key, value);
@@ -118,7 +118,7 @@ impl Obey {
         let applied = self.supervisor.command(&id, command).await?;
         let after = applied.events.last().map_or(0, |event| event.seq);
         let cursor = self.supervisor.events_after(&id, after).await?;
-        Ok(pump(cursor, to_wire::TurnActivity::default(), Until::Followed))
+        Ok(pump(cursor, to_wire::TurnActivityProjector::default(), ReadUntil::Followed))
     }
 
     pub(super) async fn stop(
@@ -126,7 +126,7 @@ impl Obey {
         request: pb::StopSessionRequest,
     ) -> Result<pb::StopSessionResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
-        let how = if request.graceful { StopHow::Graceful } else { StopHow::Now };
+        let how = if request.graceful { StopMode::Graceful } else { StopMode::Now };
         let stopped = self.supervisor.stop(&id, how).await?;
         Ok(pb::StopSessionResponse { session: Some(to_wire::session_info(&stopped)) })
     }
@@ -151,8 +151,8 @@ impl Obey {
         let snapshot = self.supervisor.snapshot(&id).await?;
         let cursor = self.supervisor.events_after(&id, after).await?;
         let ended = snapshot.state.status.is_terminal() && snapshot.last_seq <= after;
-        let until = if ended { Until::Event(after) } else { Until::Followed };
-        Ok(pump(cursor, to_wire::Statuses, until))
+        let until = if ended { ReadUntil::Event(after) } else { ReadUntil::Followed };
+        Ok(pump(cursor, to_wire::StatusProjector, until))
     }
 
     pub(super) async fn watch_all(

@@ -1,6 +1,6 @@
 //! From our words to this surface's messages. Pure. Every event kind is decided here.
 
-use domain::request::{Ask, Pending, Settled};
+use domain::request::{PendingRequest, RequestSubject, SettledRequest};
 use domain::turn::EndReason;
 use domain::{Error, ErrorCode, Event, EventKind, ProviderKind, SessionId, Status, Timestamp, event::Level};
 use prost_types::Timestamp as PbTimestamp;
@@ -91,9 +91,9 @@ pub(super) fn status_event(event: &Event) -> Option<pb::SessionStatusEvent> {
 }
 
 /// Follows the status of one session to its end.
-pub(super) struct Statuses;
+pub(super) struct StatusProjector;
 
-impl Projector for Statuses {
+impl Projector for StatusProjector {
     type Wire = pb::SessionStatusEvent;
 
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
@@ -106,7 +106,7 @@ impl Projector for Statuses {
 }
 
 /// Events as they are in the journal.
-pub(super) struct Log {
+pub(super) struct EventLogProjector {
     /// The session's end after this event ends the log.
     pub(super) live_after: u64,
     pub(super) left: Option<u64>,
@@ -114,7 +114,7 @@ pub(super) struct Log {
     pub(super) max_bytes: usize,
 }
 
-impl Projector for Log {
+impl Projector for EventLogProjector {
     type Wire = pb_own::Event;
 
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
@@ -146,7 +146,7 @@ fn logged_event(event: &Event, max_bytes: usize) -> pb_own::Event {
 
 /// One turn as `SendMessage` streams it: thinking, calls and results as they come, the answer at the end.
 #[derive(Default)]
-pub(super) struct TurnActivity {
+pub(super) struct TurnActivityProjector {
     /// What the agent has said since its last call.
     text: String,
     tokens_input: u64,
@@ -156,7 +156,7 @@ pub(super) struct TurnActivity {
     failure: Option<Error>,
 }
 
-impl Projector for TurnActivity {
+impl Projector for TurnActivityProjector {
     type Wire = pb::SessionActivityEvent;
 
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
@@ -202,7 +202,7 @@ impl Projector for TurnActivity {
     }
 }
 
-impl TurnActivity {
+impl TurnActivityProjector {
     fn end(
         &mut self,
         base: pb::SessionActivityEvent,
@@ -325,18 +325,18 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
     }
 }
 
-fn title(ask: &Ask) -> String {
+fn title(ask: &RequestSubject) -> String {
     match ask {
-        Ask::Permission(permission) if permission.title.is_empty() => permission.tool.clone(),
-        Ask::Permission(permission) => permission.title.clone(),
-        Ask::Question { questions, .. } => {
+        RequestSubject::Permission(permission) if permission.title.is_empty() => permission.tool.clone(),
+        RequestSubject::Permission(permission) => permission.title.clone(),
+        RequestSubject::Question { questions, .. } => {
             questions.iter().map(|question| question.text.as_str()).collect::<Vec<_>>().join(" / ")
         }
-        Ask::ClientTool { tool, .. } => tool.clone(),
+        RequestSubject::ClientTool { tool, .. } => tool.clone(),
     }
 }
 
-pub(super) fn request(session: &SessionId, pending: &Pending) -> pb_own::Request {
+pub(super) fn request(session: &SessionId, pending: &PendingRequest) -> pb_own::Request {
     let mut wire = pb_own::Request {
         id: pending.id.to_string(),
         session_id: session.to_string(),
@@ -347,17 +347,17 @@ pub(super) fn request(session: &SessionId, pending: &Pending) -> pb_own::Request
         ..pb_own::Request::default()
     };
     match &pending.ask {
-        Ask::Permission(permission) => {
+        RequestSubject::Permission(permission) => {
             wire.tool_name.clone_from(&permission.tool);
             wire.tool_call_id = permission.call.as_ref().map(ToString::to_string).unwrap_or_default();
             wire.input_json = permission.input.to_string();
         }
-        Ask::Question { questions, call } => {
+        RequestSubject::Question { questions, call } => {
             wire.kind = pb_own::RequestKind::Question.into();
             wire.tool_call_id = call.as_ref().map(ToString::to_string).unwrap_or_default();
             wire.questions = questions.iter().map(question).collect();
         }
-        Ask::ClientTool { call, tool, input } => {
+        RequestSubject::ClientTool { call, tool, input } => {
             wire.kind = pb_own::RequestKind::Unspecified.into();
             wire.tool_name.clone_from(tool);
             wire.tool_call_id = call.to_string();
@@ -388,7 +388,7 @@ fn question(question: &domain::request::Question) -> pb_own::Question {
     }
 }
 
-pub(super) fn settled_request(session: &SessionId, settled: &Settled) -> pb_own::Request {
+pub(super) fn settled_request(session: &SessionId, settled: &SettledRequest) -> pb_own::Request {
     let mut wire = request(session, &settled.request);
     wire.settled_by.clone_from(&settled.by);
     settled.outcome.word().clone_into(&mut wire.outcome);

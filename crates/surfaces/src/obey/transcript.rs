@@ -6,24 +6,24 @@ use std::fmt::Write as _;
 use domain::{Event, EventKind};
 use runtime::Snapshot;
 
-use super::to_wire::{Statuses, TurnActivity};
+use super::to_wire::{StatusProjector, TurnActivityProjector};
 use crate::pump::{Flow, Projector};
 
 /// Shows every message a client would hear, a line each.
 pub(crate) fn show(_snapshot: &Snapshot, events: &[Event]) -> String {
     let mut shown = String::new();
-    let mut turn: Option<TurnActivity> = None;
+    let mut turn: Option<TurnActivityProjector> = None;
     let (mut said, mut watched) = (Vec::new(), Vec::new());
     for event in events {
         if matches!(event.kind, EventKind::TurnStarted { .. }) {
-            turn = Some(TurnActivity::default());
+            turn = Some(TurnActivityProjector::default());
         }
         if let Some(current) = &mut turn
             && current.project(event, &mut said) == Flow::Done
         {
             turn = None;
         }
-        Statuses.project(event, &mut watched);
+        StatusProjector.project(event, &mut watched);
         for said in said.drain(..) {
             let kind = said.r#type().as_str_name().trim_start_matches("ACTIVITY_TYPE_");
             let _ = write!(shown, "{:>3} {kind} {:?}", event.seq, said.content);

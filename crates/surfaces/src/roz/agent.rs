@@ -4,7 +4,7 @@ use tonic::{Request, Response, Streaming};
 use wire::roz::v1 as pb;
 use wire::roz::v1::agent_service_server::AgentService;
 
-use super::{Answer, Roz, answer};
+use super::{Roz, RpcResult, answer};
 use crate::pump::Messages;
 
 #[tonic::async_trait]
@@ -14,13 +14,13 @@ impl AgentService for Roz {
     async fn stream_session(
         &self,
         request: Request<Streaming<pb::SessionRequest>>,
-    ) -> Answer<Self::StreamSessionStream> {
+    ) -> RpcResult<Self::StreamSessionStream> {
         Ok(Response::new(self.session(request.into_inner())))
     }
 
     type WatchTeamStream = Messages<pb::TeamEvent>;
 
-    async fn watch_team(&self, request: Request<pb::WatchTeamRequest>) -> Answer<Self::WatchTeamStream> {
+    async fn watch_team(&self, request: Request<pb::WatchTeamRequest>) -> RpcResult<Self::WatchTeamStream> {
         let request = request.into_inner();
         answer(self.team(&request.task_id).await)
     }

@@ -21,7 +21,7 @@ const TIERS: [(&str, &str); 3] =
 
 /// What a model's name says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Model {
+pub(super) struct ModelName {
     /// The agent it is for, where the name says so.
     pub(super) provider: Option<ProviderKind>,
     /// Empty: that agent's default.
@@ -30,7 +30,7 @@ pub(super) struct Model {
     tier: bool,
 }
 
-impl Model {
+impl ModelName {
     /// Returns the model to ask an agent for.
     pub(super) fn of(&self, provider: ProviderKind) -> String {
         if self.tier && provider != ProviderKind::ClaudeCode { String::new() } else { self.name.clone() }
@@ -38,18 +38,18 @@ impl Model {
 }
 
 /// Reads a model: a tier, `provider/model`, or a name as it stands.
-pub(super) fn model(text: &str) -> Model {
+pub(super) fn model(text: &str) -> ModelName {
     if let Some((_, name)) = TIERS.iter().find(|(tier, _)| *tier == text) {
-        return Model { provider: None, name: (*name).to_owned(), tier: true };
+        return ModelName { provider: None, name: (*name).to_owned(), tier: true };
     }
     if let Some((provider, name)) = text.split_once('/')
         && let Some(kind) = ProviderKind::parse(provider)
     {
-        return Model { provider: Some(kind), ..model(name) };
+        return ModelName { provider: Some(kind), ..model(name) };
     }
     let codex = ["gpt-", "codex-"].iter().any(|family| text.starts_with(family));
     let provider = if codex { Some(ProviderKind::Codex) } else { None };
-    Model { provider, name: text.to_owned(), tier: false }
+    ModelName { provider, name: text.to_owned(), tier: false }
 }
 
 pub(super) fn uuid(field: &str, text: &str) -> Result<(), Error> {

@@ -6,21 +6,21 @@ use tonic::Request;
 use wire::roz::v1 as pb;
 use wire::roz::v1::host_service_server::HostService;
 
-use super::{Answer, Roz, answer, from_wire, tasks};
+use super::{Roz, RpcResult, answer, from_wire, tasks};
 
 #[tonic::async_trait]
 impl HostService for Roz {
-    async fn register_host(&self, request: Request<pb::RegisterHostRequest>) -> Answer<pb::Host> {
+    async fn register_host(&self, request: Request<pb::RegisterHostRequest>) -> RpcResult<pb::Host> {
         let request = request.into_inner();
         answer(self.add_host(request).await)
     }
 
-    async fn get_host(&self, request: Request<pb::GetHostRequest>) -> Answer<pb::Host> {
+    async fn get_host(&self, request: Request<pb::GetHostRequest>) -> RpcResult<pb::Host> {
         let request = request.into_inner();
         answer(self.host(&request.id).await)
     }
 
-    async fn list_hosts(&self, request: Request<pb::ListHostsRequest>) -> Answer<pb::ListHostsResponse> {
+    async fn list_hosts(&self, request: Request<pb::ListHostsRequest>) -> RpcResult<pb::ListHostsResponse> {
         let request = request.into_inner();
         let hosts =
             self.supervisor.environments().hosts(&request.environment_id, request.limit, request.offset);
@@ -30,7 +30,7 @@ impl HostService for Roz {
     async fn deregister_host(
         &self,
         request: Request<pb::DeregisterHostRequest>,
-    ) -> Answer<pb::DeregisterHostResponse> {
+    ) -> RpcResult<pb::DeregisterHostResponse> {
         let request = request.into_inner();
         let removed = self.supervisor.environments().remove_host(&request.id).await;
         answer(removed.map(|()| pb::DeregisterHostResponse {}))

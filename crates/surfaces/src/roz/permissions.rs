@@ -3,7 +3,7 @@
 
 use domain::Mode;
 use domain::event::ClientTool;
-use domain::permission::Verdict;
+use domain::permission::RuleVerdict;
 use wire::roz::v1 as pb;
 
 const PHYSICAL: &str = "physical";
@@ -13,10 +13,10 @@ const PURE: &str = "pure";
 pub(super) fn rules(
     mode: Mode,
     tools: &[&ClientTool],
-    judge: impl Fn(&str) -> Verdict,
+    judge: impl Fn(&str) -> RuleVerdict,
 ) -> Vec<pb::PermissionRule> {
     if tools.is_empty() {
-        let physical = policy(mode, true, &Verdict::Ask);
+        let physical = policy(mode, true, &RuleVerdict::Ask);
         return vec![rule("*", physical, PHYSICAL), rule("*", ("allow", None), PURE)];
     }
     tools
@@ -29,14 +29,14 @@ pub(super) fn rules(
 }
 
 /// The order is the one in which calls are judged.
-fn policy(mode: Mode, asks: bool, verdict: &Verdict) -> (&'static str, Option<String>) {
+fn policy(mode: Mode, asks: bool, verdict: &RuleVerdict) -> (&'static str, Option<String>) {
     match verdict {
         _ if asks && mode == Mode::Plan => ("block", Some("plan mode: observation only".to_owned())),
-        Verdict::Deny { message, .. } => ("block", Some(message.clone())),
+        RuleVerdict::Deny { message, .. } => ("block", Some(message.clone())),
         _ if !asks => ("allow", None),
         _ if mode == Mode::Autonomous => ("allow", Some("the session is autonomous".to_owned())),
-        Verdict::Allow { by } => ("allow", Some(by.clone())),
-        Verdict::Ask | Verdict::Unsaid => ("require_confirmation", None),
+        RuleVerdict::Allow { by } => ("allow", Some(by.clone())),
+        RuleVerdict::Ask | RuleVerdict::Unsaid => ("require_confirmation", None),
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    fn shown(mode: Mode, tools: &[ClientTool], judge: impl Fn(&str) -> Verdict) -> Vec<String> {
+    fn shown(mode: Mode, tools: &[ClientTool], judge: impl Fn(&str) -> RuleVerdict) -> Vec<String> {
         let tools: Vec<&ClientTool> = tools.iter().collect();
         rules(mode, &tools, judge)
             .into_iter()
@@ -83,22 +83,22 @@ mod tests {
     #[test]
     fn what_asks_is_said_tool_by_tool() {
         let tools = [tool("move", true), tool("read", false)];
-        let ask = |_: &str| Verdict::Ask;
+        let ask = |_: &str| RuleVerdict::Ask;
         assert_eq!(
             shown(Mode::Supervised, &tools, ask),
             ["move require_confirmation physical", "read allow pure"]
         );
         assert_eq!(shown(Mode::Autonomous, &tools, ask), ["move allow physical", "read allow pure"]);
         assert_eq!(shown(Mode::Plan, &tools, ask), ["move block physical", "read allow pure"]);
-        let deny = |_: &str| Verdict::Deny { by: "rule".to_owned(), message: "no".to_owned() };
+        let deny = |_: &str| RuleVerdict::Deny { by: "rule".to_owned(), message: "no".to_owned() };
         assert_eq!(shown(Mode::Autonomous, &tools, deny), ["move block physical", "read block pure"]);
-        let allow = |_: &str| Verdict::Allow { by: "rule".to_owned() };
+        let allow = |_: &str| RuleVerdict::Allow { by: "rule".to_owned() };
         assert_eq!(shown(Mode::Supervised, &tools, allow), ["move allow physical", "read allow pure"]);
     }
 
     #[test]
     fn without_tools_the_general_rules_are_told() {
-        let ask = |_: &str| Verdict::Ask;
+        let ask = |_: &str| RuleVerdict::Ask;
         assert_eq!(shown(Mode::Supervised, &[], ask), ["* require_confirmation physical", "* allow pure"]);
     }
 }

@@ -8,8 +8,8 @@ mod start;
 use std::collections::VecDeque;
 
 use domain::event::ClientTool;
-use domain::request::Ask;
-use domain::{Command, Error, ErrorCode, SessionId, StopHow};
+use domain::request::RequestSubject;
+use domain::{Command, Error, ErrorCode, SessionId, StopMode};
 use runtime::Supervisor;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -21,9 +21,9 @@ use wire::roz::v1::session_response::Response as Body;
 use super::{Roz, to_wire};
 use crate::limits;
 use crate::pump::Messages;
-use feed::Feed;
-use messages::Talk;
-use start::Opened;
+use feed::RozFeed;
+use messages::RozStream;
+use start::StartedSession;
 
 pub(super) use messages::waiting_permission;
 pub(super) use start::session_in;
@@ -32,22 +32,22 @@ impl Roz {
     /// Serves one stream in a task of its own.
     pub(super) fn session(&self, inbound: Streaming<pb::SessionRequest>) -> Messages<pb::SessionResponse> {
         let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
-        tokio::spawn(self.clone().serve(inbound, Line { sender }));
+        tokio::spawn(self.clone().serve(inbound, RozSender { sender }));
         Box::pin(ReceiverStream::new(receiver))
     }
 
-    async fn serve(self, mut inbound: Streaming<pb::SessionRequest>, line: Line) {
+    async fn serve(self, mut inbound: Streaming<pb::SessionRequest>, line: RozSender) {
         let Some(start) = first(&mut inbound, &line).await else { return };
         let mut early = VecDeque::new();
-        let opener = self.clone();
-        let opening = opener.open(start);
+        let lazy_workbench = self.clone();
+        let opening = lazy_workbench.open(start);
         tokio::pin!(opening);
         let opened = loop {
             tokio::select! {
                 opened = &mut opening => break opened,
                 said = inbound.message(), if early.len() < limits::STARTING_MESSAGES_MAX => match said {
                     Ok(Some(pb::SessionRequest { request: Some(Said::Ping(_)) })) => {
-                        if line.say(Body::Pong(pb::Pong {})).await.is_err() {
+                        if line.send_body(Body::Pong(pb::Pong {})).await.is_err() {
                             break opening.await;
                         }
                     }
@@ -62,26 +62,26 @@ impl Roz {
             }
         };
         match opened {
-            Ok(opened) => self.talk(opened, inbound, early, line).await,
+            Ok(opened) => self.run_stream(opened, inbound, early, line).await,
             Err(error) => line.fail(&error).await,
         }
     }
 
-    async fn talk(
+    async fn run_stream(
         self,
-        opened: Opened,
+        opened: StartedSession,
         mut inbound: Streaming<pb::SessionRequest>,
         mut early: VecDeque<pb::SessionRequest>,
-        line: Line,
+        line: RozSender,
     ) {
         let session = opened.snapshot.spec.id.clone();
-        let leaving = Leaving { supervisor: self.supervisor.clone(), session: session.clone() };
-        if line.say(opened.greeting.clone()).await.is_err() {
+        let leaving = ClientAttachment { supervisor: self.supervisor.clone(), session: session.clone() };
+        if line.send_body(opened.greeting.clone()).await.is_err() {
             return;
         }
         let (last_word, is_last_word) = watch::channel(false);
-        let feed = Feed::new(self.supervisor.clone(), &opened, line.clone(), is_last_word);
-        let mut talk = Talk::new(self.supervisor.clone(), &opened, line.clone());
+        let feed = RozFeed::new(self.supervisor.clone(), &opened, line.clone(), is_last_word);
+        let mut run_stream = RozStream::new(self.supervisor.clone(), &opened, line.clone());
         let mut feed = tokio::spawn(feed.run());
         loop {
             let said = match early.pop_front() {
@@ -93,12 +93,12 @@ impl Roz {
                 },
             };
             let heard = match said {
-                Ok(Some(request)) => talk.hear(request).await,
+                Ok(Some(request)) => run_stream.handle_message(request).await,
                 Ok(None) => break,
                 Err(status) => {
                     // A client that was cut off reads as an error too; then nobody hears this.
                     line.fail(&unreadable(&status)).await;
-                    Err(HungUp)
+                    Err(RozClientGone)
                 }
             };
             if heard.is_err() {
@@ -106,7 +106,7 @@ impl Roz {
                 return;
             }
         }
-        talk.settle().await;
+        run_stream.settle().await;
         // Whoever says no more returns no tools either.
         leaving.take_tools().await;
         last_word.send_replace(true);
@@ -122,7 +122,7 @@ impl Roz {
 
     /// The client has said and heard all it wanted: the session is complete.
     async fn complete(&self, session: &SessionId) {
-        match self.supervisor.stop(session, StopHow::Graceful).await {
+        match self.supervisor.stop(session, StopMode::Graceful).await {
             Err(error) if error.code != ErrorCode::AlreadyStopped => {
                 tracing::debug!(%session, %error, "cannot end a session whose client is done");
             }
@@ -132,7 +132,7 @@ impl Roz {
 }
 
 /// Waits for a start. Before it a client can only ask whether somebody is there.
-async fn first(inbound: &mut Streaming<pb::SessionRequest>, line: &Line) -> Option<pb::StartSession> {
+async fn first(inbound: &mut Streaming<pb::SessionRequest>, line: &RozSender) -> Option<pb::StartSession> {
     loop {
         let said = match inbound.message().await {
             Ok(Some(request)) => request.request,
@@ -147,7 +147,7 @@ async fn first(inbound: &mut Streaming<pb::SessionRequest>, line: &Line) -> Opti
             Some(Said::Ping(_)) => Body::Pong(pb::Pong {}),
             Some(_) | None => to_wire::error("no_session", "send StartSession first", false),
         };
-        line.say(answer).await.ok()?;
+        line.send_body(answer).await.ok()?;
     }
 }
 
@@ -163,19 +163,19 @@ fn unreadable(status: &Status) -> Error {
 
 /// What a client hears.
 #[derive(Clone)]
-struct Line {
+struct RozSender {
     sender: mpsc::Sender<Result<pb::SessionResponse, Status>>,
 }
 
 /// The client is gone.
-struct HungUp;
+struct RozClientGone;
 
-impl Line {
-    async fn send(&self, message: pb::SessionResponse) -> Result<(), HungUp> {
-        self.sender.send(Ok(message)).await.map_err(|_| HungUp)
+impl RozSender {
+    async fn send(&self, message: pb::SessionResponse) -> Result<(), RozClientGone> {
+        self.sender.send(Ok(message)).await.map_err(|_| RozClientGone)
     }
 
-    async fn say(&self, body: Body) -> Result<(), HungUp> {
+    async fn send_body(&self, body: Body) -> Result<(), RozClientGone> {
         self.send(to_wire::response(body)).await
     }
 
@@ -185,7 +185,7 @@ impl Line {
             tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
         }
         // A client that is gone needs no reason.
-        let _ = self.say(to_wire::failure(error)).await;
+        let _ = self.send_body(to_wire::failure(error)).await;
     }
 
     fn is_closed(&self) -> bool {
@@ -198,18 +198,18 @@ impl Line {
 }
 
 /// A client's part in its session; when the client goes, what it was to do fails.
-struct Leaving {
+struct ClientAttachment {
     supervisor: Supervisor,
     session: SessionId,
 }
 
-impl Leaving {
+impl ClientAttachment {
     async fn take_tools(&self) {
         take_tools(&self.supervisor, &self.session).await;
     }
 }
 
-impl Drop for Leaving {
+impl Drop for ClientAttachment {
     fn drop(&mut self) {
         let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -244,7 +244,7 @@ async fn try_take_tools(supervisor: &Supervisor, session: &SessionId) -> Result<
     let is_theirs = |name: &str| offers.iter().any(|(_, tools)| tools.iter().any(|tool| tool.name == name));
     let snapshot = supervisor.snapshot(session).await?;
     for pending in snapshot.state.requests.values() {
-        if matches!(&pending.ask, Ask::ClientTool { tool, .. } if is_theirs(tool)) {
+        if matches!(&pending.ask, RequestSubject::ClientTool { tool, .. } if is_theirs(tool)) {
             let (ok, by) = (false, "obey".to_owned());
             let output = "the client that runs this tool has left".to_owned();
             let command = Command::ReturnTool { request: pending.id, ok, output, by };

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
-use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId, Status as SessionStatus, StopHow};
-use domain::{Timestamp, Upkeep};
+use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId, Status as SessionStatus, StopMode};
+use domain::{Timeouts, Timestamp};
 use runtime::Snapshot;
 use runtime::environments::NewTask;
 use runtime::store::environments::{EnvironmentRow, TaskRow};
@@ -17,7 +17,7 @@ use wire::roz::v1 as pb;
 use wire::roz::v1::task_service_server::TaskService;
 
 use super::stream::{session_in, waiting_permission};
-use super::{Answer, Roz, answer, from_wire};
+use super::{Roz, RpcResult, answer, from_wire};
 use crate::pump::Messages;
 use crate::{limits, shorten, status, structs};
 
@@ -31,27 +31,30 @@ pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
 
 #[tonic::async_trait]
 impl TaskService for Roz {
-    async fn create_task(&self, request: Request<pb::CreateTaskRequest>) -> Answer<pb::Task> {
+    async fn create_task(&self, request: Request<pb::CreateTaskRequest>) -> RpcResult<pb::Task> {
         let request = request.into_inner();
         answer(self.begin_task(request).await)
     }
 
-    async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> Answer<pb::Task> {
+    async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> RpcResult<pb::Task> {
         let request = request.into_inner();
         answer(self.task(&request.id).await)
     }
 
-    async fn list_tasks(&self, request: Request<pb::ListTasksRequest>) -> Answer<pb::ListTasksResponse> {
+    async fn list_tasks(&self, request: Request<pb::ListTasksRequest>) -> RpcResult<pb::ListTasksResponse> {
         let request = request.into_inner();
         answer(self.tasks(request).await)
     }
 
-    async fn cancel_task(&self, request: Request<pb::CancelTaskRequest>) -> Answer<pb::CancelTaskResponse> {
+    async fn cancel_task(
+        &self,
+        request: Request<pb::CancelTaskRequest>,
+    ) -> RpcResult<pb::CancelTaskResponse> {
         let request = request.into_inner();
         answer(self.end_task(&request.id).await.map(|()| pb::CancelTaskResponse {}))
     }
 
-    async fn approve_tool_use(&self, request: Request<pb::ApproveToolUseRequest>) -> Answer<pb::Task> {
+    async fn approve_tool_use(&self, request: Request<pb::ApproveToolUseRequest>) -> RpcResult<pb::Task> {
         let request = request.into_inner();
         answer(self.approve(request).await)
     }
@@ -61,7 +64,7 @@ impl TaskService for Roz {
     async fn stream_task_status(
         &self,
         request: Request<pb::StreamTaskStatusRequest>,
-    ) -> Answer<Self::StreamTaskStatusStream> {
+    ) -> RpcResult<Self::StreamTaskStatusStream> {
         let request = request.into_inner();
         answer(self.statuses(request.task_id).await)
     }
@@ -115,7 +118,7 @@ impl Roz {
                 new.timeout = timeout;
                 new.parent.clone_from(&parent);
                 let idle_wait = Some(runtime::limits::WORKER_IDLE_WAIT);
-                new.upkeep = Upkeep { idle_wait, ..new.upkeep };
+                new.upkeep = Timeouts { idle_wait, ..new.upkeep };
                 let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
                 self.supervisor.create_prepared(new, vec![offered]).await
             }
@@ -212,7 +215,7 @@ impl Roz {
         let row = self.supervisor.environments().task(id).await?;
         let session = self.session_of(&row)?;
         self.supervisor.command(&session, Command::CancelTurn).await?;
-        match self.supervisor.stop(&session, StopHow::Graceful).await {
+        match self.supervisor.stop(&session, StopMode::Graceful).await {
             Err(error) if error.code == ErrorCode::AlreadyStopped => Ok(()),
             stopped => stopped.map(drop),
         }
@@ -332,7 +335,7 @@ async fn next_move(cursor: Option<&mut runtime::journal::Cursor>) -> Result<(), 
 /// Says which call a task waits to have approved: there is no other message to learn it from.
 fn waiting(snapshot: &Snapshot) -> String {
     let approval = snapshot.state.requests.values().find_map(|pending| match &pending.ask {
-        Ask::Permission(permission) => {
+        RequestSubject::Permission(permission) => {
             Some(permission.call.as_ref().map_or_else(|| pending.id.to_string(), ToString::to_string))
         }
         _ => None,

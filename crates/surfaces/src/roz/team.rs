@@ -30,14 +30,15 @@ impl Roz {
         self.supervisor.snapshot(&lead).await?;
         let (sender, receiver) = mpsc::channel(limits::TEAM_READY_MAX);
         let task = id.to_owned();
-        let member = Member { supervisor: self.supervisor.clone(), session: lead, is_lead: true, task, host };
+        let member =
+            TeamMember { supervisor: self.supervisor.clone(), session: lead, is_lead: true, task, host };
         tokio::spawn(member.follow(sender));
         Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 }
 
 /// The lead or a worker of a team.
-struct Member {
+struct TeamMember {
     supervisor: Supervisor,
     session: SessionId,
     /// The lead is watched for its workers only.
@@ -47,13 +48,13 @@ struct Member {
 }
 
 /// The watcher is gone.
-struct HungUp;
+struct WatcherGone;
 
-impl Member {
+impl TeamMember {
     /// Boxed, because workers have workers.
     fn follow(self, sender: Sender) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            if let Err(error) = self.tell(&sender).await
+            if let Err(error) = self.stream_events(&sender).await
                 && error.code != ErrorCode::SessionNotFound
             {
                 // Whoever left does not miss the reason.
@@ -62,9 +63,9 @@ impl Member {
         })
     }
 
-    async fn tell(&self, sender: &Sender) -> Result<(), Error> {
+    async fn stream_events(&self, sender: &Sender) -> Result<(), Error> {
         let mut cursor = self.supervisor.events_after(&self.session, 0).await?;
-        let mut view = View { worker: self.session.to_string(), settled: false };
+        let mut view = WorkerView { worker: self.session.to_string(), settled: false };
         loop {
             let events = tokio::select! {
                 events = cursor.next() => events,
@@ -94,12 +95,17 @@ impl Member {
         Ok(self.supervisor.snapshot(&self.session).await?.state.status.is_terminal())
     }
 
-    async fn show(&self, view: &mut View, kind: &EventKind, sender: &Sender) -> Result<(), HungUp> {
+    async fn show(
+        &self,
+        view: &mut WorkerView,
+        kind: &EventKind,
+        sender: &Sender,
+    ) -> Result<(), WatcherGone> {
         let mut bodies = Vec::new();
         if let EventKind::WorkerStarted { worker, .. } = kind
             && worker.starts_with(domain::id::SESSION_PREFIX)
         {
-            let member = Member {
+            let member = TeamMember {
                 supervisor: self.supervisor.clone(),
                 session: SessionId::new(worker.as_str()),
                 is_lead: false,
@@ -113,7 +119,7 @@ impl Member {
             view.take(kind, &self.host, &self.task, &mut bodies);
         }
         for body in bodies {
-            sender.send(Ok(pb::TeamEvent { event: Some(body) })).await.map_err(|_| HungUp)?;
+            sender.send(Ok(pb::TeamEvent { event: Some(body) })).await.map_err(|_| WatcherGone)?;
         }
         Ok(())
     }
@@ -143,13 +149,13 @@ fn own_worker(kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
 }
 
 /// A worker's journal as its watchers see it.
-struct View {
+struct WorkerView {
     worker: String,
     /// It was said how its work ended.
     settled: bool,
 }
 
-impl View {
+impl WorkerView {
     fn take(&mut self, kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
         let worker_id = self.worker.clone();
         match kind {
@@ -211,7 +217,7 @@ mod tests {
     use super::*;
 
     fn taken(kinds: &[EventKind]) -> Vec<String> {
-        let mut view = View { worker: "w".to_owned(), settled: false };
+        let mut view = WorkerView { worker: "w".to_owned(), settled: false };
         let mut out = Vec::new();
         for kind in kinds {
             view.take(kind, "h", "t", &mut out);

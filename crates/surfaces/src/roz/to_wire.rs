@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use domain::event::ClientTool;
-use domain::request::{Ask, Outcome};
-use domain::tools::{self, Sources, ToolCalls};
+use domain::request::{RequestOutcome, RequestSubject};
+use domain::tools::{self, ClientToolQueue, Sources};
 use domain::turn::{COMPACT, EndReason};
 use domain::{Error, ErrorCode, ErrorKind, Event, EventKind, ProviderKind, RequestId, Status, Usage};
 use runtime::Snapshot;
@@ -75,7 +75,7 @@ pub(super) fn is_model_error(text: &str) -> bool {
 
 /// A call that a client is to run.
 #[derive(Debug)]
-struct Wanted {
+struct WantedToolCall {
     call: String,
     tool: String,
     parameters: prost_types::Struct,
@@ -83,11 +83,11 @@ struct Wanted {
 
 /// A session's journal as its client hears it. What it remembers is the fold of the events before.
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct RozProjector {
     provider: Option<ProviderKind>,
     sources: Sources,
-    calls: ToolCalls,
-    wanted: HashMap<RequestId, Wanted>,
+    calls: ClientToolQueue,
+    wanted: HashMap<RequestId, WantedToolCall>,
     /// The message that the open turn answers; none between turns.
     message_id: Option<String>,
     /// The open turn is nobody's: the conversation is being compacted.
@@ -101,7 +101,7 @@ pub(super) struct Conversation {
     ended: bool,
 }
 
-impl Conversation {
+impl RozProjector {
     pub(super) fn new(snapshot: &Snapshot, max_context_tokens: Option<u32>) -> Self {
         let state = &snapshot.state;
         let window = max_context_tokens.map(u64::from).or(state.context_window);
@@ -239,10 +239,14 @@ impl Conversation {
     fn request(&mut self, event: &Event, out: &mut Vec<Body>) {
         match &event.kind {
             EventKind::RequestOpened { automatic: true, .. } => {}
-            EventKind::RequestOpened { request, ask: Ask::ClientTool { call, tool, input }, .. } => {
+            EventKind::RequestOpened {
+                request,
+                ask: RequestSubject::ClientTool { call, tool, input },
+                ..
+            } => {
                 let Some(known) = tools::find(&self.sources, tool) else { return };
                 let goes_out = self.calls.open(event.at, *request, known);
-                let wanted = Wanted {
+                let wanted = WantedToolCall {
                     call: call.to_string(),
                     tool: tool.clone(),
                     parameters: structs::from_json(input),
@@ -252,7 +256,7 @@ impl Conversation {
                     self.offer(*request, out);
                 }
             }
-            EventKind::RequestOpened { request, ask: Ask::Permission(permission), .. } => {
+            EventKind::RequestOpened { request, ask: RequestSubject::Permission(permission), .. } => {
                 let call = permission.call.as_ref();
                 let detail = call.map_or_else(|| request.to_string(), ToString::to_string);
                 self.active("waiting_approval", &detail, out);
@@ -264,7 +268,8 @@ impl Conversation {
                 if let Some(next) = self.calls.settle(event.at, *request) {
                     self.offer(next, out);
                 }
-                let decided = matches!(outcome, Outcome::Decided { .. } | Outcome::Withdrawn { .. });
+                let decided =
+                    matches!(outcome, RequestOutcome::Decided { .. } | RequestOutcome::Withdrawn { .. });
                 if decided && self.activity.0 == "waiting_approval" {
                     self.active("thinking", "", out);
                 }

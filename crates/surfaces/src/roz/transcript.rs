@@ -7,7 +7,7 @@ use runtime::Snapshot;
 use wire::roz::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
 
-use super::to_wire::Conversation;
+use super::to_wire::RozProjector;
 use crate::structs;
 
 /// The window a client says it has.
@@ -19,7 +19,7 @@ pub(crate) fn show(snapshot: &Snapshot, events: &[Event]) -> String {
 }
 
 pub(super) fn project(snapshot: &Snapshot, events: &[Event]) -> Vec<Body> {
-    let mut conversation = Conversation::new(snapshot, Some(CONTEXT_TOKENS));
+    let mut conversation = RozProjector::new(snapshot, Some(CONTEXT_TOKENS));
     let mut out = Vec::new();
     for event in events {
         conversation.take(event, &mut out);

@@ -24,23 +24,29 @@ pub(super) enum Listener {
 }
 
 /// A connection that nobody has looked at.
-pub(super) enum Incoming {
+pub(super) enum AcceptedSocket {
     Unix(UnixStream),
     Tcp { stream: TcpStream, from: SocketAddr, to: SocketAddr, client: Client, place: Option<Place> },
 }
 
 impl Listener {
-    async fn accept(&self) -> io::Result<Incoming> {
+    async fn accept(&self) -> io::Result<AcceptedSocket> {
         match self {
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Incoming::Unix(stream))
+                Ok(AcceptedSocket::Unix(stream))
             }
             Listener::Tcp(listener, to) => {
                 let (stream, from) = listener.accept().await?;
                 // Small answers must not wait for the client's acknowledgements (40 ms each).
                 stream.set_nodelay(true)?;
-                Ok(Incoming::Tcp { client: Client::find(from, *to), stream, from, to: *to, place: None })
+                Ok(AcceptedSocket::Tcp {
+                    client: Client::find(from, *to),
+                    stream,
+                    from,
+                    to: *to,
+                    place: None,
+                })
             }
         }
     }
@@ -113,16 +119,18 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
 }
 
 /// Gives a connection its place; nothing for one of a user who has too many, which is cut off.
-fn placed(incoming: Incoming, places: &Places) -> Option<Incoming> {
+fn placed(incoming: AcceptedSocket, places: &Places) -> Option<AcceptedSocket> {
     match incoming {
-        Incoming::Tcp { stream, from, to, client, .. } => match places.take(client.uid(), Instant::now()) {
-            Ok(place) => Some(Incoming::Tcp { stream, from, to, client, place }),
-            Err(TooMany) => {
-                // Without ceremony, so that nothing of it stays in the kernel's tables.
-                let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
-                None
+        AcceptedSocket::Tcp { stream, from, to, client, .. } => {
+            match places.take(client.uid(), Instant::now()) {
+                Ok(place) => Some(AcceptedSocket::Tcp { stream, from, to, client, place }),
+                Err(TooMany) => {
+                    // Without ceremony, so that nothing of it stays in the kernel's tables.
+                    let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
+                    None
+                }
             }
-        },
+        }
         unix => Some(unix),
     }
 }

@@ -18,18 +18,18 @@ use super::sniff::PREFACE;
 use block::Block;
 
 /// A connection whose reads pass through [`Rewriter`].
-pub(super) struct Tolerant<T> {
+pub(super) struct AuthorityFix<T> {
     io: T,
     rewriter: Rewriter,
 }
 
-impl<T> Tolerant<T> {
+impl<T> AuthorityFix<T> {
     pub(super) fn new(io: T) -> Self {
         Self { io, rewriter: Rewriter::default() }
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Tolerant<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for AuthorityFix<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -44,7 +44,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Tolerant<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Tolerant<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for AuthorityFix<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }

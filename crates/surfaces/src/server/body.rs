@@ -15,7 +15,7 @@ use super::limits;
 
 /// A body that fails when nothing has come for [`limits::BODY_WAIT`], or not all of it within
 /// [`limits::BODY_TOTAL_WAIT`].
-pub(super) struct Timely {
+pub(super) struct TimedBody {
     body: Incoming,
     /// Made when there is something to wait for: most bodies are there at once.
     pause: Option<Pin<Box<Sleep>>>,
@@ -23,13 +23,13 @@ pub(super) struct Timely {
     last: Option<Instant>,
 }
 
-impl Timely {
+impl TimedBody {
     pub(super) fn new(body: Incoming) -> Self {
         Self { body, pause: None, last: None }
     }
 }
 
-impl Body for Timely {
+impl Body for TimedBody {
     type Data = Bytes;
     type Error = BoxError;
 

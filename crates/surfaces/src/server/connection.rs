@@ -17,10 +17,10 @@ use tokio::time;
 use tonic_web::GrpcWebService;
 use tower::ServiceExt;
 
-use super::accept::{Incoming, gone};
-use super::authority::Tolerant;
-use super::body::Timely;
-use super::ending::Ending;
+use super::accept::{AcceptedSocket, gone};
+use super::authority::AuthorityFix;
+use super::body::TimedBody;
+use super::ending::ClosingBody;
 use super::limits;
 use super::router::{is_grpc, is_grpc_web};
 use super::sniff::{Protocol, sniff};
@@ -35,22 +35,22 @@ pub(super) struct Serving {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(incoming: Incoming, serving: Arc<Serving>, going: watch::Receiver<bool>) {
+pub(super) async fn serve(incoming: AcceptedSocket, serving: Arc<Serving>, going: watch::Receiver<bool>) {
     match incoming {
-        Incoming::Unix(stream) => {
+        AcceptedSocket::Unix(stream) => {
             // Somebody else is refused before a byte is read.
             let Some(connection) = Connection::unix(&stream, &serving.access) else { return };
             let Some((protocol, io)) = first_bytes(stream).await else { return };
-            let calls = Calls::new(serving, connection, going.clone());
+            let calls = ConnectionService::new(serving, connection, going.clone());
             match protocol {
                 Protocol::Http1 => speak_http1(io, calls, going).await,
-                Protocol::Http2 => speak_http2(Tolerant::new(io), calls, going).await,
+                Protocol::Http2 => speak_http2(AuthorityFix::new(io), calls, going).await,
             }
         }
-        Incoming::Tcp { stream, from, to, client, place: _kept } => {
+        AcceptedSocket::Tcp { stream, from, to, client, place: _kept } => {
             let connection = Connection::tcp(client, from, to, &serving.access).await;
             let Some((protocol, io)) = first_bytes(stream).await else { return };
-            let calls = Calls::new(serving, connection, going.clone());
+            let calls = ConnectionService::new(serving, connection, going.clone());
             match protocol {
                 Protocol::Http1 => speak_http1(io, calls, going).await,
                 Protocol::Http2 => speak_http2(io, calls, going).await,
@@ -63,7 +63,7 @@ async fn first_bytes<T: AsyncRead + Unpin>(io: T) -> Option<(Protocol, super::sn
     time::timeout(limits::FIRST_BYTES_WAIT, sniff(io)).await.ok()?.ok()?
 }
 
-async fn speak_http1<T>(io: T, calls: Calls, going: watch::Receiver<bool>)
+async fn speak_http1<T>(io: T, calls: ConnectionService, going: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -85,7 +85,7 @@ where
     log(ended);
 }
 
-async fn speak_http2<T>(io: T, calls: Calls, going: watch::Receiver<bool>)
+async fn speak_http2<T>(io: T, calls: ConnectionService, going: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -129,7 +129,7 @@ fn log(ended: hyper::Result<()>) {
 
 /// The requests of one connection.
 #[derive(Clone)]
-struct Calls {
+struct ConnectionService {
     serving: Arc<Serving>,
     connection: Arc<Connection>,
     going: watch::Receiver<bool>,
@@ -137,13 +137,13 @@ struct Calls {
     first: watch::Sender<bool>,
 }
 
-impl Calls {
+impl ConnectionService {
     fn new(serving: Arc<Serving>, connection: Connection, going: watch::Receiver<bool>) -> Self {
         Self { serving, connection: Arc::new(connection), going, first: watch::Sender::new(false) }
     }
 }
 
-impl hyper::service::Service<Request<HttpBody>> for Calls {
+impl hyper::service::Service<Request<HttpBody>> for ConnectionService {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -155,7 +155,7 @@ impl hyper::service::Service<Request<HttpBody>> for Calls {
             let is_stream = request.version() == Version::HTTP_2 && is_grpc(request.headers());
             let mut request = match is_stream {
                 true => request.map(Body::new),
-                false => request.map(|body| Body::new(Timely::new(body))),
+                false => request.map(|body| Body::new(TimedBody::new(body))),
             };
             if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access) {
                 return Ok(refusal.into_response(request.headers()));
@@ -164,7 +164,7 @@ impl hyper::service::Service<Request<HttpBody>> for Calls {
                 true => calls.serving.web.clone().oneshot(request).await?.map(Body::new),
                 false => calls.serving.router.clone().oneshot(request).await?,
             };
-            Ok(Ending::wrap(response, calls.going))
+            Ok(ClosingBody::wrap(response, calls.going))
         })
     }
 }

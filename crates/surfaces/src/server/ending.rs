@@ -20,7 +20,7 @@ use super::accept::gone;
 use super::router::{is_grpc, is_grpc_web};
 
 /// A body that ends with the daemon.
-pub(super) struct Ending {
+pub(super) struct ClosingBody {
     body: Body,
     /// A client of gRPC learns from trailers that the daemon goes; others from a cut.
     has_trailers: bool,
@@ -30,7 +30,7 @@ pub(super) struct Ending {
     has_ended: bool,
 }
 
-impl Ending {
+impl ClosingBody {
     /// Puts the body of an answer into one that ends with the daemon.
     pub(super) fn wrap(response: Response, going: watch::Receiver<bool>) -> Response {
         // gRPC-Web has its trailers inside of the body; a cut must do.
@@ -39,7 +39,7 @@ impl Ending {
     }
 }
 
-impl hyper::body::Body for Ending {
+impl hyper::body::Body for ClosingBody {
     type Data = Bytes;
     type Error = BoxError;
 

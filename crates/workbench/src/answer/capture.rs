@@ -5,7 +5,7 @@ use std::io;
 
 use super::preview;
 use crate::limits;
-use crate::refs::{Kind, Writer};
+use crate::refs::{ContentKind, Writer};
 use crate::scrub::{Findings, Stream};
 
 /// Takes raw output in, lets scrubbed output out.
@@ -63,7 +63,7 @@ impl Capture {
     }
 
     /// Ends the output and stores what was kept.
-    pub fn finish(mut self, kind: Kind) -> io::Result<Captured> {
+    pub fn finish(mut self, kind: ContentKind) -> io::Result<Captured> {
         let (rest, findings) = self.stream.end();
         self.take(&rest)?;
         if self.last != b'\n' {

@@ -43,9 +43,10 @@ fn real_model_gives_the_similarities_that_were_published_for_it() {
 
 #[tokio::test]
 async fn every_maker_has_a_name_of_its_own() {
-    let endpoint = |url: &str, model: &str| Maker::Endpoint(Arc::new(Endpoint::new(url, model, "").unwrap()));
+    let endpoint =
+        |url: &str, model: &str| Embedder::Endpoint(Arc::new(Endpoint::new(url, model, "").unwrap()));
     let names = [
-        Maker::Words.name().to_owned(),
+        Embedder::Words.name().to_owned(),
         endpoint("http://127.0.0.1:1/v1", "a").name().to_owned(),
         endpoint("http://127.0.0.1:1/v1", "b").name().to_owned(),
         endpoint("http://127.0.0.1:2/v1/", "a").name().to_owned(),

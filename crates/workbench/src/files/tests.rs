@@ -31,15 +31,16 @@ impl Project {
         Self { _dir: dir, outside, root }
     }
 
-    fn open(&self, resolver: Resolver) -> Root {
-        let mut root = Root::open(&self.root, &[OsString::from(".git"), OsString::from(".claude")]).unwrap();
+    fn open(&self, resolver: Resolver) -> ProjectRoot {
+        let mut root =
+            ProjectRoot::open(&self.root, &[OsString::from(".git"), OsString::from(".claude")]).unwrap();
         assert_eq!(root.resolver, Resolver::Kernel, "this machine has openat2");
         root.resolver = resolver;
         root
     }
 }
 
-fn content(mut opened: Opened) -> String {
+fn content(mut opened: OpenedFile) -> String {
     let mut text = String::new();
     opened.file.read_to_string(&mut text).unwrap();
     text

@@ -11,12 +11,12 @@ use domain::Error;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Root, refused};
+use super::{ProjectRoot, refused};
 use crate::limits;
 
 /// Something in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct FolderEntry {
     pub name: String,
     pub kind: EntryKind,
     pub bytes: u64,
@@ -33,9 +33,9 @@ pub enum EntryKind {
 /// Folders nobody searches: histories, and what tools fetch or build.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
-impl Root {
+impl ProjectRoot {
     /// Returns what is in a folder, by name; of very large ones a part.
-    pub fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
+    pub fn list(&self, path: &str) -> Result<Vec<FolderEntry>, Error> {
         let folder = self.open_folder(path)?;
         let mut entries = Vec::new();
         for name in names(&folder).map_err(|errno| refused(path, errno))? {
@@ -48,7 +48,7 @@ impl Root {
                 _ => EntryKind::Other,
             };
             let bytes = if kind == EntryKind::File { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 };
-            entries.push(Entry { name: name.to_string_lossy().into_owned(), kind, bytes });
+            entries.push(FolderEntry { name: name.to_string_lossy().into_owned(), kind, bytes });
         }
         entries.sort();
         Ok(entries)
@@ -150,7 +150,7 @@ mod tests {
         std::fs::write(dir.path().join("secret"), "s").unwrap();
         std::os::unix::fs::symlink(dir.path(), root.join("out")).unwrap();
         std::os::unix::fs::symlink(dir.path().join("secret"), root.join("src/secret")).unwrap();
-        let root = Root::open(&root, &[]).unwrap();
+        let root = ProjectRoot::open(&root, &[]).unwrap();
         let mut seen = Vec::new();
         root.walk(".", &mut |path, _| {
             seen.push(path.display().to_string());

@@ -11,7 +11,7 @@ use domain::{Error, ErrorCode};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Root, outside, refused};
+use super::{ProjectRoot, outside, refused};
 use crate::limits;
 
 /// What was written.
@@ -23,7 +23,7 @@ pub struct Written {
 }
 
 /// A place in a folder that is open.
-struct Place {
+struct WriteTarget {
     folder: OwnedFd,
     name: OsString,
     /// The mode of the file that is there.
@@ -33,7 +33,7 @@ struct Place {
 const NEW_FILE: Mode = Mode::from_raw_mode(0o644);
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o755);
 
-impl Root {
+impl ProjectRoot {
     /// Puts content in a file, making it and its folders if need be.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<Written, Error> {
         let place = self.place(path, content)?;
@@ -62,7 +62,7 @@ impl Root {
     }
 
     /// Finds where a path leads, without links, and makes the folders on the way.
-    fn place(&self, path: &str, content: &[u8]) -> Result<Place, Error> {
+    fn place(&self, path: &str, content: &[u8]) -> Result<WriteTarget, Error> {
         if content.len() > limits::WRITE_MAX {
             let most = limits::WRITE_MAX >> 20;
             return Err(Error::new(ErrorCode::LimitReached, format!("content: is larger than {most} MB")));
@@ -88,7 +88,7 @@ impl Root {
         let folder = self
             .make_folders(below.parent().unwrap_or(Path::new("")))
             .map_err(|errno| refused(path, errno))?;
-        Ok(Place { folder, name: name.to_owned(), mode })
+        Ok(WriteTarget { folder, name: name.to_owned(), mode })
     }
 
     /// Says where an open file is below the root, all links resolved.
@@ -160,7 +160,7 @@ fn write_all(file: OwnedFd, content: &[u8]) -> Result<(), Errno> {
     written.map_err(|error| Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO)))
 }
 
-impl Place {
+impl WriteTarget {
     fn replace(&self, content: &[u8]) -> Result<(), Errno> {
         let random = crate::random::name().map_err(|_| Errno::IO)?;
         let temporary = format!(".obey-{random}.tmp");

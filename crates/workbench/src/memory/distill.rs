@@ -131,15 +131,15 @@ fn short(text: &str, chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Entry;
+    use crate::audit::AuditEntry;
 
     fn row(operation: &str, input: Value, summary: &str) -> Row {
-        let entry = Entry {
+        let entry = AuditEntry {
             operation: operation.into(),
             input: input.to_string(),
             outcome: "ok".into(),
             summary: summary.into(),
-            ..Entry::default()
+            ..AuditEntry::default()
         };
         Row { seq: 0, entry, body: String::new(), hash: Vec::new() }
     }

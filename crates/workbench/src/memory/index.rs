@@ -9,12 +9,12 @@ use rusqlite::Connection;
 use super::postings::{self, Postings};
 use super::scan::scan;
 use crate::limits::{CANDIDATES_MAX, SCAN_ALONE_MAX};
-use crate::place::{Place, Scope};
+use crate::place::{Scope, WorkPlace};
 use crate::vectors::{Vector, least_product, similarity, similarity_of_product};
 
 /// What a search filters by.
 #[derive(Clone, Debug)]
-struct Entry {
+struct IndexEntry {
     key: i64,
     place: u32,
     outcome: u32,
@@ -30,7 +30,7 @@ struct Entry {
 /// Who may be found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filter<'a> {
-    pub(super) place: &'a Place,
+    pub(super) place: &'a WorkPlace,
     pub(super) scope: Scope,
     /// Empty: all.
     pub(super) outcome: &'a str,
@@ -40,14 +40,14 @@ pub(super) struct Filter<'a> {
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     /// One vector behind the other, in the order of the entries; zeros where there is none.
     numbers: Vec<i8>,
     /// How many numbers a vector has; 0 until there is one.
     width: usize,
     at: HashMap<i64, usize>,
     /// Few different ones: they are numbered.
-    places: Vec<Place>,
+    places: Vec<WorkPlace>,
     outcomes: Vec<String>,
     /// In how many memories a term is, by the term's hash. A clash makes a term seem more common than it is.
     frequency: HashMap<u64, u32>,
@@ -68,7 +68,7 @@ impl Index {
         )?;
         let mut rows = select.query([model])?;
         while let Some(row) = rows.next()? {
-            let place = Place { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
+            let place = WorkPlace { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
             let ours = held && row.get(9).unwrap_or(false);
             let vector = Vector::from_bytes(row.get_ref(8)?.as_blob()?).filter(|_| ours);
             let outcome: String = row.get(4)?;
@@ -111,7 +111,7 @@ impl Index {
     pub(super) fn add(
         &mut self,
         key: i64,
-        place: &Place,
+        place: &WorkPlace,
         outcome: &str,
         confidence: f64,
         held_at: Timestamp,
@@ -121,7 +121,7 @@ impl Index {
         let outcome = numbered(&mut self.outcomes, &outcome.to_owned());
         self.at.insert(key, self.entries.len());
         let (outdated, placed, length) = (false, false, 0);
-        self.entries.push(Entry { key, place, outcome, confidence, held_at, outdated, placed, length });
+        self.entries.push(IndexEntry { key, place, outcome, confidence, held_at, outdated, placed, length });
         self.numbers.resize(self.entries.len() * self.width, 0);
         if let Some(vector) = vector {
             self.place(key, vector);
@@ -276,7 +276,7 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    fn entry(&self, entry: &Entry) -> bool {
+    fn entry(&self, entry: &IndexEntry) -> bool {
         let is = |list: &[bool], number: u32| list.get(number as usize).copied().unwrap_or(false);
         // Single precision on the wire: 0.7 asked for must find 0.7 stored.
         !entry.outdated

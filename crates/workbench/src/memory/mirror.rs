@@ -14,19 +14,19 @@ use runtime::store::Store;
 use rusqlite::Connection;
 use tokio::sync::{Notify, OnceCell};
 
-use super::Search;
-use crate::embed::Maker;
+use super::MemorySearch;
+use crate::embed::Embedder;
 use crate::limits::{QDRANT_BATCH, QDRANT_CHECK_WAIT, QDRANT_RETRY_WAIT, QDRANT_UNSENT_MAX};
 use crate::place::Scope;
-use crate::qdrant::{Server, Wanted, fingerprint};
+use crate::qdrant::{QdrantServer, Wanted, fingerprint};
 use crate::vectors::Vector;
 
 /// A server and what it has been told.
 #[derive(Debug)]
 pub(super) struct Mirror {
-    server: Server,
+    server: QdrantServer,
     store: Store,
-    maker: String,
+    embedder: String,
     collection: String,
     /// Whose points ours are: several daemons may share a server.
     owner: OnceCell<String>,
@@ -50,12 +50,12 @@ struct State {
 }
 
 impl Mirror {
-    pub(super) fn new(server: Server, store: Store, maker: &str) -> Self {
+    pub(super) fn new(server: QdrantServer, store: Store, embedder: &str) -> Self {
         Self {
-            collection: server.collection(maker),
+            collection: server.collection(embedder),
             server,
             store,
-            maker: maker.to_owned(),
+            embedder: embedder.to_owned(),
             owner: OnceCell::new(),
             state: Mutex::default(),
             wake: Notify::new(),
@@ -82,7 +82,7 @@ impl Mirror {
     pub(super) async fn nearest(
         &self,
         vector: &Vector,
-        search: &Search,
+        search: &MemorySearch,
         least: f32,
     ) -> Option<BTreeSet<i64>> {
         // Taken before the server is asked: what has been sent by then, it knows.
@@ -113,7 +113,7 @@ impl Mirror {
         }
     }
 
-    fn wanted(&self, search: &Search) -> Option<Wanted> {
+    fn wanted(&self, search: &MemorySearch) -> Option<Wanted> {
         let at = |scope| (search.scope == scope).then_some(());
         Some(Wanted {
             store: self.owner.get()?.clone(),
@@ -187,8 +187,8 @@ impl Mirror {
     }
 
     async fn send_some(&self, keys: Vec<i64>) -> Result<(), Error> {
-        let (owner, maker) = (self.owner().await?, self.maker.clone());
-        let read = move |connection: &Connection| rows::of_keys(connection, &owner, &maker, &keys);
+        let (owner, embedder) = (self.owner().await?, self.embedder.clone());
+        let read = move |connection: &Connection| rows::of_keys(connection, &owner, &embedder, &keys);
         let changed = self.store.read(read).await?;
         if let Some(point) = changed.there.first() {
             self.prepare_once(point.vector.len()).await?;
@@ -216,8 +216,8 @@ impl Mirror {
         self.state().unsent.clear();
         self.prepared.store(false, Ordering::SeqCst);
         self.server.version().await?;
-        let maker = self.maker.clone();
-        let first = self.store.read(move |connection| rows::width(connection, &maker)).await?;
+        let embedder = self.embedder.clone();
+        let first = self.store.read(move |connection| rows::width(connection, &embedder)).await?;
         let mut there = match first {
             Some(width) => {
                 self.prepare_once(width).await?;
@@ -230,8 +230,9 @@ impl Mirror {
         };
         let (mut last, mut sent) = (i64::MIN, 0);
         loop {
-            let (owner, maker) = (owner.clone(), self.maker.clone());
-            let page = self.store.read(move |db| rows::page(db, &owner, &maker, last, QDRANT_BATCH)).await?;
+            let (owner, embedder) = (owner.clone(), self.embedder.clone());
+            let page =
+                self.store.read(move |db| rows::page(db, &owner, &embedder, last, QDRANT_BATCH)).await?;
             let Some(end) = page.last() else { break };
             last = end.key;
             let missing: Vec<_> =
@@ -268,8 +269,8 @@ impl Mirror {
         if self.is_sending() {
             return Ok(());
         }
-        let (owner, maker) = (self.owner().await?, self.maker.clone());
-        let wanted = self.store.read(move |connection| rows::count(connection, &maker)).await?;
+        let (owner, embedder) = (self.owner().await?, self.embedder.clone());
+        let wanted = self.store.read(move |connection| rows::count(connection, &embedder)).await?;
         let found = match self.server.count(&self.collection, &owner).await {
             Err(error) if error.code == ErrorCode::ItemNotFound => 0,
             count => count?,
@@ -322,10 +323,10 @@ pub struct Mirrored {
 
 impl Mirrored {
     /// Asks the server and looks into the file, without changing either.
-    pub async fn of_file(path: &Path, maker: &Maker, server: &Server) -> Result<Self, Error> {
+    pub async fn of_file(path: &Path, embedder: &Embedder, server: &QdrantServer) -> Result<Self, Error> {
         let version = server.version().await?;
-        let collection = server.collection(maker.name());
-        let seen = rows::seen(path, maker.name())?;
+        let collection = server.collection(embedder.name());
+        let seen = rows::seen(path, embedder.name())?;
         // Asked even where there is nothing to count: everybody may know the version, whatever their key.
         let exists = server.check(&collection, seen.width).await?;
         let there = match &seen.owner {

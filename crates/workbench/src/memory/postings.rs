@@ -24,11 +24,11 @@ type Posting = (u32, f32);
 /// Lists of terms that were asked for lately.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedPostings>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedPostings {
     lists: HashMap<String, Arc<[Posting]>>,
     size: usize,
 }
@@ -52,7 +52,7 @@ impl Postings {
         let list: Arc<[Posting]> = read(index, connection, term)?.into();
         let mut kept = locked();
         if kept.size + list.len() > POSTINGS_KEPT_MAX {
-            *kept = Kept::default();
+            *kept = CachedPostings::default();
         }
         kept.size += list.len();
         kept.lists.insert(term.to_owned(), Arc::clone(&list));

@@ -11,15 +11,15 @@ use rusqlite::Connection;
 use super::index::{Allowed, Filter, Index, best};
 use super::{Memories, faded, stored};
 use crate::limits;
-use crate::place::{Place, Scope};
+use crate::place::{Scope, WorkPlace};
 use crate::vectors::Vector;
 use crate::words;
 
 /// What is looked for.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct MemorySearch {
     pub query: String,
-    pub place: Place,
+    pub place: WorkPlace,
     pub scope: Scope,
     /// Empty: all.
     pub outcome: String,
@@ -30,7 +30,7 @@ pub struct Search {
 
 /// A memory that fits.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct FoundMemory {
     pub id: String,
     pub title: String,
     pub description: String,
@@ -52,7 +52,7 @@ const ROUNDING: f32 = 0.9;
 
 impl Memories {
     /// Returns what fits, best first, and how many fit in all.
-    pub async fn search(&self, search: Search) -> Result<(Vec<Found>, usize), Error> {
+    pub async fn search(&self, search: MemorySearch) -> Result<(Vec<FoundMemory>, usize), Error> {
         self.index().await?;
         let vector = self.vector_of(vec![(search.query.clone(), 1.0)]).await;
         let source = self.source(vector.as_ref(), &search).await;
@@ -61,7 +61,7 @@ impl Memories {
             .read(move |connection| {
                 let Some(index) = memories.index.get() else { return Ok((Vec::new(), 0)) };
                 let index = index.read().unwrap_or_else(PoisonError::into_inner);
-                let near = Near { vector: vector.as_ref(), source, maker: memories.maker.name() };
+                let near = Near { vector: vector.as_ref(), source, embedder: memories.embedder.name() };
                 let ranked = rank(&index, connection, &search, &near)?;
                 drop(index);
                 let total = ranked.len();
@@ -75,7 +75,7 @@ impl Memories {
     }
 
     /// Finds out where the vectors are that a search compares with. A server that fails costs a wait and no memory.
-    async fn source(&self, vector: Option<&Vector>, search: &Search) -> Source {
+    async fn source(&self, vector: Option<&Vector>, search: &MemorySearch) -> Source {
         match (&self.mirror, vector) {
             (None, _) => Source::Held,
             (Some(mirror), Some(vector)) if !vector.is_empty() => {
@@ -101,7 +101,7 @@ enum Source {
 struct Near<'a> {
     vector: Option<&'a Vector>,
     source: Source,
-    maker: &'a str,
+    embedder: &'a str,
 }
 
 impl Near<'_> {
@@ -110,11 +110,11 @@ impl Near<'_> {
         let Some(vector) = self.vector else { return Ok(Vec::new()) };
         match &self.source {
             Source::Held => Ok(index.nearest(vector, allowed, SIMILARITY_MIN)),
-            Source::Stored => stored::nearest(db, index, self.maker, vector, allowed, SIMILARITY_MIN),
+            Source::Stored => stored::nearest(db, index, self.embedder, vector, allowed, SIMILARITY_MIN),
             Source::Named(keys) => {
                 let mut found = Vec::new();
                 for key in keys.iter().filter(|key| index.allows(**key, allowed)) {
-                    let similarity = stored::similarity(db, *key, self.maker, vector)?;
+                    let similarity = stored::similarity(db, *key, self.embedder, vector)?;
                     found.extend(similarity.map(|similarity| (*key, similarity)));
                 }
                 found.retain(|(_, similarity)| *similarity >= SIMILARITY_MIN);
@@ -135,7 +135,7 @@ impl Near<'_> {
             (Source::Held, vector) => Ok(index.similarity_of(key, vector, allowed)),
             _ if !index.allows(key, allowed) => Ok(None),
             (_, None) => Ok(Some(0.0)),
-            (_, Some(vector)) => Ok(stored::similarity(db, key, self.maker, vector)?.or(Some(0.0))),
+            (_, Some(vector)) => Ok(stored::similarity(db, key, self.embedder, vector)?.or(Some(0.0))),
         }
     }
 }
@@ -144,7 +144,7 @@ impl Near<'_> {
 fn rank(
     index: &Index,
     connection: &Connection,
-    search: &Search,
+    search: &MemorySearch,
     near: &Near<'_>,
 ) -> rusqlite::Result<Vec<(i64, f32)>> {
     if near.vector.is_some_and(Vector::is_empty) {
@@ -220,12 +220,12 @@ pub(super) fn by_full_text(connection: &Connection, terms: &[String]) -> rusqlit
     rows.collect()
 }
 
-fn fetch(connection: &Connection, key: i64, score: f32, now: Timestamp) -> rusqlite::Result<Found> {
+fn fetch(connection: &Connection, key: i64, score: f32, now: Timestamp) -> rusqlite::Result<FoundMemory> {
     let mut select = connection.prepare_cached(
         "SELECT id, title, description, content, outcome, confidence, held_at FROM bench_memories WHERE key = ?1",
     )?;
     select.query_row([key], |row| {
-        Ok(Found {
+        Ok(FoundMemory {
             id: row.get(0)?,
             title: row.get(1)?,
             description: row.get(2)?,

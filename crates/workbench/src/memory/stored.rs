@@ -10,13 +10,13 @@ use crate::vectors::{self, Vector};
 pub(super) fn similarity(
     connection: &Connection,
     key: i64,
-    maker: &str,
+    embedder: &str,
     vector: &Vector,
 ) -> rusqlite::Result<Option<f32>> {
     let mut select =
         connection.prepare_cached("SELECT vector FROM bench_memories WHERE key = ?1 AND model = ?2")?;
     let found =
-        select.query_row(rusqlite::params![key, maker], |row| Ok(of(row.get_ref(0)?.as_blob()?, vector)));
+        select.query_row(rusqlite::params![key, embedder], |row| Ok(of(row.get_ref(0)?.as_blob()?, vector)));
     Ok(found.optional()?.flatten())
 }
 
@@ -24,13 +24,13 @@ pub(super) fn similarity(
 pub(super) fn nearest(
     connection: &Connection,
     index: &Index,
-    maker: &str,
+    embedder: &str,
     vector: &Vector,
     allowed: &Allowed,
     least: f32,
 ) -> rusqlite::Result<Vec<(i64, f32)>> {
     let mut select = connection.prepare_cached("SELECT key, vector FROM bench_memories WHERE model = ?1")?;
-    let mut rows = select.query([maker])?;
+    let mut rows = select.query([embedder])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let key = row.get(0)?;

@@ -14,15 +14,15 @@ const MONTH: i64 = 30 * 24 * 3600 * 1_000_000;
 async fn open(dir: tempfile::TempDir) -> Bank {
     let store = Store::open(&dir.path().join("daemon.db")).unwrap();
     tables::prepare(&store).await.unwrap();
-    Bank { dir, memories: Memories::new(store, Maker::Words, None) }
+    Bank { dir, memories: Memories::new(store, Embedder::Words, None) }
 }
 
 async fn bank() -> Bank {
     open(tempfile::tempdir().unwrap()).await
 }
 
-fn place(project: &str) -> Place {
-    Place { tenant: String::new(), team: String::new(), project: project.into() }
+fn place(project: &str) -> WorkPlace {
+    WorkPlace { tenant: String::new(), team: String::new(), project: project.into() }
 }
 
 const LESSONS: &[(&str, &str, &str, &str)] = &[
@@ -67,8 +67,8 @@ impl Bank {
         self.find(query, |_| {}).await.into_iter().map(|found| found.title).collect()
     }
 
-    async fn find(&self, query: &str, change: impl FnOnce(&mut Search)) -> Vec<Found> {
-        let mut search = Search {
+    async fn find(&self, query: &str, change: impl FnOnce(&mut MemorySearch)) -> Vec<FoundMemory> {
+        let mut search = MemorySearch {
             query: query.into(),
             place: place("/p"),
             scope: Scope::Project,

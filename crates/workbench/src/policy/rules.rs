@@ -6,18 +6,18 @@ use regex_automata::util::syntax;
 use serde::Deserialize;
 
 use super::glob::Glob;
-use super::{Policy, Severity, Source, View, wrong};
+use super::{Policy, PolicySource, Severity, View, wrong};
 use crate::limits;
 
 /// A policy file that was read.
-pub(super) struct File {
+pub(super) struct PolicyFile {
     pub(super) disable: Vec<String>,
     pub(super) policies: Vec<Policy>,
 }
 
 /// When a policy is violated: when any of these is true.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct PolicyRule {
     commands: Vec<CommandRule>,
     patterns: Vec<Regex>,
     reads: Vec<Glob>,
@@ -72,16 +72,16 @@ struct CommandText {
 /// The categories contextd's interface names.
 const CATEGORIES: &[&str] = &["security", "coding", "repo"];
 
-pub(super) fn read(name: &str, text: &str, source: Source) -> Result<File, Error> {
+pub(super) fn read(name: &str, text: &str, source: PolicySource) -> Result<PolicyFile, Error> {
     if text.len() > limits::POLICY_FILE_MAX {
         return Err(wrong(name, format!("is larger than {} bytes", limits::POLICY_FILE_MAX)));
     }
     let file: Text = toml::from_str(text).map_err(|error| wrong(name, error.message().to_owned()))?;
     let policies = file.policies.into_iter().map(|policy| make(name, policy, source));
-    Ok(File { disable: file.disable, policies: policies.collect::<Result<_, _>>()? })
+    Ok(PolicyFile { disable: file.disable, policies: policies.collect::<Result<_, _>>()? })
 }
 
-fn make(name: &str, text: PolicyText, source: Source) -> Result<Policy, Error> {
+fn make(name: &str, text: PolicyText, source: PolicySource) -> Result<Policy, Error> {
     let at = |what: String| wrong(name, format!("{}: {what}", text.id));
     if text.id.is_empty()
         || !text.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
@@ -99,7 +99,7 @@ fn make(name: &str, text: PolicyText, source: Source) -> Result<Policy, Error> {
     for command in &text.commands {
         commands.push(CommandRule { programs: command.programs.clone(), with: regexes(&command.with)? });
     }
-    let rule = Rule {
+    let rule = PolicyRule {
         commands,
         patterns: regexes(&text.command_patterns)?,
         reads: globs(&text.read_paths),
@@ -126,7 +126,7 @@ fn regex(pattern: &str) -> Result<Regex, String> {
         .map_err(|error| format!("{pattern:?} is no expression: {error}"))
 }
 
-impl Rule {
+impl PolicyRule {
     /// Returns why an action violates this, or nothing.
     pub(super) fn reason(&self, view: &View<'_>) -> Option<String> {
         for rule in &self.commands {

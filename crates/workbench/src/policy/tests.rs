@@ -8,7 +8,7 @@ fn policies() -> Policies {
     Policies::new(None).unwrap()
 }
 
-fn worst(action: Action<'_>) -> Option<(String, Severity)> {
+fn worst(action: PolicyAction<'_>) -> Option<(String, Severity)> {
     policies().check(action).into_iter().next().map(|violation| (violation.id, violation.severity))
 }
 
@@ -49,7 +49,7 @@ fn dangerous_commands_are_critical() {
         "cat /etc/shadow",
         "cat ~/.ssh/id_ed25519",
     ] {
-        let found = worst(Action::Command(command));
+        let found = worst(PolicyAction::Command(command));
         assert_eq!(
             found.as_ref().map(|(_, severity)| *severity),
             Some(Severity::Critical),
@@ -75,7 +75,7 @@ fn ordinary_commands_pass() {
         "find / -name '*.log' 2>/dev/null",
         "chmod 755 run.sh",
     ] {
-        assert_eq!(worst(Action::Command(command)), None, "{command}");
+        assert_eq!(worst(PolicyAction::Command(command)), None, "{command}");
     }
 }
 
@@ -89,32 +89,35 @@ fn doubtful_commands_are_warned_about() {
         "git clean -fd",
         "git commit --no-verify -m x",
     ] {
-        let found = worst(Action::Command(command));
+        let found = worst(PolicyAction::Command(command));
         assert_eq!(
             found.as_ref().map(|(_, severity)| *severity),
             Some(Severity::Warning),
             "{command}: {found:?}"
         );
-        policies().enforce(Action::Command(command)).unwrap();
+        policies().enforce(PolicyAction::Command(command)).unwrap();
     }
 }
 
 #[test]
 fn files_are_checked_by_path_and_content() {
     let key = format!("-----BEGIN {} KEY-----\nabc", "RSA PRIVATE");
-    let write = |path, content| worst(Action::Write { path, content }).map(|(id, _)| id);
+    let write = |path, content| worst(PolicyAction::Write { path, content }).map(|(id, _)| id);
     assert_eq!(write("/etc/hosts", "x").as_deref(), Some("sec-system-files"));
     assert_eq!(write("key.pem", &key).as_deref(), Some("sec-private-keys"));
     assert_eq!(write("a.rs", "<<<<<<< HEAD\n").as_deref(), Some("code-conflict-markers"));
     assert_eq!(write("/srv/p/.git/hooks/post-commit", "x").as_deref(), Some("repo-hooks"));
     assert_eq!(write("src/a.rs", "fn main() {}"), None);
-    assert_eq!(worst(Action::Read("/etc/shadow")).map(|(id, _)| id).as_deref(), Some("sec-credentials"));
-    assert_eq!(worst(Action::Read("src/a.rs")), None);
+    assert_eq!(
+        worst(PolicyAction::Read("/etc/shadow")).map(|(id, _)| id).as_deref(),
+        Some("sec-credentials")
+    );
+    assert_eq!(worst(PolicyAction::Read("src/a.rs")), None);
 }
 
 #[test]
 fn a_refusal_says_why_and_what_to_do() {
-    let error = policies().enforce(Action::Command("git push --force")).unwrap_err();
+    let error = policies().enforce(PolicyAction::Command("git push --force")).unwrap_err();
     assert_eq!(error.code, ErrorCode::PolicyRefused);
     for part in ["repo-force-push", "git push --force", "--force-with-lease"] {
         assert!(error.message.contains(part), "{error}");
@@ -133,11 +136,11 @@ commands = [{ programs = ["kubectl"], with = ["--context=prod"] }]
 
 #[test]
 fn users_add_and_disable_projects_only_add() {
-    let kubectl = Action::Command("kubectl --context=prod delete pod x");
+    let kubectl = PolicyAction::Command("kubectl --context=prod delete pod x");
     let user = format!("disable = [\"repo-force-push\"]\n{OTHERS}");
     let changed = Policies::new(Some(("user", &user))).unwrap();
     assert_eq!(changed.check(kubectl)[0].id, "no-prod");
-    assert!(changed.check(Action::Command("git push --force")).is_empty());
+    assert!(changed.check(PolicyAction::Command("git push --force")).is_empty());
     let project = policies().with_project("project", OTHERS).unwrap();
     assert_eq!(project.check(kubectl)[0].id, "no-prod");
     for (text, word) in [
@@ -157,14 +160,14 @@ proptest! {
     #[test]
     fn any_text_can_be_checked(text in "[\\PC\n\"'`$(){}<>|&;#\\\\ ]{0,200}") {
         let policies = policies();
-        policies.check(Action::Command(&text));
-        policies.check(Action::Read(&text));
-        policies.check(Action::Write { path: &text, content: &text });
+        policies.check(PolicyAction::Command(&text));
+        policies.check(PolicyAction::Read(&text));
+        policies.check(PolicyAction::Write { path: &text, content: &text });
     }
 
     #[test]
     fn what_is_refused_stays_refused_whatever_stands_around_it(before in "[a-z ]{0,20}", after in "[a-z ]{0,20}") {
         let command = format!("echo {before}; rm -rf / ; echo {after}");
-        prop_assert!(policies().enforce(Action::Command(&command)).is_err(), "{}", command);
+        prop_assert!(policies().enforce(PolicyAction::Command(&command)).is_err(), "{}", command);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use domain::SessionId;
 
-use super::{Body, Kind, REF_PREFIX, Refs};
+use super::{Body, ContentKind, REF_PREFIX, Refs};
 use crate::limits;
 
 /// Takes content piece by piece; [`Writer::finish`] stores it, dropping forgets it.
@@ -58,7 +58,7 @@ impl Writer {
     }
 
     /// Stores the content and returns its id; none if there was none.
-    pub fn finish(mut self, kind: Kind) -> io::Result<Option<String>> {
+    pub fn finish(mut self, kind: ContentKind) -> io::Result<Option<String>> {
         let left_out = self.beyond - self.tail.len() as u64;
         if left_out > 0 {
             self.keep(format!("\n[… {left_out} bytes left out …]\n").as_bytes())?;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use domain::{ErrorCode, SessionId};
 
 use workbench::scrub::{Config, KnownSecret};
-use workbench::{Exec, Project, ProjectRules, Read, Setup, Workbench, Write, refs};
+use workbench::{Exec, Project, ProjectRules, Read, Workbench, WorkbenchSetup, Write, refs};
 
 const KNOWN: &str = "kn0wn-secret-of-the-daemon";
 
-struct Desk {
+struct TestWorkbench {
     dir: tempfile::TempDir,
     bench: Arc<Workbench>,
     project: Project,
@@ -31,31 +31,31 @@ fn stage() -> PathBuf {
     folder.join("examples").join("tools_stage")
 }
 
-async fn desk() -> Desk {
+async fn workbench() -> TestWorkbench {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("project/src")).unwrap();
-    let setup = Setup {
+    let setup = WorkbenchSetup {
         sandbox: Arc::new(sandbox::Sandbox::probe(sandbox::Config::new(vec![stage().into()])).await),
         scrub: Config::new().with_known([KnownSecret::new("DAEMON_SECRET", KNOWN)]),
         refs_folder: dir.path().join("refs"),
-        refs: refs::Limits::default(),
+        refs: refs::RefLimits::default(),
         store: runtime::store::Store::open(&dir.path().join("daemon.db")).unwrap(),
-        lives: workbench::sessions::Lives::default(),
+        ttl: workbench::sessions::SessionTtl::default(),
         policies: workbench::policy::Policies::new(None).unwrap(),
-        maker: workbench::embed::Maker::Words,
+        embedder: workbench::embed::Embedder::Words,
         qdrant: None,
     };
     let bench = Arc::new(Workbench::open(setup).await.unwrap());
     println!("sandbox tier: {} (level {})", bench.tier(), bench.tier().level());
     let project = bench.project(&dir.path().join("project"), ProjectRules::Ignored).unwrap();
-    Desk { dir, bench, project, session: SessionId::new("sess_a") }
+    TestWorkbench { dir, bench, project, session: SessionId::new("sess_a") }
 }
 
 fn exec(command: &str) -> Exec {
     Exec { command: command.into(), working_dir: String::new(), timeout: None, env: Vec::new() }
 }
 
-impl Desk {
+impl TestWorkbench {
     async fn exec(&self, command: &str) -> workbench::ExecAnswer {
         self.bench.exec(&self.session, &self.project, exec(command)).await.unwrap()
     }
@@ -71,8 +71,8 @@ impl Desk {
 
 #[tokio::test]
 async fn a_command_is_answered_in_tiers() {
-    let desk = desk().await;
-    let answer = desk.exec("seq 1 1000; echo problem >&2").await;
+    let workbench = workbench().await;
+    let answer = workbench.exec("seq 1 1000; echo problem >&2").await;
     assert_eq!(
         answer.summary,
         "Executed: seq 1 1000; echo problem >&2 (exit 0, 1000 lines) [sandbox: namespaces]"
@@ -80,7 +80,7 @@ async fn a_command_is_answered_in_tiers() {
     assert_eq!(answer.stdout.preview.chars().count(), 500);
     assert!(answer.stdout.preview.starts_with("1\n2\n3\n"));
     let expected: String = (1..=1000).map(|number| format!("{number}\n")).collect();
-    assert_eq!(desk.content(&answer.stdout.ref_id).await, expected);
+    assert_eq!(workbench.content(&answer.stdout.ref_id).await, expected);
     assert_eq!(answer.stderr.preview, "problem\n");
     assert!(answer.tokens_used > 100 && answer.tokens_used < 1000, "{}", answer.tokens_used);
     assert_eq!((answer.exit_code, answer.timed_out, answer.tier.name()), (0, false, "namespaces"));
@@ -88,14 +88,14 @@ async fn a_command_is_answered_in_tiers() {
 
 #[tokio::test]
 async fn a_command_that_fails_is_an_answer() {
-    let desk = desk().await;
-    let answer = desk.exec("cat /nonexistent").await;
+    let workbench = workbench().await;
+    let answer = workbench.exec("cat /nonexistent").await;
     assert_eq!(answer.summary, "Executed: cat /nonexistent (exit 1) [sandbox: namespaces]");
     assert!(answer.stderr.preview.contains("No such file"), "{}", answer.stderr.preview);
     assert_eq!((answer.exit_code, answer.stdout.ref_id), (1, None));
     let mut slow = exec("echo begun; sleep 60");
     slow.timeout = Some(Duration::from_secs(1));
-    let answer = desk.bench.exec(&desk.session, &desk.project, slow).await.unwrap();
+    let answer = workbench.bench.exec(&workbench.session, &workbench.project, slow).await.unwrap();
     assert_eq!((answer.exit_code, answer.timed_out), (124, true));
     assert!(answer.summary.contains("timed out after 1 s"), "{}", answer.summary);
     assert_eq!(answer.stdout.preview, "begun\n", "what came before the timeout is kept");
@@ -103,7 +103,7 @@ async fn a_command_that_fails_is_an_answer() {
 
 #[tokio::test]
 async fn secrets_appear_nowhere() {
-    let desk = desk().await;
+    let workbench = workbench().await;
     let token = token();
     // In the output, across two writes, encoded, in the command shown by the summary, and in errors.
     let half = token.len() / 2;
@@ -112,31 +112,31 @@ async fn secrets_appear_nowhere() {
         &token[..half],
         &token[half..]
     );
-    let answer = desk.exec(&script).await;
+    let answer = workbench.exec(&script).await;
     let shown = format!(
         "{answer:?} {} {}",
-        desk.content(&answer.stdout.ref_id).await,
-        desk.content(&answer.stderr.ref_id).await
+        workbench.content(&answer.stdout.ref_id).await,
+        workbench.content(&answer.stderr.ref_id).await
     );
     assert!(!shown.contains(&token[..12]) && !shown.contains("kn0wn"), "{shown}");
     assert_eq!(answer.stdout.preview, "[REDACTED:github-pat]\n");
     assert_eq!(answer.stdout.findings.total() + answer.stderr.findings.total(), 3, "{:?}", answer.stderr);
-    let answer = desk.exec(&format!("echo {token}")).await;
+    let answer = workbench.exec(&format!("echo {token}")).await;
     assert_eq!(answer.summary, "Executed: echo [REDACTED:github-pat] (exit 0, 1 line) [sandbox: namespaces]");
-    let error = desk
+    let error = workbench
         .bench
-        .read(&desk.session, &desk.project, Read { path: token.clone(), ..Read::default() })
+        .read(&workbench.session, &workbench.project, Read { path: token.clone(), ..Read::default() })
         .await
         .unwrap_err();
     assert!(!error.to_string().contains(&token) && error.message.contains("[REDACTED:"), "{error}");
     // A secret longer than a preview, cut by it, is not half shown.
-    let answer = desk.exec(&format!("printf '%0490d' 0; echo {token}")).await;
+    let answer = workbench.exec(&format!("printf '%0490d' 0; echo {token}")).await;
     assert!(
         !answer.stdout.preview.contains("ghp_") && !answer.stdout.preview.contains("[RED"),
         "{}",
         answer.stdout.preview
     );
-    let stored: Vec<_> = std::fs::read_dir(desk.dir.path().join("refs")).unwrap().flatten().collect();
+    let stored: Vec<_> = std::fs::read_dir(workbench.dir.path().join("refs")).unwrap().flatten().collect();
     for file in stored {
         let text = std::fs::read(file.path()).unwrap();
         assert!(memchr::memmem::find(&text, token.as_bytes()).is_none());
@@ -145,24 +145,27 @@ async fn secrets_appear_nowhere() {
 
 #[tokio::test]
 async fn secrets_given_to_a_command_do_not_come_back() {
-    let desk = desk().await;
+    let workbench = workbench().await;
     let env = vec![("DEPLOY_TOKEN".to_owned(), "plain-words-but-secret".to_owned())];
     let with =
         Exec { env, ..exec("echo \"$DEPLOY_TOKEN\"; echo \"$DEPLOY_TOKEN\" | od -An -tx1 | tr -d ' \\n'") };
-    let answer = desk.bench.exec(&desk.session, &desk.project, with).await.unwrap();
+    let answer = workbench.bench.exec(&workbench.session, &workbench.project, with).await.unwrap();
     assert_eq!(answer.stdout.preview, "[REDACTED:env:DEPLOY_TOKEN]\n[REDACTED:env:DEPLOY_TOKEN]0a");
 }
 
 #[tokio::test]
 async fn output_of_any_size_comes_in_bounded_memory() {
-    let desk = desk().await;
+    let workbench = workbench().await;
     let before = resident();
-    let answer = desk.exec("yes 'a line of ordinary output' | head -c 200000000").await;
+    let answer = workbench.exec("yes 'a line of ordinary output' | head -c 200000000").await;
     assert_eq!(answer.stdout.lines, 200_000_000_u64.div_ceil(26));
     let grown = resident().saturating_sub(before);
     assert!(grown < 64 << 20, "{} MB more than before", grown >> 20);
-    let content =
-        desk.bench.content(Some(&desk.session), answer.stdout.ref_id.as_deref().unwrap(), 0).await.unwrap();
+    let content = workbench
+        .bench
+        .content(Some(&workbench.session), answer.stdout.ref_id.as_deref().unwrap(), 0)
+        .await
+        .unwrap();
     assert!(content.total_bytes <= (64 << 20) + 100, "{}", content.total_bytes);
 }
 
@@ -175,14 +178,14 @@ fn resident() -> usize {
 
 #[tokio::test]
 async fn files_are_read_by_lines_and_keep_their_numbers() {
-    let desk = desk().await;
+    let workbench = workbench().await;
     let key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCq7Hh2jK0pLmN8vBxZsWqErTyUiOpAsDf\n".repeat(4);
     let text =
         format!("one\n-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\nlast = {}\n", token());
-    std::fs::write(desk.path("src/a.txt"), &text).unwrap();
-    let all = desk
+    std::fs::write(workbench.path("src/a.txt"), &text).unwrap();
+    let all = workbench
         .bench
-        .read(&desk.session, &desk.project, Read { path: "src/a.txt".into(), ..Read::default() })
+        .read(&workbench.session, &workbench.project, Read { path: "src/a.txt".into(), ..Read::default() })
         .await
         .unwrap();
     assert_eq!(all.total_lines, 8);
@@ -193,23 +196,23 @@ async fn files_are_read_by_lines_and_keep_their_numbers() {
     assert_eq!(all.summary, format!("Read: src/a.txt (8 lines, {} bytes)", text.len()));
     // The middle of the key, without its first line, is still a key.
     let middle = Read { path: "src/a.txt".into(), offset: 4, limit: 2 };
-    let middle = desk.bench.read(&desk.session, &desk.project, middle).await.unwrap();
+    let middle = workbench.bench.read(&workbench.session, &workbench.project, middle).await.unwrap();
     assert_eq!((middle.content.preview.as_str(), middle.total_lines), ("\n\n", 8));
-    let last = Read { path: desk.path("src/a.txt").to_str().unwrap().into(), offset: 8, limit: 0 };
-    let last = desk.bench.read(&desk.session, &desk.project, last).await.unwrap();
+    let last = Read { path: workbench.path("src/a.txt").to_str().unwrap().into(), offset: 8, limit: 0 };
+    let last = workbench.bench.read(&workbench.session, &workbench.project, last).await.unwrap();
     assert_eq!(last.content.preview, "last = [REDACTED:github-pat]\n");
     let beyond = Read { path: "src/a.txt".into(), offset: 100, limit: 1 };
-    let beyond = desk.bench.read(&desk.session, &desk.project, beyond).await.unwrap();
+    let beyond = workbench.bench.read(&workbench.session, &workbench.project, beyond).await.unwrap();
     assert_eq!((beyond.content.preview.as_str(), beyond.content.ref_id), ("", None));
 }
 
 #[tokio::test]
 async fn binary_files_are_named_not_shown() {
-    let desk = desk().await;
-    std::fs::write(desk.path("a.bin"), [0u8, 1, 2, 255]).unwrap();
-    let answer = desk
+    let workbench = workbench().await;
+    std::fs::write(workbench.path("a.bin"), [0u8, 1, 2, 255]).unwrap();
+    let answer = workbench
         .bench
-        .read(&desk.session, &desk.project, Read { path: "a.bin".into(), ..Read::default() })
+        .read(&workbench.session, &workbench.project, Read { path: "a.bin".into(), ..Read::default() })
         .await
         .unwrap();
     assert!(answer.binary && answer.content.ref_id.is_none());
@@ -218,17 +221,18 @@ async fn binary_files_are_named_not_shown() {
 
 #[tokio::test]
 async fn files_are_written_appended_and_protected() {
-    let desk = desk().await;
+    let workbench = workbench().await;
     let write =
         |path: &str, content: &str, append| Write { path: path.into(), content: content.into(), append };
-    let made = desk.bench.write(&desk.project, write("new/deep/a.txt", "one\n", false)).await.unwrap();
+    let made =
+        workbench.bench.write(&workbench.project, write("new/deep/a.txt", "one\n", false)).await.unwrap();
     assert_eq!((made.summary.as_str(), made.bytes_written), ("Created: new/deep/a.txt (4 bytes)", 4));
-    desk.bench.write(&desk.project, write("new/deep/a.txt", "two\n", true)).await.unwrap();
-    assert_eq!(std::fs::read_to_string(desk.path("new/deep/a.txt")).unwrap(), "one\ntwo\n");
+    workbench.bench.write(&workbench.project, write("new/deep/a.txt", "two\n", true)).await.unwrap();
+    assert_eq!(std::fs::read_to_string(workbench.path("new/deep/a.txt")).unwrap(), "one\ntwo\n");
     for path in
         [".git/hooks/post-checkout", ".claude/settings.json", ".gitleaks.toml", "../outside", "/etc/passwd"]
     {
-        let error = desk.bench.write(&desk.project, write(path, "x", false)).await.unwrap_err();
+        let error = workbench.bench.write(&workbench.project, write(path, "x", false)).await.unwrap_err();
         // A policy may say so before the walls do.
         assert!(matches!(error.code, ErrorCode::NotAllowed | ErrorCode::PolicyRefused), "{path}: {error}");
     }
@@ -236,45 +240,52 @@ async fn files_are_written_appended_and_protected() {
 
 #[tokio::test]
 async fn stored_output_belongs_to_its_session() {
-    let desk = desk().await;
-    let answer = desk.exec("echo mine").await;
+    let workbench = workbench().await;
+    let answer = workbench.exec("echo mine").await;
     let id = answer.stdout.ref_id.unwrap();
     let other = SessionId::new("sess_b");
-    assert!(desk.bench.content(Some(&other), &id, 0).await.is_err());
-    assert_eq!(desk.bench.content(Some(&desk.session), &id, 2).await.unwrap().content, "ne\n");
-    desk.bench.end_session(&desk.session);
-    assert!(desk.bench.content(Some(&desk.session), &id, 0).await.is_err());
+    assert!(workbench.bench.content(Some(&other), &id, 0).await.is_err());
+    assert_eq!(workbench.bench.content(Some(&workbench.session), &id, 2).await.unwrap().content, "ne\n");
+    workbench.bench.end_session(&workbench.session);
+    assert!(workbench.bench.content(Some(&workbench.session), &id, 0).await.is_err());
 }
 
 #[tokio::test]
 async fn a_command_may_be_as_long_as_the_system_takes_it() {
-    let desk = desk().await;
+    let workbench = workbench().await;
     let long = format!("echo {} | wc -c", "x".repeat(128 * 1024 - 14));
-    let answer = desk.bench.exec(&desk.session, &desk.project, exec(&long)).await.unwrap();
+    let answer = workbench.bench.exec(&workbench.session, &workbench.project, exec(&long)).await.unwrap();
     assert_eq!((answer.exit_code, answer.stdout.preview.trim()), (0, "131059"));
 }
 
 #[tokio::test]
 async fn a_command_that_is_stopped_has_said_what_it_has_said() {
-    let desk = desk().await;
-    let pipe = desk.path("pipe");
+    let workbench = workbench().await;
+    let pipe = workbench.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     // Reading it waits for the command to write there, which it does when it has spoken.
     let stop = async { drop(tokio::task::spawn_blocking(move || std::fs::read(pipe)).await) };
     let forever = exec("echo so far; echo now > pipe; sleep 1000");
-    let answer = desk.bench.exec_until(&desk.session, &desk.project, forever, stop).await.unwrap();
+    let answer =
+        workbench.bench.exec_until(&workbench.session, &workbench.project, forever, stop).await.unwrap();
     assert_eq!((answer.exit_code, answer.stdout.preview.trim()), (137, "so far"));
     // One that is stopped before it has begun does not begin.
     let never = exec("touch made");
-    let error = desk.bench.exec_until(&desk.session, &desk.project, never, async {}).await.unwrap_err();
+    let error = workbench
+        .bench
+        .exec_until(&workbench.session, &workbench.project, never, async {})
+        .await
+        .unwrap_err();
     assert_eq!(error.code, ErrorCode::CommandFailed);
-    assert!(!desk.path("made").exists());
+    assert!(!workbench.path("made").exists());
 }
 
 #[tokio::test]
 async fn requests_that_make_no_sense_are_refused_by_field() {
-    let desk = desk().await;
-    let refused = async |exec: Exec| desk.bench.exec(&desk.session, &desk.project, exec).await.unwrap_err();
+    let workbench = workbench().await;
+    let refused = async |exec: Exec| {
+        workbench.bench.exec(&workbench.session, &workbench.project, exec).await.unwrap_err()
+    };
     assert!(refused(exec("  ")).await.message.starts_with("cmd:"));
     assert!(refused(exec(&"x".repeat(128 * 1024))).await.message.starts_with("cmd:"));
     let long = Exec { timeout: Some(Duration::from_secs(301)), ..exec("true") };
@@ -283,57 +294,61 @@ async fn requests_that_make_no_sense_are_refused_by_field() {
         let error = refused(Exec { working_dir: outside.into(), ..exec("true") }).await;
         assert_eq!(error.code, ErrorCode::NotAllowed, "{outside}: {error}");
     }
-    let inside = Exec { working_dir: desk.path("src").to_str().unwrap().into(), ..exec("pwd") };
-    let answer = desk.bench.exec(&desk.session, &desk.project, inside).await.unwrap();
-    assert_eq!(Path::new(answer.stdout.preview.trim()), desk.path("src"));
+    let inside = Exec { working_dir: workbench.path("src").to_str().unwrap().into(), ..exec("pwd") };
+    let answer = workbench.bench.exec(&workbench.session, &workbench.project, inside).await.unwrap();
+    assert_eq!(Path::new(answer.stdout.preview.trim()), workbench.path("src"));
 }
 
 #[tokio::test]
 async fn a_projects_own_rules_count_when_they_are_trusted() {
-    let desk = desk().await;
+    let workbench = workbench().await;
     let rules = "[[allowlists]]\nregexes = ['^ghp_']\n[[rules]]\nid = 'house'\nregex = 'house-[0-9]{4}'\nkeywords = ['house-']\n";
-    std::fs::write(desk.path(".gitleaks.toml"), rules).unwrap();
+    std::fs::write(workbench.path(".gitleaks.toml"), rules).unwrap();
     let text = format!("echo {} house-1234 {KNOWN}", token());
-    let trusted = desk.bench.project(desk.project.root(), ProjectRules::Trusted).unwrap();
-    let answer = desk.bench.exec(&desk.session, &trusted, exec(&text)).await.unwrap();
+    let trusted = workbench.bench.project(workbench.project.root(), ProjectRules::Trusted).unwrap();
+    let answer = workbench.bench.exec(&workbench.session, &trusted, exec(&text)).await.unwrap();
     assert_eq!(answer.stdout.preview, format!("{} [REDACTED:house] [REDACTED:env:DAEMON_SECRET]\n", token()));
-    let ignored = desk.bench.project(desk.project.root(), ProjectRules::Ignored).unwrap();
-    let answer = desk.bench.exec(&desk.session, &ignored, exec(&text)).await.unwrap();
+    let ignored = workbench.bench.project(workbench.project.root(), ProjectRules::Ignored).unwrap();
+    let answer = workbench.bench.exec(&workbench.session, &ignored, exec(&text)).await.unwrap();
     assert_eq!(answer.stdout.preview, "[REDACTED:github-pat] house-1234 [REDACTED:env:DAEMON_SECRET]\n");
     // And no command can write them.
-    let answer = desk.exec("echo '[[allowlists]]' > .gitleaks.toml; echo $?").await;
+    let answer = workbench.exec("echo '[[allowlists]]' > .gitleaks.toml; echo $?").await;
     assert_eq!(answer.stdout.preview, "1\n", "{}", answer.stderr.preview);
-    assert_eq!(std::fs::read_to_string(desk.path(".gitleaks.toml")).unwrap(), rules);
-    std::fs::write(desk.path(".gitleaks.toml"), "[[rules]]\nid = 'x'\nregex = '('").unwrap();
-    let error = desk.bench.project(desk.project.root(), ProjectRules::Trusted).unwrap_err();
+    assert_eq!(std::fs::read_to_string(workbench.path(".gitleaks.toml")).unwrap(), rules);
+    std::fs::write(workbench.path(".gitleaks.toml"), "[[rules]]\nid = 'x'\nregex = '('").unwrap();
+    let error = workbench.bench.project(workbench.project.root(), ProjectRules::Trusted).unwrap_err();
     assert_eq!(error.code, ErrorCode::ConfigInvalid);
 }
 
 #[tokio::test]
 async fn sessions_expire_and_open_again_on_the_same_project() {
     use domain::Timestamp;
-    use workbench::sessions::{Known, Remembered};
-    let desk = desk().await;
-    let sessions = desk.bench.sessions();
+    use workbench::sessions::{SessionLookup, StoredSession};
+    let workbench = workbench().await;
+    let sessions = workbench.bench.sessions();
     let at = |minutes: i64| Timestamp(minutes * 60 * 1_000_000);
-    let with = Remembered { root: desk.project.root().to_owned(), task: "t".into(), ..Remembered::default() };
-    let project = desk.project.clone();
-    sessions.open_as(desk.session.clone(), project.clone(), with, false, at(0)).await.unwrap();
-    let find = async |minutes| sessions.find(&desk.session, at(minutes)).await.unwrap();
+    let with = StoredSession {
+        root: workbench.project.root().to_owned(),
+        task: "t".into(),
+        ..StoredSession::default()
+    };
+    let project = workbench.project.clone();
+    sessions.open_as(workbench.session.clone(), project.clone(), with, false, at(0)).await.unwrap();
+    let find = async |minutes| sessions.find(&workbench.session, at(minutes)).await.unwrap();
     // Each use keeps it open, but not for ever.
     for minutes in [10, 30, 55, 80, 105, 130, 155, 180, 205, 230] {
-        assert!(matches!(find(minutes).await, Known::Open(_)), "{minutes}");
+        assert!(matches!(find(minutes).await, SessionLookup::Open(_)), "{minutes}");
     }
-    let Known::Expired(with) = find(241).await else { panic!("older than four hours and open") };
-    assert_eq!((with.root.as_path(), with.task.as_str()), (desk.project.root(), "t"));
-    sessions.open_as(desk.session.clone(), project, with, false, at(241)).await.unwrap();
-    assert!(matches!(find(242).await, Known::Open(_)));
-    let answer = desk.exec("echo kept").await;
-    assert_eq!(desk.bench.sweep(at(273)), 1);
-    assert!(desk.bench.content(None, answer.stdout.ref_id.as_deref().unwrap(), 0).await.is_err());
-    assert!(matches!(find(273).await, Known::Expired(_)));
-    sessions.end(&desk.session, "success", at(274)).await.unwrap();
-    assert!(matches!(find(275).await, Known::Ended));
+    let SessionLookup::Expired(with) = find(241).await else { panic!("older than four hours and open") };
+    assert_eq!((with.root.as_path(), with.task.as_str()), (workbench.project.root(), "t"));
+    sessions.open_as(workbench.session.clone(), project, with, false, at(241)).await.unwrap();
+    assert!(matches!(find(242).await, SessionLookup::Open(_)));
+    let answer = workbench.exec("echo kept").await;
+    assert_eq!(workbench.bench.sweep(at(273)), 1);
+    assert!(workbench.bench.content(None, answer.stdout.ref_id.as_deref().unwrap(), 0).await.is_err());
+    assert!(matches!(find(273).await, SessionLookup::Expired(_)));
+    sessions.end(&workbench.session, "success", at(274)).await.unwrap();
+    assert!(matches!(find(275).await, SessionLookup::Ended));
 }
 
 /// Root is exempt from some of the kernel's checks, so that what holds for it may hold for it alone.

@@ -9,7 +9,7 @@ use super::script::{Play, input, is_comeback};
 use crate::event::EventKind;
 use crate::id::{CallId, RequestId, TurnId};
 use crate::machine::{Effect, Input, StopStep, Timer};
-use crate::request::Ask;
+use crate::request::RequestSubject;
 use crate::session::Status;
 use crate::state::State;
 use crate::time::Timestamp;
@@ -248,7 +248,8 @@ impl Witness {
             }
             _ => {}
         }
-        let permissions = state.requests.values().any(|pending| matches!(pending.ask, Ask::Permission(_)));
+        let permissions =
+            state.requests.values().any(|pending| matches!(pending.ask, RequestSubject::Permission(_)));
         let upkeep = play.machine.spec().upkeep;
         if permissions && upkeep.attended_wait.is_some() && upkeep.unattended_wait.is_some() {
             assert!(armed(Timer::Answer), "nothing bounds the wait for an answer");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::script;
 use crate::redact::Redact;
-use crate::request::{Ask, PermissionAsk};
+use crate::request::{PermissionSubject, RequestSubject};
 use crate::{
     AgentEvent, AgentInput, Command, Decided, Decision, Effect, EventKind, Input, Machine, RequestId, State,
     Timestamp, WhenBusy,
@@ -42,8 +42,11 @@ impl Session {
     fn ask(&mut self, command: &str) -> Decided {
         let input = json!({"command": command, "timeout": 5});
         let ask =
-            PermissionAsk { call: None, tool: "Bash".into(), input, title: command.into(), parent: None };
-        self.apply(Input::Agent(AgentEvent::Asked { native: "n1".into(), ask: Ask::Permission(ask) }))
+            PermissionSubject { call: None, tool: "Bash".into(), input, title: command.into(), parent: None };
+        self.apply(Input::Agent(AgentEvent::Asked {
+            native: "n1".into(),
+            ask: RequestSubject::Permission(ask),
+        }))
     }
 
     fn decide(&mut self, updated_input: Option<serde_json::Value>) -> Result<Decided, crate::Error> {

@@ -251,7 +251,7 @@ fn settled_requests_do_not_weigh_on_the_state() {
         .rev()
         .take(2)
         .map(|settled| match &settled.request.ask {
-            crate::request::Ask::Permission(permission) => permission.input.to_string(),
+            crate::request::RequestSubject::Permission(permission) => permission.input.to_string(),
             other => panic!("{other:?}"),
         })
         .collect();

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::id::SessionId;
 use crate::machine::{Effect, Input, Machine};
 use crate::permission::Mode;
-use crate::session::{Launch, ProviderKind, SessionSpec, Upkeep};
+use crate::session::{LaunchPolicy, ProviderKind, SessionSpec, Timeouts};
 use crate::time::Timestamp;
 
 /// Runs a script and compares what the rules wanted with what was expected, line by line.
@@ -132,7 +132,7 @@ impl Play {
         let mut spec = self.machine.spec().clone();
         for setting in settings.split_whitespace() {
             match setting.split_once('=').expect("KEY=VALUE") {
-                ("launch", "on_prompt") => spec.launch = Launch::OnPrompt,
+                ("launch", "on_prompt") => spec.launch = LaunchPolicy::OnPrompt,
                 ("max_tokens", value) => spec.max_tokens = value.parse().expect("tokens"),
                 ("timeout", value) => {
                     spec.timeout = Some(Duration::from_secs(value.parse().expect("seconds")));
@@ -178,8 +178,8 @@ fn spec() -> SessionSpec {
         max_tokens: 0,
         timeout: None,
         mode: Mode::Supervised,
-        launch: Launch::Now,
-        upkeep: Upkeep::default(),
+        launch: LaunchPolicy::Now,
+        upkeep: Timeouts::default(),
         containment: crate::Containment::default(),
         created_at: Timestamp(0),
     }

@@ -188,7 +188,7 @@ fn a_permission_asked_through_the_daemon_is_told_to_nobody() {
 fn results_are_not_carried_along() {
     let session = after("given working\ntools arm move\ncall c1 move\nreturn 1 ok long by arm");
     let settled = session.state().settled_request(crate::RequestId(1)).unwrap();
-    let forgotten = crate::request::Outcome::ToolReturned { ok: true, output: String::new() };
+    let forgotten = crate::request::RequestOutcome::ToolReturned { ok: true, output: String::new() };
     assert_eq!(settled.outcome, forgotten);
 }
 

@@ -9,7 +9,7 @@ const NOW: Timestamp = Timestamp(1_000_000);
 
 fn asked<'a>(tool: &'a str, input: &'a Value, real: &'a [PathBuf]) -> Asked<'a> {
     let folder = Path::new("/repo");
-    let call = Call { tool, input, working_dir: folder, real_paths: Some(real) };
+    let call = PatternCall { tool, input, working_dir: folder, real_paths: Some(real) };
     Asked { call, parent: None, root: folder, now: NOW }
 }
 
@@ -146,7 +146,8 @@ fn a_grant_is_not_used_for_another_principal() {
 fn a_grant_holds_in_its_place_only() {
     let input = json!({"command": "ls"});
     let at = |scope: Scope, folder: &str, root: &str| {
-        let call = Call { tool: "Bash", input: &input, working_dir: Path::new(folder), real_paths: None };
+        let call =
+            PatternCall { tool: "Bash", input: &input, working_dir: Path::new(folder), real_paths: None };
         let asked = Asked { call, parent: None, root: Path::new(root), now: NOW };
         Grant { scope, ..Grant::new("Bash", Coverage::Tool) }.covers(&asked)
     };

@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Call, Pattern};
+use super::{CallPattern, PatternCall};
 
-fn call<'a>(tool: &'a str, input: &'a Value, real: Option<&'a [PathBuf]>) -> Call<'a> {
-    Call { tool, input, working_dir: Path::new("/repo"), real_paths: real }
+fn call<'a>(tool: &'a str, input: &'a Value, real: Option<&'a [PathBuf]>) -> PatternCall<'a> {
+    PatternCall { tool, input, working_dir: Path::new("/repo"), real_paths: real }
 }
 
 fn surely(pattern: &str, tool: &str, input: &Value) -> bool {
     let real = super::paths_of(tool, input, Path::new("/repo"));
-    Pattern::parse("p", pattern).unwrap().surely_covers(&call(tool, input, Some(&real)))
+    CallPattern::parse("p", pattern).unwrap().surely_covers(&call(tool, input, Some(&real)))
 }
 
 fn perhaps(pattern: &str, tool: &str, input: &Value) -> bool {
-    Pattern::parse("p", pattern).unwrap().may_cover(&call(tool, input, None))
+    CallPattern::parse("p", pattern).unwrap().may_cover(&call(tool, input, None))
 }
 
 fn run(command: &str) -> Value {
@@ -128,20 +128,20 @@ fn paths_are_below_the_working_folder() {
 #[test]
 fn a_link_that_leads_out_is_not_allowed() {
     let input = json!({"file_path": "src/link"});
-    let pattern = Pattern::parse("p", "Edit(src/**)").unwrap();
+    let pattern = CallPattern::parse("p", "Edit(src/**)").unwrap();
     let inside = [PathBuf::from("/repo/src/real")];
     let outside = [PathBuf::from("/home/u/.ssh/authorized_keys")];
     assert!(pattern.surely_covers(&call("Edit", &input, Some(&inside))));
     assert!(!pattern.surely_covers(&call("Edit", &input, Some(&outside))));
     assert!(!pattern.surely_covers(&call("Edit", &input, None)), "nobody looked where it leads");
-    let keys = Pattern::parse("p", "Edit(/home/u/.ssh/**)").unwrap();
+    let keys = CallPattern::parse("p", "Edit(/home/u/.ssh/**)").unwrap();
     assert!(keys.may_cover(&call("Edit", &input, Some(&outside))));
 }
 
 #[test]
 fn what_is_no_pattern_is_refused_by_name() {
     for wrong in ["", "(git *)", "Bash(git *", "Ba*sh", "a b", "Read,Edit", "Bash)", &"x".repeat(5_000)] {
-        let error = Pattern::parse("allowed_tools", wrong).unwrap_err();
+        let error = CallPattern::parse("allowed_tools", wrong).unwrap_err();
         assert!(error.message.starts_with("allowed_tools: "), "{error}");
     }
 }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::id::CallId;
 
-fn ask(tool: &str, input: Value) -> PermissionAsk {
-    PermissionAsk { call: None, tool: tool.to_owned(), input, title: String::new(), parent: None }
+fn ask(tool: &str, input: Value) -> PermissionSubject {
+    PermissionSubject { call: None, tool: tool.to_owned(), input, title: String::new(), parent: None }
 }
 
 fn place() -> Place<'static> {
@@ -83,10 +83,10 @@ fn what_is_chosen_must_have_been_offered() {
 #[test]
 fn a_grant_for_a_list_of_arguments_covers_that_list_only() {
     use crate::permission::grant::Asked;
-    use crate::permission::pattern::Call;
+    use crate::permission::pattern::PatternCall;
     let covers = |tool: &str, given: Value, later: Value| {
         let grant = chosen(&ask(tool, given), place(), &Choice::default()).unwrap().unwrap();
-        let call = Call { tool, input: &later, working_dir: Path::new("/repo"), real_paths: None };
+        let call = PatternCall { tool, input: &later, working_dir: Path::new("/repo"), real_paths: None };
         grant.covers(&Asked { call, parent: None, root: Path::new("/repo"), now: crate::Timestamp(0) })
     };
     let list = json!({"command": ["git", "log"]});

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::ProviderKind;
-use surfaces::acp::{Habits, Notify, NotifyKind};
+use surfaces::acp::{AcpSessionDefaults, NotificationSource, NotifyKind};
 use wire::obey::v1 as pb;
 
 use crate::args::acp::AcpArgs;
@@ -16,7 +16,7 @@ use crate::vars::Vars;
 /// What was chosen.
 #[derive(Debug)]
 pub(super) struct Chosen {
-    pub(super) habits: Habits,
+    pub(super) defaults: AcpSessionDefaults,
     pub(super) standalone: bool,
     /// Programs of the user's own; a daemon takes none from its clients.
     pub(super) codex_binary: Option<PathBuf>,
@@ -51,8 +51,8 @@ impl Chosen {
             ProviderKind::Codex => vars.get("CODEX_RUN").or_else(|| vars.get("CODEX_CMD")).map(PathBuf::from),
             _ => None,
         };
-        let defaults = Habits::default();
-        let habits = Habits {
+        let defaults = AcpSessionDefaults::default();
+        let defaults = AcpSessionDefaults {
             provider,
             model: args.model.clone().unwrap_or_else(|| config.model.clone()),
             mode: args.mode.clone().unwrap_or_else(|| config.mode.clone()),
@@ -67,33 +67,33 @@ impl Chosen {
             lends_tools: false,
         };
         let standalone = args.standalone || codex_binary.is_some() || !codex_notify.is_empty();
-        Ok(Self { habits, standalone, codex_binary, codex_notify, problems: read.problems })
+        Ok(Self { defaults, standalone, codex_binary, codex_notify, problems: read.problems })
     }
 
     /// Returns the message that opens a connection to the daemon.
     pub(super) fn open(&self) -> pb::AcpOpen {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let habits = &self.habits;
-        let (notify_path, notify_kind) = match &habits.notify {
-            Some(Notify { path, kind }) => {
+        let defaults = &self.defaults;
+        let (notify_path, notify_kind) = match &defaults.notify {
+            Some(NotificationSource { path, kind }) => {
                 let kind = if *kind == NotifyKind::Fifo { "fifo" } else { "file" };
                 (path.to_string_lossy().into_owned(), kind.to_owned())
             }
             None => (String::new(), String::new()),
         };
         pb::AcpOpen {
-            provider: habits.provider.name().to_owned(),
-            model: habits.model.clone(),
-            mode: habits.mode.clone(),
-            provider_config: habits.provider_config.clone().into_iter().collect(),
-            environment: habits.environment.clone().into_iter().collect(),
-            keep: habits.keep,
-            max_sessions: u32::try_from(habits.max_sessions).unwrap_or(u32::MAX),
-            idle_timeout_ms: habits.idle_timeout.map_or(0, millis),
-            polling_interval_ms: millis(habits.polling_interval),
+            provider: defaults.provider.name().to_owned(),
+            model: defaults.model.clone(),
+            mode: defaults.mode.clone(),
+            provider_config: defaults.provider_config.clone().into_iter().collect(),
+            environment: defaults.environment.clone().into_iter().collect(),
+            keep: defaults.keep,
+            max_sessions: u32::try_from(defaults.max_sessions).unwrap_or(u32::MAX),
+            idle_timeout_ms: defaults.idle_timeout.map_or(0, millis),
+            polling_interval_ms: millis(defaults.polling_interval),
             notify_path,
             notify_kind,
-            evidence_path: habits
+            evidence_path: defaults
                 .evidence
                 .as_deref()
                 .map(Path::to_string_lossy)
@@ -176,7 +176,7 @@ impl Reading<'_> {
         }
     }
 
-    fn notify(&mut self) -> Option<Notify> {
+    fn notify(&mut self) -> Option<NotificationSource> {
         let path = PathBuf::from(self.vars.get("ACPLB_NOTIFY_PATH")?);
         let text = self.text("ACPLB_NOTIFY_KIND");
         let kind = NotifyKind::parse(&text).unwrap_or_else(|| {
@@ -184,7 +184,7 @@ impl Reading<'_> {
             NotifyKind::File
         });
         match std::path::absolute(&path) {
-            Ok(path) => Some(Notify { path, kind }),
+            Ok(path) => Some(NotificationSource { path, kind }),
             Err(error) => {
                 self.problems.push(format!("ACPLB_NOTIFY_PATH={}: {error}", path.display()));
                 None
@@ -262,9 +262,9 @@ mod tests {
     #[test]
     fn without_variables_the_configuration_holds() {
         let plain = chosen(&[]);
-        assert_eq!(plain.habits.provider, ProviderKind::Codex);
-        assert_eq!((plain.habits.idle_timeout, plain.standalone), (None, false));
-        assert_eq!(plain.habits.polling_interval, Duration::from_millis(100));
+        assert_eq!(plain.defaults.provider, ProviderKind::Codex);
+        assert_eq!((plain.defaults.idle_timeout, plain.standalone), (None, false));
+        assert_eq!(plain.defaults.polling_interval, Duration::from_millis(100));
         let args = AcpArgs { provider: Some(ProviderKind::ClaudeCode), keep: true, ..AcpArgs::default() };
         let config = Acp { mode: "plan".into(), max_sessions: 3, ..Acp::default() };
         let flags = Chosen::of(&args, &config, &Vars::default()).unwrap();
@@ -278,7 +278,7 @@ mod tests {
         let named = |chosen: &Chosen| chosen.open().provider_config.get("agent").cloned().unwrap_or_default();
         let flag = AcpArgs { agent: Some("goose".into()), ..AcpArgs::default() };
         let by_flag = of(flag, Acp::default()).unwrap();
-        assert_eq!((by_flag.habits.provider, named(&by_flag).as_str()), (ProviderKind::Acp, "goose"));
+        assert_eq!((by_flag.defaults.provider, named(&by_flag).as_str()), (ProviderKind::Acp, "goose"));
         let config = Acp { provider: "acp".into(), agent: "opencode".into(), ..Acp::default() };
         assert_eq!(named(&of(AcpArgs::default(), config.clone()).unwrap()), "opencode");
         let command = [("command".to_owned(), "my-agent --acp".to_owned())];
@@ -325,7 +325,7 @@ mod tests {
     fn injection_can_be_refused_and_forced() {
         let sink = ("ACPLB_NOTIFY_PATH", "/n");
         let program = ("ACPLB_NOTIFY_CMD", r#"["/p","a"]"#);
-        let has = |chosen: &Chosen| chosen.habits.provider_config.contains_key("notify_path");
+        let has = |chosen: &Chosen| chosen.defaults.provider_config.contains_key("notify_path");
         assert!(!has(&chosen(&[sink, ("ACPLB_NOTIFY_INJECT", "never")])));
         let own = chosen(&[sink, program]);
         assert!(!has(&own) && own.codex_notify == ["/p", "a"] && own.standalone);
@@ -352,7 +352,7 @@ mod tests {
             ("ACPLB_SANDBOX_MODE", "none"),
         ]);
         assert_eq!(wrong.problems.len(), 5, "{:?}", wrong.problems);
-        assert_eq!(wrong.habits.idle_timeout, None);
-        assert_eq!(chosen(&[("ACPLB_IDLE_TIMEOUT_MS", "0")]).habits.idle_timeout, None);
+        assert_eq!(wrong.defaults.idle_timeout, None);
+        assert_eq!(chosen(&[("ACPLB_IDLE_TIMEOUT_MS", "0")]).defaults.idle_timeout, None);
     }
 }

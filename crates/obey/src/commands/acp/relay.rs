@@ -217,12 +217,12 @@ impl Relay {
         let pieces = Arc::clone(&self.pieces);
         let mut pieces = pieces.lock().await;
         // One that is exchanged for the next is back before anybody notices.
-        let patience = Instant::now() + limits::EXCHANGE_WAIT;
+        let deadline = Instant::now() + limits::EXCHANGE_WAIT;
         loop {
             if client::probe(&self.socket).await.unwrap_or(false) {
                 return true;
             }
-            let is_over = Instant::now() >= patience;
+            let is_over = Instant::now() >= deadline;
             if is_over && !self.kept.is_empty() {
                 return true;
             }

@@ -7,9 +7,9 @@ use domain::{Error, ErrorCode};
 use runtime::Supervisor;
 use runtime::settings::Settings;
 use runtime::store::Store;
-use runtime::supervisor::Options;
+use runtime::supervisor::SupervisorOptions;
 use surfaces::acp::RuntimeConfig;
-use surfaces::bridge::{ClientTools, NoProjects, Toolbox};
+use surfaces::bridge::{BridgeToolbox, ClientTools, NoProjects};
 use surfaces::peer::Access;
 use surfaces::server::{Bound, DaemonLock, Listen, Server};
 use tokio::sync::oneshot;
@@ -20,31 +20,31 @@ use super::{Pipes, end_signal};
 use crate::args::ServeArgs;
 use crate::console::Console;
 use crate::daemon::AgentProcesses;
-use crate::daemon::bench::{Opener, Plan};
+use crate::daemon::workbench::{LazyWorkbench, WorkbenchConfig};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::paths;
 use crate::serve::{self, ServeOptions};
-use crate::toolbox::{Operations, Workshop};
+use crate::toolbox::{Operations, WorkbenchToolbox};
 
 pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
     let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
     let coded = |error: Error| Failure::coded(error.code, error.message);
     let (folder, lock) = folder(&options.data_dir)?;
     let store = Store::open(&folder.join("sessions.db")).map_err(coded)?;
-    let keep = chosen.habits.keep;
+    let keep = chosen.defaults.keep;
     let supervisor = supervisor(console, &chosen, &options, &folder, store.clone()).await.map_err(coded)?;
     // What an earlier process that was killed has left.
     supervisor.recover().await.map_err(coded)?;
     if !keep {
         supervisor.stop_all().await;
     }
-    let tools = Tools::serve(&folder, &lock, &supervisor);
-    let mut habits = chosen.habits;
-    habits.lends_tools = tools.is_some();
+    let tools = StandaloneTools::serve(&folder, &lock, &supervisor);
+    let mut defaults = chosen.defaults;
+    defaults.lends_tools = tools.is_some();
     let config =
-        RuntimeConfig { supervisor: supervisor.clone(), habits, input: pipes.input, output: pipes.output };
+        RuntimeConfig { supervisor: supervisor.clone(), defaults, input: pipes.input, output: pipes.output };
     let mut server = surfaces::acp::start(config).await.map_err(coded)?;
     let stopped = tokio::select! {
         () = server.ended() => Ok(()),
@@ -70,21 +70,21 @@ async fn supervisor(
     store: Store,
 ) -> std::result::Result<Supervisor, Error> {
     let settings = Settings::new(options.settings.clone());
-    let plan = Plan::of(options)?.with_refs(folder.join("refs"));
+    let plan = WorkbenchConfig::of(options)?.with_refs(folder.join("refs"));
     let scrubber = plan.event_scrubber(options.config.scrub).await?;
-    let opener = Opener::start(plan, store.clone()).await?;
-    Supervisor::new(Options {
+    let lazy_workbench = LazyWorkbench::start(plan, store.clone()).await?;
+    Supervisor::new(SupervisorOptions {
         store,
-        providers: providers::all(&providers::Options {
+        providers: providers::all(&providers::ProviderOptions {
             obey_exe: console.program.clone(),
             claude_binary: options.config.claude_code.binary.clone(),
             codex_binary: chosen.codex_binary.clone(),
             codex_notify: chosen.codex_notify.clone(),
             openclaw: options.config.openclaw.options(None),
             // The configuration was checked when it was read.
-            acp_agents: providers::acp::Named::new(&options.config.acp.agents).unwrap_or_default(),
-            toolbox: Some(Arc::new(Workshop {
-                opener,
+            acp_agents: providers::acp::NamedAgents::new(&options.config.acp.agents).unwrap_or_default(),
+            toolbox: Some(Arc::new(WorkbenchToolbox {
+                lazy_workbench,
                 settings: settings.clone(),
                 operations: Operations::default(),
             })),
@@ -109,12 +109,12 @@ fn tools_socket(folder: &Path) -> PathBuf {
 }
 
 /// The tools of the editor, served to the agents of this process.
-struct Tools {
+struct StandaloneTools {
     end: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
-impl Tools {
+impl StandaloneTools {
     /// Serves them; nothing, and a word about it, where that cannot be done: agents work without.
     fn serve(folder: &Path, lock: &DaemonLock, supervisor: &Supervisor) -> Option<Self> {
         let (agents, audit) = (Arc::new(AgentProcesses(supervisor.clone())), Some(supervisor.audit()));
@@ -126,7 +126,7 @@ impl Tools {
                 return None;
             }
         };
-        let boxes: Vec<Box<dyn Toolbox>> = vec![Box::new(ClientTools::new(supervisor.clone()))];
+        let boxes: Vec<Box<dyn BridgeToolbox>> = vec![Box::new(ClientTools::new(supervisor.clone()))];
         let (routes, nobody) = (surfaces::Routes::default(), Arc::new(NoProjects));
         let routes = surfaces::bridge::routes(routes, supervisor.clone(), boxes, nobody);
         let (end, ended) = oneshot::channel();

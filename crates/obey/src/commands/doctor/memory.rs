@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use domain::ErrorCode;
-use workbench::memory::Standing;
+use workbench::memory::EmbeddingStatus;
 use workbench::memory::mirror::Mirrored;
 
 use super::Finding;
 use crate::config::Config;
-use crate::daemon::bench::{maker, qdrant};
+use crate::daemon::workbench::{embedder, qdrant};
 
 const CHECK: &str = "memory";
 const QDRANT: &str = "qdrant";
@@ -18,18 +18,18 @@ const QDRANT: &str = "qdrant";
 const SECTION: &str = "correct the section [memory] of the configuration";
 
 pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
-    let maker = match maker(config.memory.clone()).await {
-        Ok(maker) => maker,
+    let embedder = match embedder(config.memory.clone()).await {
+        Ok(embedder) => embedder,
         Err(error) => {
             return Finding::broken(CHECK, error.message, SECTION);
         }
     };
-    let name = maker.name();
-    match Standing::of_file(&data_dir.join("daemon.db"), &maker) {
-        Ok(Some(Standing { memories, waiting: 0, .. })) => {
+    let name = embedder.name();
+    match EmbeddingStatus::of_file(&data_dir.join("daemon.db"), &embedder) {
+        Ok(Some(EmbeddingStatus { memories, waiting: 0, .. })) => {
             Finding::ok(CHECK, format!("{}, vectors by {name}", all(memories)))
         }
-        Ok(Some(Standing { memories, waiting, .. })) => Finding::warning(
+        Ok(Some(EmbeddingStatus { memories, waiting, .. })) => Finding::warning(
             CHECK,
             format!(
                 "{waiting} of {memories} memories have no vector by {name}; they are found by their words alone"
@@ -48,8 +48,8 @@ pub(super) async fn examine_qdrant(config: &Config, data_dir: &Path) -> Option<F
         Err(error) => return Some(Finding::broken(QDRANT, error.message, SECTION)),
     };
     // What is wrong with the maker is a finding of its own.
-    let maker = maker(config.memory.clone()).await.ok()?;
-    let seen = Mirrored::of_file(&data_dir.join("daemon.db"), &maker, &server).await;
+    let embedder = embedder(config.memory.clone()).await.ok()?;
+    let seen = Mirrored::of_file(&data_dir.join("daemon.db"), &embedder, &server).await;
     Some(match seen {
         Ok(Mirrored { version, collection, memories, there }) if there == memories => Finding::ok(
             QDRANT,

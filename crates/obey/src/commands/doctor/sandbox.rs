@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::commands::session::containments;
 use crate::config::Config;
 use crate::console::Console;
-use crate::daemon::bench::sandbox_config;
+use crate::daemon::workbench::sandbox_config;
 
 const CHECK: &str = "sandbox";
 

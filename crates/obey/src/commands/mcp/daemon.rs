@@ -17,14 +17,14 @@ pub(super) type Tools = watch::Receiver<Arc<pb::ToolList>>;
 
 /// Whose tools are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ToolScope {
     /// Those of an agent's session.
     Session(String),
     /// Those of a folder, for a client that the user started.
     Project(String),
 }
 
-impl Place {
+impl ToolScope {
     /// Returns the session and the project, of which one is empty.
     fn parts(&self) -> (String, String) {
         match self {
@@ -38,11 +38,11 @@ impl Place {
 #[derive(Clone)]
 pub(super) struct Daemon {
     client: Client,
-    place: Place,
+    place: ToolScope,
 }
 
 impl Daemon {
-    pub(super) fn new(client: Client, place: Place) -> Self {
+    pub(super) fn new(client: Client, place: ToolScope) -> Self {
         Self { client, place }
     }
 
@@ -83,7 +83,7 @@ impl Daemon {
     /// Says that the agent has read its tools, or was told that there are others. Only whoever waits for it cares, so
     /// nobody is told of a failure.
     pub(super) async fn note_read(&self, revision: u64, told: bool) {
-        let Place::Session(session) = &self.place else { return };
+        let ToolScope::Session(session) = &self.place else { return };
         let request = pb::NoteToolsReadRequest { session_id: session.clone(), revision, told };
         let _ = self.client.bridge().note_tools_read(request).await;
     }

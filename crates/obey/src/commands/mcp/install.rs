@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::limits;
-use clients::{Client, Entry, Format};
+use clients::{Entry, Format, McpClientConfig};
 use file::ConfigFile;
 
 /// What became of a file.
@@ -28,7 +28,7 @@ enum Change {
 }
 
 pub(super) fn run(console: &mut Console, args: &McpInstallArgs) -> Result<Exit> {
-    let client = Client::of(args.client);
+    let client = McpClientConfig::of(args.client);
     let path = client.file(args.scope, &console.vars, console.paths.home.as_deref(), &console.folder)?;
     let entry = Entry { command: command(console, args.scope)?, args: words(console)? };
     if args.print {
@@ -57,7 +57,7 @@ pub(super) fn run(console: &mut Console, args: &McpInstallArgs) -> Result<Exit> 
 }
 
 /// Returns the file as it should be, or nothing where it is so already.
-fn edited(client: &Client, file: &ConfigFile, entry: Option<&Entry>) -> Result<Option<String>> {
+fn edited(client: &McpClientConfig, file: &ConfigFile, entry: Option<&Entry>) -> Result<Option<String>> {
     let broken = |problem: String| {
         let message = format!("{}: {problem}; nothing was changed", file.path().display());
         Failure::coded(ErrorCode::ConfigInvalid, message).with_hint("mend the file, or move it away")
@@ -94,7 +94,12 @@ fn words(console: &Console) -> Result<Vec<String>> {
     Ok(words)
 }
 
-fn print(console: &mut Console, client: &Client, path: &std::path::Path, entry: &Entry) -> Result<Exit> {
+fn print(
+    console: &mut Console,
+    client: &McpClientConfig,
+    path: &std::path::Path,
+    entry: &Entry,
+) -> Result<Exit> {
     let text = match client.format {
         Format::Toml => toml::set("", entry),
         Format::Json { container, .. } => json::set("", container, &client.json(entry)),
@@ -104,14 +109,14 @@ fn print(console: &mut Console, client: &Client, path: &std::path::Path, entry: 
         console.out.json(&json!({"client": client.name, "path": path, "text": text}))?;
         return Ok(Exit::OK);
     }
-    console.out.note(crate::output::Style::Dim, &format!("{}:", path.display()))?;
+    console.out.note(crate::output::TextStyle::Dim, &format!("{}:", path.display()))?;
     console.out.bytes(text.as_bytes())?;
     Ok(Exit::OK)
 }
 
 fn report(
     console: &mut Console,
-    client: &Client,
+    client: &McpClientConfig,
     path: &std::path::Path,
     change: Change,
     uninstall: bool,
@@ -133,7 +138,7 @@ fn report(
     };
     console.out.line(&line)?;
     if !uninstall {
-        console.out.note(crate::output::Style::Dim, client.next)?;
+        console.out.note(crate::output::TextStyle::Dim, client.next)?;
     }
     Ok(Exit::OK)
 }

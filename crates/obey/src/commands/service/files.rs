@@ -40,7 +40,7 @@ pub(super) struct ServiceFile {
 
 /// What is at a file's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FileState {
     Missing,
     /// Ours, word for word.
     Same,
@@ -205,13 +205,13 @@ const USUAL_SOCKET: &str = "%t/obey/daemon.sock";
 
 impl ServiceFile {
     /// Looks at what is at the file's place.
-    pub(super) fn found(&self) -> Result<Found> {
+    pub(super) fn found(&self) -> Result<FileState> {
         match fs::read_to_string(&self.path) {
-            Ok(text) if text == self.text => Ok(Found::Same),
-            Ok(text) if is_ours(&text) => Ok(Found::Different),
-            Ok(_) => Ok(Found::Foreign),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Found::Foreign),
+            Ok(text) if text == self.text => Ok(FileState::Same),
+            Ok(text) if is_ours(&text) => Ok(FileState::Different),
+            Ok(_) => Ok(FileState::Foreign),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileState::Missing),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(FileState::Foreign),
             Err(error) => Err(Failure::failed(format!("cannot read {}: {error}", self.path.display()))),
         }
     }

@@ -7,7 +7,7 @@ use crate::args::ServiceManager;
 use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::paths;
-use crate::programs::{self, Said};
+use crate::programs::{self, ProgramOutput};
 use crate::vars::Vars;
 
 /// The units of systemd; the socket comes first, so that the service finds it.
@@ -18,7 +18,7 @@ pub(super) const LABEL: &str = "dev.obey.daemon";
 
 /// A manager that answered.
 #[derive(Clone, Debug)]
-pub(crate) struct Manager {
+pub(crate) struct RunningManager {
     kind: ServiceManager,
     program: PathBuf,
 }
@@ -28,7 +28,7 @@ pub(crate) fn native() -> ServiceManager {
     if cfg!(target_os = "macos") { ServiceManager::Launchd } else { ServiceManager::Systemd }
 }
 
-impl Manager {
+impl RunningManager {
     /// Finds a manager that answers.
     pub(crate) async fn find(kind: ServiceManager, vars: &Vars) -> Option<Self> {
         let (name, question): (_, &[&str]) = match kind {
@@ -125,11 +125,11 @@ impl Manager {
         scope.into_iter().chain(args.iter().copied()).collect()
     }
 
-    async fn ask(&self, args: &[&str]) -> Option<Said> {
+    async fn ask(&self, args: &[&str]) -> Option<ProgramOutput> {
         programs::ask(&self.program, &self.words(args), limits::MANAGER_WAIT).await.ok()
     }
 
-    async fn ask_long(&self, args: &[&str]) -> Option<Said> {
+    async fn ask_long(&self, args: &[&str]) -> Option<ProgramOutput> {
         programs::ask(&self.program, &self.words(args), limits::MANAGER_WORK_WAIT).await.ok()
     }
 

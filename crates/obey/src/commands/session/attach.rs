@@ -14,7 +14,7 @@ use crate::events;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 
 const HELP: &[&str] = &[
@@ -93,7 +93,7 @@ async fn show_past(
         names::provider(session.provider),
         session.working_dir
     );
-    console.out.note(Style::Bold, &head)?;
+    console.out.note(TextStyle::Bold, &head)?;
     Ok(tail.last)
 }
 
@@ -120,12 +120,13 @@ impl Attached<'_> {
                 }
                 Happened::Interrupt if self.conversation.view.is_working() && !self.left_once => {
                     self.left_once = true;
-                    self.conversation.note(Style::Warn, "Cancelling the turn… (Ctrl-C again to leave)")?;
+                    self.conversation
+                        .note(TextStyle::Warn, "Cancelling the turn… (Ctrl-C again to leave)")?;
                     self.conversation.cancel_turn().await?;
                 }
                 Happened::Interrupt | Happened::InputEnded => return self.detach(),
                 Happened::SessionEnded => {
-                    self.conversation.note(Style::Dim, "The session has ended.")?;
+                    self.conversation.note(TextStyle::Dim, "The session has ended.")?;
                     return Ok(Exit::OK);
                 }
             }
@@ -140,17 +141,17 @@ impl Attached<'_> {
             Typed::Cancel => self.cancel().await,
             Typed::Mode(mode) => self.mode(mode).await,
             Typed::Requests => self.list_requests(),
-            Typed::Help => HELP.iter().try_for_each(|line| self.conversation.note(Style::Dim, line)),
+            Typed::Help => HELP.iter().try_for_each(|line| self.conversation.note(TextStyle::Dim, line)),
             Typed::Unknown(word) => {
                 let text = format!("{word} is unknown here; /help for help, /{word} to send it to the agent");
-                self.conversation.note(Style::Warn, &text)
+                self.conversation.note(TextStyle::Warn, &text)
             }
             Typed::Detach => return self.detach().map(Some),
             Typed::Stop => return self.stop().await.map(Some),
         };
         match done {
             Err(failure) if !failure.is_connection_lost() && !failure.is_silent() => {
-                self.conversation.console.out.say(Style::Bad, &failure.for_people())?;
+                self.conversation.console.out.say(TextStyle::Bad, &failure.for_people())?;
                 Ok(None)
             }
             done => done.map(|()| None),
@@ -175,34 +176,34 @@ impl Attached<'_> {
     async fn cancel(&mut self) -> Result<()> {
         let cancelled = self.conversation.cancel_turn().await?;
         self.conversation
-            .note(Style::Dim, if cancelled { "Cancelling the turn…" } else { "No turn is running." })
+            .note(TextStyle::Dim, if cancelled { "Cancelling the turn…" } else { "No turn is running." })
     }
 
     async fn mode(&mut self, typed: &str) -> Result<()> {
         let mode: Mode = values::mode(typed).map_err(Failure::usage)?;
         let now = set_mode(&self.conversation.client, &self.conversation.session, mode).await?;
-        self.conversation.note(Style::Dim, &format!("mode: {now}"))
+        self.conversation.note(TextStyle::Dim, &format!("mode: {now}"))
     }
 
     fn list_requests(&mut self) -> Result<()> {
         let lines: Vec<String> = self.conversation.asking.all().map(|open| open.summary()).collect();
         if lines.is_empty() {
-            return self.conversation.note(Style::Dim, "Nothing waits for an answer.");
+            return self.conversation.note(TextStyle::Dim, "Nothing waits for an answer.");
         }
-        lines.iter().try_for_each(|line| self.conversation.note(Style::Warn, line))
+        lines.iter().try_for_each(|line| self.conversation.note(TextStyle::Warn, line))
     }
 
     async fn stop(&mut self) -> Result<Exit> {
         let request = StopSessionRequest { session_id: self.conversation.session.clone(), graceful: false };
         self.conversation.client.daemon().stop_session(request).await?;
-        self.conversation.note(Style::Dim, "The session was stopped.")?;
+        self.conversation.note(TextStyle::Dim, "The session was stopped.")?;
         Ok(Exit::OK)
     }
 
     fn detach(&mut self) -> Result<Exit> {
         let text =
             format!("Detached. The session goes on: obey session attach {}", self.conversation.session);
-        self.conversation.note(Style::Dim, &text)?;
+        self.conversation.note(TextStyle::Dim, &text)?;
         Ok(Exit::OK)
     }
 }

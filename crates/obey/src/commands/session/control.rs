@@ -7,7 +7,7 @@ use wire::obey::v1 as pb;
 
 use super::{get, print_state, send};
 use crate::answers;
-use crate::args::session::{ModeArgs, RestartArgs, StopArgs, WaitArgs};
+use crate::args::session::{ModeArgs, RestartArgs, SessionStopArgs, WaitArgs};
 use crate::client::Client;
 use crate::console::Console;
 use crate::events;
@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::feed::{Feed, FeedItem};
 use crate::format;
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 
 pub(super) async fn cancel(console: &mut Console, typed: &str) -> Result<Exit> {
@@ -44,7 +44,7 @@ pub(super) async fn mode(console: &mut Console, args: &ModeArgs) -> Result<Exit>
     Ok(Exit::OK)
 }
 
-pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit> {
+pub(super) async fn stop(console: &mut Console, args: &SessionStopArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let id = resolve::session(&client, &args.session).await?;
     if !args.force {
@@ -52,7 +52,7 @@ pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit>
         if let Some(request) = waiting.first() {
             let text =
                 format!("{} waits for an answer; its turn gets 30 s to end (--force: none)", request.id);
-            console.out.note(Style::Warn, &text)?;
+            console.out.note(TextStyle::Warn, &text)?;
         }
     }
     console.out.status("ending the agent…")?;

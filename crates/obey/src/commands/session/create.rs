@@ -9,15 +9,15 @@ use tonic::metadata::MetadataValue;
 use wire::obey::local::v1 as local;
 
 use super::protobuf_duration;
-use crate::args::session::CreateArgs;
+use crate::args::session::SessionCreateArgs;
 use crate::client::Client;
-use crate::commands::bench;
+use crate::commands::workbench;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::json;
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 use crate::table::named;
 
@@ -36,7 +36,7 @@ pub(in crate::commands) struct Plan {
 /// The key of `provider_config` that is added to what agents are told.
 const PROMPT_KEY: &str = "append_system_prompt";
 
-pub(super) async fn run(console: &mut Console, args: CreateArgs) -> Result<Exit> {
+pub(super) async fn run(console: &mut Console, args: SessionCreateArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let campaign = resolve::campaign(&client, args.campaign.as_deref(), &console.folder).await?;
     let parent = match &args.parent {
@@ -59,7 +59,7 @@ pub(super) async fn run(console: &mut Console, args: CreateArgs) -> Result<Exit>
     if !console.out.json {
         let next =
             format!("Talk to it: obey session send {id} \"…\" · obey session attach {id}", id = session.id);
-        console.out.note(Style::Dim, &next)?;
+        console.out.note(TextStyle::Dim, &next)?;
     }
     Ok(Exit::OK)
 }
@@ -69,8 +69,8 @@ async fn dressed(
     console: &mut Console,
     client: &Client,
     campaign: &str,
-    mut args: CreateArgs,
-) -> Result<CreateArgs> {
+    mut args: SessionCreateArgs,
+) -> Result<SessionCreateArgs> {
     if args.agent.is_none() && args.checkpoint.is_none() {
         return Ok(args);
     }
@@ -79,7 +79,7 @@ async fn dressed(
     let root = std::path::PathBuf::from(root.unwrap_or_default());
     let mut told: Vec<String> = Vec::new();
     if let Some(name) = args.agent.clone() {
-        match bench::agent(console, root.clone(), &name).await? {
+        match workbench::agent(console, root.clone(), &name).await? {
             Some(character) => {
                 told.push(character.system_prompt);
                 let model = (!character.model.is_empty()).then_some(character.model);
@@ -88,13 +88,13 @@ async fn dressed(
             None => {
                 let note =
                     format!("There is no agent {name} in the catalogue; the session is only called that.");
-                console.out.note(Style::Dim, &note)?;
+                console.out.note(TextStyle::Dim, &note)?;
             }
         }
         args.name.get_or_insert(name);
     }
     if let Some(id) = args.checkpoint.clone() {
-        let context = bench::checkpoint_context(console, root, id).await?;
+        let context = workbench::checkpoint_context(console, root, id).await?;
         told.push(format!("You go on with work that was begun before. What is known of it:\n{context}"));
     }
     if !told.is_empty() {
@@ -117,7 +117,7 @@ pub(in crate::commands) async fn create(client: &Client, plan: Plan) -> Result<l
     response.session.ok_or_else(|| Failure::failed("the daemon did not say which session it created"))
 }
 
-fn request(args: CreateArgs, campaign_id: String) -> Result<local::CreateSessionRequest> {
+fn request(args: SessionCreateArgs, campaign_id: String) -> Result<local::CreateSessionRequest> {
     let mut provider_config: HashMap<String, String> = args.config.unwrap_or_default();
     if let Some(mode) = args.mode {
         provider_config.insert(MODE_KEY.to_owned(), mode.name().to_owned());

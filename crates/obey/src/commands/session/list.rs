@@ -4,18 +4,18 @@ use wire::obey::local::v1 as local;
 
 use super::{get_contained, print_sessions, tokens};
 use crate::answers;
-use crate::args::session::ListArgs;
+use crate::args::session::SessionListArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::format;
 use crate::json;
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 use crate::table::named;
 
-pub(super) async fn run(console: &mut Console, args: &ListArgs) -> Result<Exit> {
+pub(super) async fn run(console: &mut Console, args: &SessionListArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let campaigns = resolve::campaigns(&client).await?;
     let campaign_id = match &args.campaign {
@@ -37,7 +37,7 @@ pub(super) async fn run(console: &mut Console, args: &ListArgs) -> Result<Exit> 
     }
     if sessions.is_empty() {
         let hint = if args.all { "" } else { " Those that ended: obey session list --all" };
-        console.out.note(Style::Dim, &format!("No sessions.{hint}"))?;
+        console.out.note(TextStyle::Dim, &format!("No sessions.{hint}"))?;
         return Ok(Exit::OK);
     }
     print_sessions(console, &sessions, &campaigns)?;

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::feed::{Feed, FeedItem};
 use crate::format;
 use crate::limits;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::render;
 use crate::resolve;
 
@@ -89,8 +89,10 @@ pub(super) async fn follow(
                 printed += 1;
                 rows.print(console, *event)?;
             }
-            Some(FeedItem::Lost) => console.out.note(Style::Warn, "connection lost, trying again…")?,
-            Some(FeedItem::Back) => console.out.note(Style::Dim, "connected again; nothing was missed")?,
+            Some(FeedItem::Lost) => console.out.note(TextStyle::Warn, "connection lost, trying again…")?,
+            Some(FeedItem::Back) => {
+                console.out.note(TextStyle::Dim, "connected again; nothing was missed")?
+            }
             Some(FeedItem::Failed(failure)) => {
                 rows.flush(console)?;
                 return Err(failure);
@@ -181,5 +183,5 @@ fn print_row_of(console: &mut Console, event: &LogEvent, whose: &str) -> Result<
         .map(|columns| columns.saturating_sub(head.chars().count() + word.chars().count()));
     let text = format::one_line(&row.text);
     let text = room.map_or_else(|| text.clone(), |room| format::shorten(&text, room.max(WORD_WIDTH)));
-    console.out.styled_line(&[(Style::Dim, &head), (row.style, &word), (Style::Plain, &text)])
+    console.out.styled_line(&[(TextStyle::Dim, &head), (row.style, &word), (TextStyle::Plain, &text)])
 }

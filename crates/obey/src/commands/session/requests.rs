@@ -4,16 +4,16 @@ use domain::{Decision, ErrorCode, RequestId};
 use wire::obey::v1 as pb;
 
 use super::print_requests;
-use crate::answers::{self, Granted, To, Verdict};
+use crate::answers::{self, AnsweredRequest, Granted, PermissionDecision};
 use crate::args::session::{AnswerArgs, ApproveArgs, DenyArgs, RequestsArgs};
-use crate::asking::{Open, What, read_answers};
 use crate::client::Client;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::json;
-use crate::output::Style;
+use crate::output::TextStyle;
+use crate::request_prompts::{OpenRequest, RequestContent, read_answers};
 use crate::resolve;
 
 pub(super) async fn run(console: &mut Console, args: &RequestsArgs) -> Result<Exit> {
@@ -29,7 +29,7 @@ pub(super) async fn run(console: &mut Console, args: &RequestsArgs) -> Result<Ex
         return Ok(Exit::OK);
     }
     if requests.is_empty() {
-        console.out.note(Style::Dim, "Nothing waits for an answer.")?;
+        console.out.note(TextStyle::Dim, "Nothing waits for an answer.")?;
     }
     print_requests(console, &requests)?;
     Ok(Exit::OK)
@@ -43,13 +43,18 @@ pub(super) async fn approve(console: &mut Console, args: ApproveArgs) -> Result<
         uses: args.uses,
         sub_agents: args.sub_agents,
     };
-    let verdict = Verdict { input: args.input.unwrap_or_default(), grant, ..Verdict::of(decision) };
+    let verdict = PermissionDecision {
+        input: args.input.unwrap_or_default(),
+        grant,
+        ..PermissionDecision::of(decision)
+    };
     decide(console, &args.session, args.request.as_deref(), verdict).await
 }
 
 pub(super) async fn deny(console: &mut Console, args: DenyArgs) -> Result<Exit> {
     let decision = if args.stop { Decision::DenyAndStop } else { Decision::Deny };
-    let verdict = Verdict { message: args.message.unwrap_or_default(), ..Verdict::of(decision) };
+    let verdict =
+        PermissionDecision { message: args.message.unwrap_or_default(), ..PermissionDecision::of(decision) };
     decide(console, &args.session, args.request.as_deref(), verdict).await
 }
 
@@ -57,7 +62,7 @@ async fn decide(
     console: &mut Console,
     session: &str,
     request: Option<&str>,
-    verdict: Verdict,
+    verdict: PermissionDecision,
 ) -> Result<Exit> {
     let client = console.connect().await?;
     let session = resolve::session(&client, session).await?;
@@ -65,7 +70,7 @@ async fn decide(
         Some(typed) => whole_id(typed),
         None => only(&client, &session, pb::RequestKind::Permission).await?.id,
     };
-    let to = To { session: &session, request: &request, by: &console.person() };
+    let to = AnsweredRequest { session: &session, request: &request, by: &console.person() };
     let response = answers::decide(&client, to, verdict).await?;
     print_answer(console, &response)
 }
@@ -80,14 +85,14 @@ pub(super) async fn answer(console: &mut Console, args: AnswerArgs) -> Result<Ex
         Some(id) => (find(&client, &session, id).await?, &args.words[1..]),
         None => (only(&client, &session, pb::RequestKind::Question).await?, args.words.as_slice()),
     };
-    let What::Questions(questions) = Open::of_request(&request).what else {
+    let RequestContent::Questions(questions) = OpenRequest::of_request(&request).what else {
         let message = format!("{} asks for a permission, not for an answer", request.id);
         return Err(
             Failure::usage(message).with_hint(format!("obey session approve {session} {}", request.id))
         );
     };
     let answers = read_answers(&questions, words).map_err(Failure::usage)?;
-    let to = To { session: &session, request: &request.id, by: &console.person() };
+    let to = AnsweredRequest { session: &session, request: &request.id, by: &console.person() };
     let response = answers::answer(&client, to, answers).await?;
     print_answer(console, &response)
 }
@@ -118,7 +123,10 @@ async fn only(client: &Client, session: &str, kind: pb::RequestKind) -> Result<p
         several => {
             let mut message = format!("{several} {word}s wait; say which one:");
             for request in &waiting {
-                message.push_str(&format!("\n  {}", format::one_line(&Open::of_request(request).summary())));
+                message.push_str(&format!(
+                    "\n  {}",
+                    format::one_line(&OpenRequest::of_request(request).summary())
+                ));
             }
             Err(Failure::usage(message))
         }

@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::conversation::{self, Conversation, Happened, Requests};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 
 pub(super) async fn run(console: &mut Console, args: SendArgs) -> Result<Exit> {
@@ -80,17 +80,18 @@ pub(in crate::commands) async fn until_turn_ends(
             Happened::Interrupt if interrupted => {
                 let session = conversation.session.clone();
                 let text = format!("Left. The session goes on: obey session attach {session}");
-                conversation.note(Style::Warn, &text)?;
+                conversation.note(TextStyle::Warn, &text)?;
                 return Ok(Exit::INTERRUPTED);
             }
             Happened::Interrupt => {
                 interrupted = true;
-                conversation.note(Style::Warn, "Cancelling the turn… (Ctrl-C again to leave it running)")?;
+                conversation
+                    .note(TextStyle::Warn, "Cancelling the turn… (Ctrl-C again to leave it running)")?;
                 conversation.cancel_turn().await?;
             }
             Happened::Line(_) => {
                 let hint = "Nothing is being asked. To add to a running turn: obey session send --steer";
-                conversation.note(Style::Dim, hint)?;
+                conversation.note(TextStyle::Dim, hint)?;
             }
             Happened::InputEnded => {}
             Happened::SessionEnded => return Err(conversation::ended_early(&conversation.session)),
@@ -118,6 +119,6 @@ fn print_accepted(console: &mut Console, session: &str, accepted: &pb::PromptRes
         return Ok(Exit::OK);
     }
     console.out.line(&format!("Accepted: {} of {session}", accepted.turn_id))?;
-    console.out.note(Style::Dim, &format!("Follow it: obey session watch {session}"))?;
+    console.out.note(TextStyle::Dim, &format!("Follow it: obey session watch {session}"))?;
     Ok(Exit::OK)
 }

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::json;
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::resolve;
 
 /// The protocol's message has no field for the parent; the daemon sends `child=parent` once per pair beside the list.
@@ -34,10 +34,10 @@ pub(super) async fn run(console: &mut Console, args: &TreeArgs) -> Result<Exit> 
         return Ok(Exit::OK);
     }
     if sessions.is_empty() {
-        console.out.note(Style::Dim, "No sessions.")?;
+        console.out.note(TextStyle::Dim, "No sessions.")?;
     }
     for (title, roots) in tree.by_campaign(&campaigns) {
-        console.out.styled_line(&[(Style::Bold, &title)])?;
+        console.out.styled_line(&[(TextStyle::Bold, &title)])?;
         for line in
             roots.iter().enumerate().flat_map(|(at, root)| tree.lines(root, "", at + 1 == roots.len(), 0))
         {

@@ -19,7 +19,7 @@ use crate::format;
 use crate::json;
 use crate::limits;
 use crate::names;
-use crate::output::Style;
+use crate::output::TextStyle;
 use crate::render;
 use crate::resolve;
 
@@ -59,7 +59,7 @@ async fn watch_all(console: &mut Console, client: Client, campaign: Option<&str>
         watched.add(session.id.clone(), session.agent_name.clone(), last);
     }
     let count = format::plural(sessions.len(), "session");
-    console.out.note(Style::Dim, &format!("Watching {count}. Ctrl-C ends."))?;
+    console.out.note(TextStyle::Dim, &format!("Watching {count}. Ctrl-C ends."))?;
     let mut texts = Texts::default();
     let outcome = loop {
         tokio::select! {
@@ -178,13 +178,13 @@ fn print_status(console: &mut Console, watched: &Watched, event: &local::Session
     }
     let at = event.timestamp.as_ref().and_then(format::timestamp);
     let clock = at.map_or_else(|| "--:--:--".to_owned(), |at| format::clock(at, &console.zone));
-    let style = names::status(event.new_status).map_or(Style::Plain, render::status_style);
+    let style = names::status(event.new_status).map_or(TextStyle::Plain, render::status_style);
     let because = if event.message.is_empty() { String::new() } else { format!(": {}", event.message) };
     let change =
         format!("{} → {}", names::status_name(event.previous_status), names::status_name(event.new_status));
     console.out.styled_line(&[
-        (Style::Dim, &format!("        {clock}  {}", watched.name(&event.session_id))),
+        (TextStyle::Dim, &format!("        {clock}  {}", watched.name(&event.session_id))),
         (style, "status    "),
-        (Style::Plain, &format!("{change}{because}")),
+        (TextStyle::Plain, &format!("{change}{because}")),
     ])
 }

@@ -36,7 +36,7 @@ fn what_was_said_is_told_at_the_end_after_a_daemons_death_as_a_whole_or_not() {
     for (said, told) in [("short".to_owned(), "short and sweet"), ("long ".repeat(10_000), "")] {
         let mut talk = Talk::at_work();
         says(&mut talk, &said);
-        talk.codec.memory = serde_json::from_str(&talk.codec.save()).unwrap();
+        talk.codec.state = serde_json::from_str(&talk.codec.save()).unwrap();
         says(&mut talk, " and sweet");
         let events = talk.answer("session/prompt", json!({"stopReason": "end_turn"}));
         assert_eq!(ended(&events), (EndReason::Completed, told, ""));
@@ -44,7 +44,7 @@ fn what_was_said_is_told_at_the_end_after_a_daemons_death_as_a_whole_or_not() {
     // The message behind a call is another, and known as a whole again.
     let mut talk = Talk::at_work();
     says(&mut talk, &"long ".repeat(10_000));
-    talk.codec.memory = serde_json::from_str(&talk.codec.save()).unwrap();
+    talk.codec.state = serde_json::from_str(&talk.codec.save()).unwrap();
     talk.update(
         json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "x", "status": "completed"}),
     );

@@ -39,14 +39,14 @@ fn a_permission_without_its_call_is_asked_for_and_answered() {
     assert_eq!(outcomes(&params), [selected("yes"), selected("no")]);
     let mut talk = Talk::at_work();
     let events = talk.request(json!(1), ASK, params);
-    let [AgentEvent::Asked { ask: Ask::Permission(permission), .. }] = events.as_slice() else {
+    let [AgentEvent::Asked { ask: RequestSubject::Permission(permission), .. }] = events.as_slice() else {
         panic!("{events:?}")
     };
     assert_eq!((&permission.call, permission.tool.as_str()), (&None, "Tool"));
     // What it does say is told.
     let call = json!({"title": "Wipe the disk", "kind": "execute", "rawInput": {"command": "wipe"}});
     let events = talk.request(json!(2), ASK, json!({"toolCall": call, "options": options}));
-    let [AgentEvent::Asked { ask: Ask::Permission(permission), .. }] = events.as_slice() else {
+    let [AgentEvent::Asked { ask: RequestSubject::Permission(permission), .. }] = events.as_slice() else {
         panic!("{events:?}")
     };
     assert_eq!((permission.title.as_str(), &permission.input["command"]), ("Wipe the disk", &json!("wipe")));
@@ -119,9 +119,9 @@ fn a_permission_that_an_earlier_build_remembered_is_answered() {
         (json!([]), [json!({"outcome": "cancelled"}), json!({"outcome": "cancelled"})]),
     ] {
         let answers = [Decision::AllowOnce, Decision::Deny].map(|decision| {
-            let memory = serde_json::from_str(&saved(options.clone())).unwrap();
-            let mut talk = Talk::new(memory);
-            let ask = Ask::Permission(domain::request::PermissionAsk {
+            let state = serde_json::from_str(&saved(options.clone())).unwrap();
+            let mut talk = Talk::new(state);
+            let ask = RequestSubject::Permission(domain::request::PermissionSubject {
                 call: Some(CallId::new("c1")),
                 tool: "Bash".to_owned(),
                 input: json!({}),
@@ -138,8 +138,8 @@ fn a_permission_that_an_earlier_build_remembered_is_answered() {
     let options =
         json!([{"optionId": "a", "kind": "allow_always"}, {"optionId": "b", "kind": "reject_once"}]);
     talk.request(json!(1), ASK, json!({"options": options}));
-    let again: Memory = serde_json::from_str(&talk.codec.save()).unwrap();
-    assert_eq!(again, talk.codec.memory);
+    let again: AcpState = serde_json::from_str(&talk.codec.save()).unwrap();
+    assert_eq!(again, talk.codec.state);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn numbers_where_texts_belong_are_taken_by_their_digits() {
         "cwd": 7, "outputByteLimit": "many"});
     let events = talk.request(json!(1), "terminal/create", create);
     talk.decide(asked(&events), Decision::AllowOnce, "");
-    let what = talk.codec.take_errands().remove(0).what;
+    let what = talk.codec.take_client_requests().remove(0).what;
     assert_eq!((&what["command"], &what["env"][0]["value"]), (&json!("sleep 1 x"), &json!("8080")));
     assert_eq!((&what["cwd"], &what["limit"]), (&Value::Null, &Value::Null));
 }
@@ -183,11 +183,11 @@ fn a_list_loses_the_entry_that_cannot_be_read_and_no_other() {
     let modes =
         json!({"currentModeId": "a", "availableModes": [7, {"id": "a"}, {"name": "no id"}, {"id": "b"}]});
     let models = json!({"currentModelId": 1, "availableModels": [null, {"modelId": "m"}, {"name": "no id"}]});
-    let mut talk = Talk::new(Memory::default());
+    let mut talk = Talk::new(AcpState::default());
     talk.answer("initialize", json!({"protocolVersion": 1}));
     talk.answer("session/new", json!({"sessionId": "s1", "modes": modes, "models": models}));
-    assert_eq!(talk.codec.memory.modes.names, ["a", "b"]);
-    assert_eq!(talk.codec.memory.models.names, ["m"]);
+    assert_eq!(talk.codec.state.modes.names, ["a", "b"]);
+    assert_eq!(talk.codec.state.models.names, ["m"]);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn an_answer_to_a_prompt_ends_the_turn_whatever_it_says() {
 
 #[test]
 fn what_is_said_before_the_conversation_has_begun_is_heard() {
-    let mut talk = Talk::new(Memory { cwd: "/repo".to_owned(), ..Memory::default() });
+    let mut talk = Talk::new(AcpState { cwd: "/repo".to_owned(), ..AcpState::default() });
     let commands =
         json!({"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "help"}]});
     let mode = json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"});

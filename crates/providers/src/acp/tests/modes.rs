@@ -11,7 +11,7 @@ impl Talk {
     }
 
     fn begun(mode: Mode, session: Value) -> Self {
-        let mut talk = Self::new(Memory { cwd: "/repo".to_owned(), mode, ..Memory::default() });
+        let mut talk = Self::new(AcpState { cwd: "/repo".to_owned(), mode, ..AcpState::default() });
         talk.answer("initialize", json!({"protocolVersion": 1}));
         talk.answer("session/new", session);
         talk
@@ -55,7 +55,7 @@ fn what_an_agent_was_told_before_does_not_undo_what_it_is_told_now() {
     talk.tell(AgentInput::SetMode(Mode::Plan));
     assert_eq!(talk.says_mode("acceptEdits"), []);
     assert_eq!(talk.says_mode("plan"), []);
-    assert_eq!(talk.codec.memory.mode, Mode::Plan);
+    assert_eq!(talk.codec.state.mode, Mode::Plan);
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn no_agent_takes_freedom_by_its_own_word() {
         let mut talk = Talk::in_mode(Mode::Supervised, &["default", "acceptEdits", "plan", name]);
         let events = talk.says_mode(name);
         assert!(!events.iter().any(|event| matches!(event, AgentEvent::Mode(_))), "{name}: {events:?}");
-        assert_eq!(talk.codec.memory.mode, Mode::Supervised);
+        assert_eq!(talk.codec.state.mode, Mode::Supervised);
     }
     // An autonomous session has the agent ask and answers by itself.
     let mut talk = Talk::in_mode(Mode::Autonomous, &["plan", "default"]);
     assert!(!talk.says_mode("default").iter().any(|event| matches!(event, AgentEvent::Mode(_))));
-    assert_eq!(talk.codec.memory.mode, Mode::Autonomous);
+    assert_eq!(talk.codec.state.mode, Mode::Autonomous);
     // A planning session does not begin to change things because of it either.
     let mut talk = Talk::in_mode(Mode::Plan, &["plan", "default", "bypassPermissions"]);
     let events = talk.says_mode("bypassPermissions");
@@ -90,7 +90,7 @@ fn a_mode_that_is_told_as_an_option_is_a_mode() {
         [AgentEvent::PlanMode(false), AgentEvent::Mode(Mode::Supervised)]
     );
     assert_eq!(talk.update(update("build")), []);
-    assert_eq!(talk.codec.memory.modes.current, "build");
+    assert_eq!(talk.codec.state.modes.current, "build");
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn edits_are_accepted_by_us_where_the_agent_has_no_word_for_it() {
     assert_eq!(talk.sent("session/set_mode")["params"]["modeId"], "build");
     // What the agent then says is what it was told, and no other mode of the session's.
     assert_eq!(talk.says_mode("build"), []);
-    assert_eq!(talk.codec.memory.mode, Mode::AcceptEdits);
+    assert_eq!(talk.codec.state.mode, Mode::AcceptEdits);
 }

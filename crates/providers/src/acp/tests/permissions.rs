@@ -1,6 +1,6 @@
 //! What a permission covers: this kind of deed, on this file or with this command, once; and what rules get to see.
 
-use domain::permission::pattern::{Call, Pattern};
+use domain::permission::pattern::{CallPattern, PatternCall};
 
 use super::*;
 
@@ -26,13 +26,15 @@ impl Talk {
 
     /// What is to be done by us and was not taken up yet.
     fn doing(&mut self) -> Vec<String> {
-        let errands = self.codec.take_errands().into_iter();
+        let errands = self.codec.take_client_requests().into_iter();
         errands.map(|errand| errand.what["do"].as_str().unwrap().to_owned()).collect()
     }
 }
 
 fn asked(event: &AgentEvent) -> (&str, &Value) {
-    let (AgentEvent::Asked { ask: Ask::Permission(ask), .. } | AgentEvent::Checks { ask, .. }) = event else {
+    let (AgentEvent::Asked { ask: RequestSubject::Permission(ask), .. } | AgentEvent::Checks { ask, .. }) =
+        event
+    else {
         panic!("{event:?}")
     };
     (&ask.tool, &ask.input)
@@ -43,8 +45,8 @@ fn judged(event: &AgentEvent, rule: &str) -> (bool, bool) {
     let (tool, input) = asked(event);
     let folder = Path::new("/repo");
     let paths = domain::permission::pattern::paths_of(tool, input, folder);
-    let call = Call { tool, input, working_dir: folder, real_paths: Some(&paths) };
-    let pattern = Pattern::parse("rule", rule).unwrap();
+    let call = PatternCall { tool, input, working_dir: folder, real_paths: Some(&paths) };
+    let pattern = CallPattern::parse("rule", rule).unwrap();
     (pattern.surely_covers(&call), pattern.may_cover(&call))
 }
 
@@ -139,7 +141,7 @@ fn a_command_is_asked_about_with_its_folder_and_variables() {
     // A rule for the command is none for whatever another PATH makes of it, and one against it holds.
     assert_eq!(judged(&events[0], "Bash(git *)"), (false, true));
     talk.decide(&events[0], Decision::AllowOnce, "");
-    assert_eq!(talk.codec.take_errands()[0].what["command"], "git status");
+    assert_eq!(talk.codec.take_client_requests()[0].what["command"], "git status");
     let events = talk.request(json!(2), "terminal/create", json!({"command": "git status"}));
     assert_eq!(judged(&events[0], "Bash(git *)"), (true, true));
 }
@@ -239,8 +241,8 @@ fn rules_are_heard_before_a_file_is_served() {
     assert!(matches!(&events[..], [AgentEvent::Checks { .. }]), "{events:?}");
     assert_eq!(judged(&events[0], "Edit(**/.env)"), (false, true));
     // A daemon that comes back in between goes on alike.
-    let memory = serde_json::from_str(&talk.codec.save()).unwrap();
-    talk.codec = AcpCodec { memory, settings: Settings::default(), begun: Vec::new() };
+    let state = serde_json::from_str(&talk.codec.save()).unwrap();
+    talk.codec = AcpCodec { state, settings: AcpSettings::default(), begun: Vec::new() };
     talk.decide(&events[0], Decision::AllowOnce, "");
     assert_eq!(talk.doing(), ["write"]);
 }

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use super::*;
 
 /// A conversation that is about to begin, with an agent that can do this.
-fn met(memory: Memory, can: Value) -> Talk {
-    let mut talk = Talk::new(Memory { cwd: "/repo".to_owned(), ..memory });
+fn met(state: AcpState, can: Value) -> Talk {
+    let mut talk = Talk::new(AcpState { cwd: "/repo".to_owned(), ..state });
     talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": can}));
     talk
 }
@@ -20,15 +20,15 @@ fn what_the_types_refuse_costs_the_field_and_not_the_line() {
         [AgentEvent::Notice { message, .. }] => assert!(message.contains(wanted), "{message}"),
         other => panic!("{other:?}"),
     };
-    let mut talk = Talk::new(Memory { resume: "old".to_owned(), ..Memory::default() });
+    let mut talk = Talk::new(AcpState { resume: "old".to_owned(), ..AcpState::default() });
     let said = json!({"protocolVersion": "one", "agentInfo": {"name": "mine"},
         "agentCapabilities": {"loadSession": {}, "sessionCapabilities": {"resume": true}}});
     assert!(serde_json::from_value::<v1::InitializeResponse>(said.clone()).is_err());
     notice(&talk.answer("initialize", said), "no version");
-    assert_eq!((talk.codec.memory.version.as_str(), talk.codec.memory.can.load), ("mine", true));
+    assert_eq!((talk.codec.state.version.as_str(), talk.codec.state.can.load), ("mine", true));
     let modes = json!({"availableModes": [{"id": "default"}, {"id": "plan"}]});
     talk.answer("session/resume", json!({"modes": modes}));
-    assert_eq!(talk.codec.memory.modes.names, ["default", "plan"]);
+    assert_eq!(talk.codec.state.modes.names, ["default", "plan"]);
 
     let mut talk = Talk::at_work();
     let events = talk
@@ -71,12 +71,12 @@ fn a_request_the_types_refuse_is_met_as_far_as_it_can_be_read() {
     let read = json!({"path": "/repo/a", "limit": 9_007_199_254_740_991u64});
     let events = talk.request(json!(3), "fs/read_text_file", read);
     talk.decide(&events[0], Decision::AllowOnce, "");
-    let what = &talk.codec.take_errands()[0].what;
+    let what = &talk.codec.take_client_requests()[0].what;
     assert_eq!((&what["path"], &what["limit"]), (&json!("/repo/a"), &json!(u32::MAX)));
     talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
     let events = talk.request(json!(4), "fs/write_text_file", json!({"path": "/repo/a"}));
     talk.decide(&events[0], Decision::AllowOnce, "");
-    assert_eq!(talk.codec.take_errands()[0].what["content"], "");
+    assert_eq!(talk.codec.take_client_requests()[0].what["content"], "");
 }
 
 #[test]
@@ -105,15 +105,15 @@ fn tokens_of_a_turn_are_read_with_the_type() {
 
 #[test]
 fn models_are_read_beside_the_type_and_chosen_as_they_are_offered() {
-    let memory = || Memory { asked_model: "m2".to_owned(), ..Memory::default() };
+    let state = || AcpState { asked_model: "m2".to_owned(), ..AcpState::default() };
     let models = json!({"currentModelId": "m1", "availableModels": [{"modelId": "m1"}, {"modelId": "m2"}]});
-    let mut talk = met(memory(), json!({}));
+    let mut talk = met(state(), json!({}));
     talk.answer("session/new", json!({"sessionId": "s1", "models": models}));
     assert_eq!(talk.sent("session/set_model")["params"], json!({"sessionId": "s1", "modelId": "m2"}));
     let values = json!([{"value": "m1", "name": "One"}, {"value": "m2", "name": "Two"}]);
     let option =
         json!({"id": "model", "name": "Model", "type": "select", "currentValue": "m1", "options": values});
-    let mut talk = met(memory(), json!({}));
+    let mut talk = met(state(), json!({}));
     talk.answer("session/new", json!({"sessionId": "s1", "configOptions": [option]}));
     let chosen = json!({"sessionId": "s1", "configId": "model", "value": "m2"});
     assert_eq!(talk.sent("session/set_config_option")["params"], chosen);
@@ -141,7 +141,7 @@ fn what_we_write_is_what_the_types_read() {
         "b": {"url": "http://127.0.0.1/mcp", "headers": {"h": "v"}}, "c": {"type": "sse", "url": "http://x"}});
     let can = json!({"loadSession": true, "promptCapabilities": {"image": true},
         "sessionCapabilities": {"resume": {}}, "mcpCapabilities": {"http": true, "sse": true}});
-    let mut talk = Talk::new(Memory { cwd: "/repo".to_owned(), mode: Mode::Plan, ..Memory::default() });
+    let mut talk = Talk::new(AcpState { cwd: "/repo".to_owned(), mode: Mode::Plan, ..AcpState::default() });
     fits::<v1::InitializeRequest>(&talk.written[0]["params"]);
     talk.codec.settings.mcp_servers = servers.as_object().unwrap().clone();
     talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": can}));
@@ -160,7 +160,7 @@ fn what_we_write_is_what_the_types_read() {
     let attachments = vec![file("a.png", "image/png"), file("a.txt", "text/plain")];
     talk.tell(AgentInput::Prompt { text: "look".to_owned(), attachments });
     fits::<v1::PromptRequest>(&talk.written[0]["params"]);
-    talk.codec.memory.modes.option = "mode".to_owned();
+    talk.codec.state.modes.option = "mode".to_owned();
     talk.tell(AgentInput::SetMode(Mode::Supervised));
     fits::<v1::SetSessionConfigOptionRequest>(&talk.sent("session/set_config_option")["params"]);
 
@@ -176,7 +176,7 @@ fn what_we_write_is_what_the_types_read() {
     fits::<v1::RequestPermissionResponse>(&talk.answered(&json!(2))["result"]);
     fits::<v1::Error>(&talk.answered(&json!(3))["error"]);
 
-    let taken_up = || Memory { resume: "old".to_owned(), ..Memory::default() };
+    let taken_up = || AcpState { resume: "old".to_owned(), ..AcpState::default() };
     let mut talk = met(taken_up(), json!({"loadSession": true}));
     fits::<v1::LoadSessionRequest>(&talk.sent("session/load")["params"]);
     let mut talk = met(taken_up(), json!({"sessionCapabilities": {"resume": {}}}));

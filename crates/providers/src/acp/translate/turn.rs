@@ -7,44 +7,49 @@ use domain::{AgentEvent, Usage};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::super::memory::Memory;
-use super::super::rpc::Refusal;
+use super::super::rpc::RpcError;
+use super::super::state::AcpState;
 use super::super::{encode, typed};
 use super::notice;
+use crate::json_fields::Look;
 use crate::limits::MESSAGE_MAX_CHARS;
-use crate::look::Look;
 use crate::text::cut;
 
 /// Takes the answer to a prompt, which is the end of the agent's turn.
-pub(super) fn answered(memory: &mut Memory, number: u64, result: Result<Value, Refusal>, out: &mut Decoded) {
+pub(super) fn answered(
+    state: &mut AcpState,
+    number: u64,
+    result: Result<Value, RpcError>,
+    out: &mut Decoded,
+) {
     // An older prompt is answered late by agents that were cancelled.
-    if memory.turn.as_ref().is_none_or(|turn| turn.prompt != number) {
+    if state.turn.as_ref().is_none_or(|turn| turn.prompt != number) {
         return;
     }
     let (reason, error) = match result {
         Ok(mut result) => {
             let read = typed::read(&mut result, "session/prompt");
             let said = read.unwrap_or_else(|| v1::PromptResponse::new(v1::StopReason::EndTurn));
-            count(memory, &said, out);
+            count(state, &said, out);
             (reason(said.stop_reason), String::new())
         }
         Err(refusal) => (EndReason::Failed, cut(&refusal.message, MESSAGE_MAX_CHARS)),
     };
-    close_calls(memory, out);
-    if go_on(memory, out) {
+    close_calls(state, out);
+    if go_on(state, out) {
         // The turn goes on with what waited; that it failed before is told all the same.
         notice(out, Level::Error, &error);
         return;
     }
-    let (interrupted, text) = match &memory.turn {
+    let (interrupted, text) = match &state.turn {
         Some(turn) => (turn.interrupted, turn.said.clone().unwrap_or_default()),
         None => (false, String::new()),
     };
     // Some agents end a turn that was cancelled as if nothing had happened, others with an error.
     let reason = if interrupted { EndReason::Cancelled } else { reason };
     // The session forgets them with the turn.
-    encode::refuse_asks(memory, "the turn has ended", &mut out.replies);
-    memory.end_turn();
+    encode::refuse_asks(state, "the turn has ended", &mut out.replies);
+    state.end_turn();
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
 }
 
@@ -59,22 +64,22 @@ fn reason(stop: v1::StopReason) -> EndReason {
 
 /// Says what waits to be said, in the same turn: a message that came during it, or what a person said to a denial that
 /// ended it. Returns whether there was something.
-fn go_on(memory: &mut Memory, out: &mut Decoded) -> bool {
-    let Some(turn) = memory.turn.as_mut().filter(|turn| !turn.interrupted) else { return false };
+fn go_on(state: &mut AcpState, out: &mut Decoded) -> bool {
+    let Some(turn) = state.turn.as_mut().filter(|turn| !turn.interrupted) else { return false };
     let denial = std::mem::take(&mut turn.denial);
-    let said = match memory.queued.pop_front() {
+    let said = match state.queued.pop_front() {
         Some(said) => said,
         // Its model said nothing behind the denial, so it has not heard why.
         None if !denial.is_empty() => format!("I denied that: {denial}"),
         None => return false,
     };
-    encode::prompt(memory, vec![said.into()], &mut out.replies);
+    encode::prompt(state, vec![said.into()], &mut out.replies);
     true
 }
 
 /// Ends what the agent left open.
-fn close_calls(memory: &mut Memory, out: &mut Decoded) {
-    for (call, open) in std::mem::take(&mut memory.calls) {
+fn close_calls(state: &mut AcpState, out: &mut Decoded) {
+    for (call, open) in std::mem::take(&mut state.calls) {
         let output = match (open.denied.is_empty(), open.output.is_empty()) {
             (false, _) => open.denied,
             (true, false) => open.output,
@@ -85,7 +90,7 @@ fn close_calls(memory: &mut Memory, out: &mut Decoded) {
 }
 
 /// Reports what the turn used.
-fn count(memory: &mut Memory, said: &v1::PromptResponse, out: &mut Decoded) {
+fn count(state: &mut AcpState, said: &v1::PromptResponse, out: &mut Decoded) {
     let quota = said.meta.as_ref().and_then(|meta| meta.get("quota")).map(|quota| quota.under("token_count"));
     let usage = if let Some(usage) = &said.usage {
         Usage {
@@ -104,7 +109,7 @@ fn count(memory: &mut Memory, said: &v1::PromptResponse, out: &mut Decoded) {
         }
     } else {
         // Some agents only say how full the window was after each reply: all of that was sent or received.
-        let used = memory.turn.as_mut().map(|turn| std::mem::take(&mut turn.used)).unwrap_or(0);
+        let used = state.turn.as_mut().map(|turn| std::mem::take(&mut turn.used)).unwrap_or(0);
         Usage { input_tokens: used, ..Usage::default() }
     };
     if !usage.is_empty() {

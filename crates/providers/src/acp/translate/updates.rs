@@ -9,14 +9,14 @@ use domain::{AgentEvent, CallId, Mode, Usage};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::super::memory::{Call, Memory};
-use super::super::{choices, deeds, names, typed};
+use super::super::state::{AcpCall, AcpState};
+use super::super::{choices, names, permitted, typed};
 use super::notice;
+use crate::json_fields::Look;
 use crate::limits::{
     COMMAND_DESCRIPTION_MAX_CHARS, OPEN_CALLS_MAX, REPLY_TEXT_MAX_BYTES, TITLE_MAX_CHARS, TODO_MAX_CHARS,
     TODOS_MAX, TOOL_OUTPUT_MAX_BYTES,
 };
-use crate::look::Look;
 use crate::text::{cut, one_line};
 
 /// Kinds of updates that nothing depends on where they cannot be read. The last three are drafts.
@@ -33,43 +33,43 @@ const QUIET: [&str; 9] = [
 ];
 
 /// Takes an update; returns whether it was understood.
-pub(super) fn update(memory: &mut Memory, update: &mut Value, out: &mut Decoded) -> bool {
+pub(super) fn update(state: &mut AcpState, update: &mut Value, out: &mut Decoded) -> bool {
     let kind = update.text("sessionUpdate").to_owned();
     let read = typed::read::<Update>(update, &kind);
     // A conversation that is taken up is told from its beginning; the journal has all of that.
-    if !memory.is_ready && !matches!(read, Some(Update::AvailableCommandsUpdate(_) | Update::Notice(_))) {
+    if !state.is_ready && !matches!(read, Some(Update::AvailableCommandsUpdate(_) | Update::Notice(_))) {
         return true;
     }
     match read {
-        Some(Update::AgentMessageChunk(chunk)) => text(memory, shown(Some(chunk.content), update), out),
+        Some(Update::AgentMessageChunk(chunk)) => text(state, shown(Some(chunk.content), update), out),
         Some(Update::AgentThoughtChunk(chunk)) => {
             if let ContentBlock::Text(part) = chunk.content {
-                thinking(memory, &part.text, out);
+                thinking(state, &part.text, out);
             }
         }
-        Some(Update::ToolCall(begun)) => call(memory, &begun, out),
+        Some(Update::ToolCall(begun)) => call(state, &begun, out),
         Some(Update::ToolCallUpdate(change)) => {
-            let is_open = memory.calls.contains_key(&CallId::new(&*change.tool_call_id.0));
+            let is_open = state.calls.contains_key(&CallId::new(&*change.tool_call_id.0));
             // Else it is the end of a call that has ended already.
             if (is_open || !update.under("kind").is_null())
                 && let Ok(change) = change.try_into()
             {
-                call(memory, &change, out);
+                call(state, &change, out);
             }
         }
         Some(Update::Plan(plan)) => todos(&plan.entries, out),
         Some(Update::AvailableCommandsUpdate(update)) => commands(update.available_commands, out),
         // While a wish of ours is under way, it may tell what was before.
-        Some(Update::CurrentModeUpdate(update)) if memory.unsettled == 0 => {
-            mode(memory, &update.current_mode_id.0, out);
+        Some(Update::CurrentModeUpdate(update)) if state.unsettled == 0 => {
+            mode(state, &update.current_mode_id.0, out);
         }
-        Some(Update::ConfigOptionUpdate(update)) if memory.unsettled == 0 => {
+        Some(Update::ConfigOptionUpdate(update)) if state.unsettled == 0 => {
             let current = choices::mode_option(&update.config_options).current;
-            if memory.modes.names.contains(&current) {
-                mode(memory, &current, out);
+            if state.modes.names.contains(&current) {
+                mode(state, &current, out);
             }
         }
-        Some(Update::UsageUpdate(update)) => usage(memory, &update, out),
+        Some(Update::UsageUpdate(update)) => usage(state, &update, out),
         Some(Update::Notice(said)) => {
             let said = [said.title, said.description.unwrap_or_default()].join("\n");
             // Where it was before it was of the protocol.
@@ -77,7 +77,7 @@ pub(super) fn update(memory: &mut Memory, update: &mut Value, out: &mut Decoded)
             notice(out, Level::Info, said);
         }
         Some(_) => {}
-        None if kind == "agent_message_chunk" => text(memory, shown(None, update), out),
+        None if kind == "agent_message_chunk" => text(state, shown(None, update), out),
         None => return QUIET.contains(&kind.as_str()),
     }
     true
@@ -93,11 +93,11 @@ fn shown(content: Option<ContentBlock>, update: &Value) -> String {
     }
 }
 
-fn text(memory: &mut Memory, text: String, out: &mut Decoded) {
+fn text(state: &mut AcpState, text: String, out: &mut Decoded) {
     if text.is_empty() {
         return;
     }
-    if let Some(turn) = &mut memory.turn {
+    if let Some(turn) = &mut state.turn {
         turn.denial.clear();
         if let Some(said) = turn.said.as_mut().filter(|said| said.len() + text.len() <= REPLY_TEXT_MAX_BYTES)
         {
@@ -107,8 +107,8 @@ fn text(memory: &mut Memory, text: String, out: &mut Decoded) {
     out.events.push(AgentEvent::Text { text, parent: None });
 }
 
-fn thinking(memory: &mut Memory, text: &str, out: &mut Decoded) {
-    let begun = memory.turn.as_ref().is_some_and(|turn| turn.has_thought);
+fn thinking(state: &mut AcpState, text: &str, out: &mut Decoded) {
+    let begun = state.turn.as_ref().is_some_and(|turn| turn.has_thought);
     // Gemini puts each thought's subject before it, even where there is none.
     let text = text.strip_prefix("****\n").unwrap_or(text);
     // Some agents begin with the gap between two thoughts.
@@ -116,25 +116,25 @@ fn thinking(memory: &mut Memory, text: &str, out: &mut Decoded) {
     if text.is_empty() {
         return;
     }
-    if let Some(turn) = &mut memory.turn {
+    if let Some(turn) = &mut state.turn {
         turn.has_thought = true;
     }
     out.events.push(AgentEvent::Thinking { text: text.to_owned(), parent: None });
 }
 
 /// Takes the beginning, a change or the end of a call. Agents may say them in one, or the end alone.
-fn call(memory: &mut Memory, update: &ToolCall, out: &mut Decoded) {
+fn call(state: &mut AcpState, update: &ToolCall, out: &mut Decoded) {
     let name = &*update.tool_call_id.0;
-    if name.is_empty() || memory.turn.is_none() {
+    if name.is_empty() || state.turn.is_none() {
         return;
     }
     let id = CallId::new(name);
-    start_call(memory, update, out);
-    if let Some(turn) = &mut memory.turn {
+    start_call(state, update, out);
+    if let Some(turn) = &mut state.turn {
         // What is said behind a call is another message.
         turn.said = Some(String::new());
     }
-    let Some(open) = memory.calls.get_mut(&id) else { return };
+    let Some(open) = state.calls.get_mut(&id) else { return };
     let delta = names::meta(update, "terminal_output_delta").text("data");
     if !delta.is_empty() && open.output.len() + delta.len() <= TOOL_OUTPUT_MAX_BYTES {
         open.output.push_str(delta);
@@ -148,9 +148,9 @@ fn call(memory: &mut Memory, update: &ToolCall, out: &mut Decoded) {
         open.output = shown;
     }
     if matches!(update.status, Status::Completed | Status::Failed)
-        && let Some(open) = memory.calls.remove(&id)
+        && let Some(open) = state.calls.remove(&id)
     {
-        deeds::forget(memory, &id);
+        permitted::forget(state, &id);
         let raw = update.raw_output.as_ref();
         let exit = raw.and_then(|raw| raw.under("exit_code").as_i64());
         let denied = !open.denied.is_empty();
@@ -161,21 +161,21 @@ fn call(memory: &mut Memory, update: &ToolCall, out: &mut Decoded) {
 }
 
 /// Reports that a call begins, unless it was.
-pub(super) fn start_call(memory: &mut Memory, call: &ToolCall, out: &mut Decoded) -> Option<CallId> {
+pub(super) fn start_call(state: &mut AcpState, call: &ToolCall, out: &mut Decoded) -> Option<CallId> {
     let name = &*call.tool_call_id.0;
-    if name.is_empty() || memory.turn.is_none() {
+    if name.is_empty() || state.turn.is_none() {
         return None;
     }
     let id = CallId::new(name);
-    if memory.calls.contains_key(&id) {
+    if state.calls.contains_key(&id) {
         return Some(id);
     }
-    if memory.calls.len() >= OPEN_CALLS_MAX {
+    if state.calls.len() >= OPEN_CALLS_MAX {
         return None;
     }
-    let named = names::call(call, memory);
-    let bridged = memory.bridge.is_some() && names::bridged(call).is_some();
-    memory.calls.insert(id.clone(), Call { tool: named.tool.clone(), bridged, ..Call::default() });
+    let named = names::call(call, state);
+    let bridged = state.bridge.is_some() && names::bridged(call).is_some();
+    state.calls.insert(id.clone(), AcpCall { tool: named.tool.clone(), bridged, ..AcpCall::default() });
     out.events.push(AgentEvent::ToolStarted {
         call: id.clone(),
         tool: named.tool,
@@ -209,37 +209,37 @@ fn commands(commands: Vec<AvailableCommand>, out: &mut Decoded) {
 
 /// Follows the agent's own mode out of plan mode, as with a plan that was allowed; what it then does is asked about. Any
 /// other mode is the session's to choose, so that a person learns of it.
-fn mode(memory: &mut Memory, name: &str, out: &mut Decoded) {
-    if name.is_empty() || name == memory.modes.current {
+fn mode(state: &mut AcpState, name: &str, out: &mut Decoded) {
+    if name.is_empty() || name == state.modes.current {
         return;
     }
-    let was_planning = memory.modes.current == "plan";
-    name.clone_into(&mut memory.modes.current);
+    let was_planning = state.modes.current == "plan";
+    name.clone_into(&mut state.modes.current);
     let plans = name == "plan";
     if plans != was_planning {
         out.events.push(AgentEvent::PlanMode(plans));
     }
     let meant = choices::meant(name);
-    if was_planning && memory.mode == Mode::Plan && meant.is_some() {
-        memory.mode = Mode::Supervised;
+    if was_planning && state.mode == Mode::Plan && meant.is_some() {
+        state.mode = Mode::Supervised;
         out.events.push(AgentEvent::Mode(Mode::Supervised));
     }
     // One in which it asks more than the session would is no news, and an autonomous session answers by itself.
-    let is_stricter = meant == Some(Mode::Supervised) || memory.mode == Mode::Autonomous && meant.is_some();
-    if !plans && !is_stricter && meant != Some(memory.mode) {
+    let is_stricter = meant == Some(Mode::Supervised) || state.mode == Mode::Autonomous && meant.is_some();
+    if !plans && !is_stricter && meant != Some(state.mode) {
         let name = one_line(name, TITLE_MAX_CHARS);
         notice(out, Level::Warning, &format!("the agent says it is in mode {name}"));
     }
 }
 
-fn usage(memory: &mut Memory, update: &UsageUpdate, out: &mut Decoded) {
+fn usage(state: &mut AcpState, update: &UsageUpdate, out: &mut Decoded) {
     let (used, size) = (update.used, Some(update.size).filter(|size| *size > 0));
-    if let Some(turn) = &mut memory.turn {
+    if let Some(turn) = &mut state.turn {
         turn.used = turn.used.saturating_add(used);
     }
     let amount = update.cost.as_ref().map(|cost| cost.amount).filter(|amount| (0.0..1e6).contains(amount));
-    let cost = amount.map_or(memory.cost, |amount| (amount * 1e6) as u64);
-    let usage = Usage { cost_micro_usd: cost.saturating_sub(memory.cost), ..Usage::default() };
-    memory.cost = cost;
+    let cost = amount.map_or(state.cost, |amount| (amount * 1e6) as u64);
+    let usage = Usage { cost_micro_usd: cost.saturating_sub(state.cost), ..Usage::default() };
+    state.cost = cost;
     out.events.push(AgentEvent::Usage { usage, context_tokens: Some(used), context_window: size });
 }

@@ -1,7 +1,7 @@
 //! What is written to the agent, line by line.
 
 use domain::CallId;
-use domain::request::{PermissionAsk, QuestionOption};
+use domain::request::{PermissionSubject, QuestionOption};
 
 use super::*;
 
@@ -11,14 +11,14 @@ fn lines(wire: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn told(memory: &mut Memory, input: &AgentInput) -> Vec<Value> {
+fn told(state: &mut ClaudeState, input: &AgentInput) -> Vec<Value> {
     let mut wire = Vec::new();
-    super::input(memory, input, &mut wire).unwrap();
+    super::input(state, input, &mut wire).unwrap();
     lines(&wire)
 }
 
-fn permission() -> Ask {
-    Ask::Permission(PermissionAsk {
+fn permission() -> RequestSubject {
+    RequestSubject::Permission(PermissionSubject {
         call: Some(CallId::new("c1")),
         tool: "Bash".into(),
         input: json!({"command": "ls"}),
@@ -30,7 +30,10 @@ fn permission() -> Ask {
 fn decide(decision: Decision, updated_input: Option<Value>) -> Vec<Value> {
     let (native, message) = ("r1".to_owned(), "no".to_owned());
     let input = AgentInput::Decide { native, decision, message, updated_input, ask: permission() };
-    told(&mut Memory::default(), &input).iter().map(|line| line["response"]["response"].clone()).collect()
+    told(&mut ClaudeState::default(), &input)
+        .iter()
+        .map(|line| line["response"]["response"].clone())
+        .collect()
 }
 
 fn attachment(name: &str, media_type: &str, content: &str) -> Attachment {
@@ -52,9 +55,9 @@ fn permissions_are_answered() {
 
 #[test]
 fn a_stop_takes_back_what_was_added_to_the_turn() {
-    let mut memory = Memory::default();
-    told(&mut memory, &AgentInput::Prompt { text: "a".into(), attachments: Vec::new() });
-    told(&mut memory, &AgentInput::Steer { text: "b".into() });
+    let mut state = ClaudeState::default();
+    told(&mut state, &AgentInput::Prompt { text: "a".into(), attachments: Vec::new() });
+    told(&mut state, &AgentInput::Steer { text: "b".into() });
     let input = AgentInput::Decide {
         native: "r1".into(),
         decision: Decision::DenyAndStop,
@@ -62,7 +65,7 @@ fn a_stop_takes_back_what_was_added_to_the_turn() {
         updated_input: None,
         ask: permission(),
     };
-    let lines = told(&mut memory, &input);
+    let lines = told(&mut state, &input);
     assert_eq!(lines[0]["response"]["response"]["message"], "The user denied this.");
     assert_eq!(lines[1]["request"], json!({"subtype": "interrupt", "cancel_queued": true}));
 }
@@ -76,9 +79,12 @@ fn questions_are_answered_by_id_or_by_text() {
         options: vec![QuestionOption { label: "A".into(), description: String::new() }],
         multi_select: true,
     };
-    let ask = Ask::Question { questions: vec![question("q1", "One?"), question("q2", "Two?")], call: None };
+    let ask = RequestSubject::Question {
+        questions: vec![question("q1", "One?"), question("q2", "Two?")],
+        call: None,
+    };
     let answers = [("q1", "A"), ("Two?", "B")].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let lines = told(&mut Memory::default(), &AgentInput::Answer { native: "r1".into(), answers, ask });
+    let lines = told(&mut ClaudeState::default(), &AgentInput::Answer { native: "r1".into(), answers, ask });
     let input = &lines[0]["response"]["response"]["updatedInput"];
     assert_eq!(input["answers"], json!({"One?": "A", "Two?": "B"}));
     assert_eq!(input["questions"][1]["multiSelect"], true);
@@ -89,7 +95,7 @@ fn text_that_looks_like_something_else_stays_text() {
     for text in ["-p", "--resume=x", "@file", "!ls", "a\nb\r\nc", "\u{2028}\u{2029}\0", "{\"type\":\"x\"}"] {
         let mut wire = Vec::new();
         let prompt = AgentInput::Prompt { text: text.into(), attachments: Vec::new() };
-        super::input(&mut Memory::default(), &prompt, &mut wire).unwrap();
+        super::input(&mut ClaudeState::default(), &prompt, &mut wire).unwrap();
         let written = String::from_utf8(wire.clone()).unwrap();
         assert!(!written.trim_end().contains(['\n', '\r', '\u{2028}', '\u{2029}']), "{text:?}");
         assert_eq!(lines(&wire)[0]["message"]["content"], text);
@@ -103,7 +109,7 @@ fn files_become_blocks() {
         attachment("a.pdf", "application/pdf", "AAAA"),
         attachment("a \"b\".txt", "text/plain", "aGVsbG8="),
     ];
-    let lines = told(&mut Memory::default(), &AgentInput::Prompt { text: "see".into(), attachments });
+    let lines = told(&mut ClaudeState::default(), &AgentInput::Prompt { text: "see".into(), attachments });
     let content = lines[0]["message"]["content"].as_array().unwrap();
     let kinds: Vec<&str> = content.iter().map(|block| block["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["image", "document", "text", "text"]);
@@ -115,10 +121,10 @@ fn files_become_blocks() {
 fn files_that_cannot_be_sent_are_named() {
     let refused = |file: Attachment| {
         let prompt = AgentInput::Prompt { text: String::new(), attachments: vec![file] };
-        let mut memory = Memory::default();
-        let error = super::input(&mut memory, &prompt, &mut Vec::new()).unwrap_err();
+        let mut state = ClaudeState::default();
+        let error = super::input(&mut state, &prompt, &mut Vec::new()).unwrap_err();
         // A prompt that was not sent is not waited for.
-        assert_eq!(memory, Memory::default());
+        assert_eq!(state, ClaudeState::default());
         error.message
     };
     assert!(refused(attachment("x", "text/plain", "*")).starts_with("attachments: the content of \"x\""));
@@ -127,23 +133,23 @@ fn files_that_cannot_be_sent_are_named() {
 
 #[test]
 fn requests_say_what_they_are_for() {
-    for purpose in Purpose::ALL {
+    for purpose in ControlRequestKind::ALL {
         assert_eq!(super::purpose(&format!("obey-{}-12", purpose.name())), Some(purpose));
     }
     assert_eq!(super::purpose("obey-other-1"), None);
     assert_eq!(super::purpose("3f1c"), None);
-    let mut memory = Memory::default();
-    let line = &told(&mut memory, &AgentInput::SetMode(Mode::Autonomous))[0];
+    let mut state = ClaudeState::default();
+    let line = &told(&mut state, &AgentInput::SetMode(Mode::Autonomous))[0];
     assert_eq!(line["request"], json!({"subtype": "set_permission_mode", "mode": "default"}));
-    assert_eq!(super::purpose(line["request_id"].as_str().unwrap()), Some(Purpose::SetMode));
-    assert!(super::input(&mut memory, &AgentInput::SetModel("gpt-5".into()), &mut Vec::new()).is_err());
+    assert_eq!(super::purpose(line["request_id"].as_str().unwrap()), Some(ControlRequestKind::SetMode));
+    assert!(super::input(&mut state, &AgentInput::SetModel("gpt-5".into()), &mut Vec::new()).is_err());
 }
 
 #[test]
 fn servers_are_told_after_the_greeting() {
     let mut wire = Vec::new();
     let servers = json!({"a": {"command": "x", "args": []}}).as_object().unwrap().clone();
-    open(&mut Memory::default(), "Be brief.", servers.clone(), &mut wire);
+    open(&mut ClaudeState::default(), "Be brief.", servers.clone(), &mut wire);
     let lines = lines(&wire);
     assert_eq!(lines[0]["request"]["appendSystemPrompt"], "Be brief.");
     assert_eq!(lines[1]["request"], json!({"subtype": "mcp_set_servers", "servers": servers}));

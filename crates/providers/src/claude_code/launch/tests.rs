@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
-use domain::{Error, ErrorCode, Launch, Mode, ProviderKind, SessionId, SessionSpec, Timestamp};
+use domain::{Error, ErrorCode, LaunchPolicy, Mode, ProviderKind, SessionId, SessionSpec, Timestamp};
 use runtime::provider::{LaunchPlan, ProcessLaunch, Provider};
 
 use super::super::ClaudeCode;
@@ -40,8 +40,8 @@ impl Place {
             max_tokens: 0,
             timeout: None,
             mode: Mode::Supervised,
-            launch: Launch::Now,
-            upkeep: domain::Upkeep::default(),
+            launch: LaunchPolicy::Now,
+            upkeep: domain::Timeouts::default(),
             containment: domain::Containment::default(),
             created_at: Timestamp(0),
         };
@@ -206,7 +206,7 @@ fn no_two_runs_name_a_message_alike() {
             past: None,
             programs: None,
         };
-        memory(&request, OURS).expect_end()
+        codec_state(&request, OURS).expect_end()
     };
     let first = place.state();
     let later = State { started_at: Some(Timestamp(5)), ..first.clone() };
@@ -219,7 +219,7 @@ fn no_two_runs_name_a_message_alike() {
 
 #[test]
 fn the_daemons_own_tools_are_allowed_beside_those_of_the_session() {
-    let mut settings = Settings::default();
+    let mut settings = ClaudeSettings::default();
     allow_bridge(&mut settings);
     assert_eq!(settings.allowed_tools, "mcp__obey");
     settings.allowed_tools = "Read,Bash(git log:*)".to_owned();

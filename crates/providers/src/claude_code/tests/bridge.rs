@@ -8,7 +8,7 @@ use super::*;
 
 fn bridged() -> ClaudeCodec {
     let mut codec = running();
-    codec.memory.bridged = true;
+    codec.state.bridged = true;
     codec
 }
 

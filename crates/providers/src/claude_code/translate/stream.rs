@@ -5,14 +5,14 @@ use domain::{AgentEvent, CallId, Usage};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::super::memory::{Blocks, Memory};
+use super::super::state::{ClaudeState, StreamedBlocks};
 use super::super::wire::{Look, StreamEvent, api_usage};
 use super::{parent_of, tools};
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::text::cut;
 
 /// Takes a piece of a message; returns whether it could be read.
-pub(super) fn piece(memory: &mut Memory, line: &[u8], out: &mut Decoded) -> bool {
+pub(super) fn piece(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) -> bool {
     let Ok(StreamEvent { event, parent_tool_use_id, api_message_id }) = serde_json::from_slice(line) else {
         return false;
     };
@@ -20,23 +20,23 @@ pub(super) fn piece(memory: &mut Memory, line: &[u8], out: &mut Decoded) -> bool
     match &*event.kind {
         "message_start" => {
             let Some(start) = event.message else { return true };
-            count(memory, &start.id, parent.as_ref(), api_usage(&start.usage), out);
+            count(state, &start.id, parent.as_ref(), api_usage(&start.usage), out);
         }
         "message_delta" => {
-            let id = api_message_id.or_else(|| memory.current_message(parent.as_ref()));
+            let id = api_message_id.or_else(|| state.current_message(parent.as_ref()));
             if let Some(id) = id {
-                count(memory, &id, parent.as_ref(), api_usage(&event.usage), out);
+                count(state, &id, parent.as_ref(), api_usage(&event.usage), out);
             }
         }
         "content_block_delta" => {
             let Some(delta) = event.delta else { return true };
             // An agent that does not name the message means the one it is in the middle of.
-            let id = api_message_id.or_else(|| memory.current_message(parent.as_ref())).unwrap_or_default();
+            let id = api_message_id.or_else(|| state.current_message(parent.as_ref())).unwrap_or_default();
             if let Some(text) = delta.text.filter(|text| !text.is_empty()) {
-                memory.message(&id, parent.as_ref()).text.piece(event.index);
+                state.message(&id, parent.as_ref()).text.piece(event.index);
                 out.events.push(AgentEvent::Text { text, parent });
             } else if let Some(text) = delta.thinking.filter(|text| !text.is_empty()) {
-                memory.message(&id, parent.as_ref()).thinking.piece(event.index);
+                state.message(&id, parent.as_ref()).thinking.piece(event.index);
                 out.events.push(AgentEvent::Thinking { text, parent });
             }
         }
@@ -46,7 +46,7 @@ pub(super) fn piece(memory: &mut Memory, line: &[u8], out: &mut Decoded) -> bool
 }
 
 /// Takes whole blocks of a message.
-pub(super) fn whole(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+pub(super) fn whole(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let parent = parent_of(value);
     let message = value.under("message");
     let id = message.text("id");
@@ -55,69 +55,69 @@ pub(super) fn whole(memory: &mut Memory, value: &Value, out: &mut Decoded) {
         match block.text("type") {
             "text" if is_error && parent.is_none() => {
                 // The end of the turn says it again, as the error it is.
-                memory.error = cut(block.text("text"), MESSAGE_MAX_CHARS);
-                memory.cut_off = value.text("error") == "max_output_tokens";
+                state.error = cut(block.text("text"), MESSAGE_MAX_CHARS);
+                state.cut_off = value.text("error") == "max_output_tokens";
             }
             "text" => {
-                let told = is_told(memory, id, parent.as_ref(), |message| &mut message.text);
+                let told = is_told(state, id, parent.as_ref(), |message| &mut message.text);
                 let text = block.text("text").to_owned();
                 if !told && !text.is_empty() {
                     out.events.push(AgentEvent::Text { text, parent: parent.clone() });
                 }
             }
             "thinking" => {
-                let told = is_told(memory, id, parent.as_ref(), |message| &mut message.thinking);
+                let told = is_told(state, id, parent.as_ref(), |message| &mut message.thinking);
                 let text = block.text("thinking").to_owned();
                 if !told && !text.is_empty() {
                     out.events.push(AgentEvent::Thinking { text, parent: parent.clone() });
                 }
             }
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
-                tools::started(memory, block, parent.as_ref(), out);
+                tools::started(state, block, parent.as_ref(), out);
             }
             // Tools that the model's own side runs come back within the message.
-            kind if kind.ends_with("_tool_result") => tools::finished(memory, block, &Value::Null, out),
+            kind if kind.ends_with("_tool_result") => tools::finished(state, block, &Value::Null, out),
             _ => {}
         }
     }
     // Only messages that were not streamed are counted here; the others said more already.
-    count(memory, id, parent.as_ref(), api_usage(message.under("usage")), out);
+    count(state, id, parent.as_ref(), api_usage(message.under("usage")), out);
 }
 
 /// Notes a whole block; returns whether its pieces were told already.
 fn is_told(
-    memory: &mut Memory,
+    state: &mut ClaudeState,
     id: &str,
     parent: Option<&CallId>,
-    blocks: impl Fn(&mut super::super::memory::Message) -> &mut Blocks,
+    blocks: impl Fn(&mut super::super::state::ModelMessage) -> &mut StreamedBlocks,
 ) -> bool {
-    let unnamed = !memory.messages.iter().any(|message| message.id == id);
+    let unnamed = !state.messages.iter().any(|message| message.id == id);
     // Pieces that named no message are of the one that comes whole now.
-    let id = if unnamed && memory.messages.iter().any(|message| message.id.is_empty()) { "" } else { id };
-    blocks(memory.message(id, parent)).whole()
+    let id = if unnamed && state.messages.iter().any(|message| message.id.is_empty()) { "" } else { id };
+    blocks(state.message(id, parent)).whole()
 }
 
 /// Counts what a message says it used beyond what it said before, and reports it.
-fn count(memory: &mut Memory, id: &str, parent: Option<&CallId>, said: Usage, out: &mut Decoded) {
+fn count(state: &mut ClaudeState, id: &str, parent: Option<&CallId>, said: Usage, out: &mut Decoded) {
     if id.is_empty() || said.is_empty() {
         return;
     }
-    let message = memory.message(id, parent);
+    let message = state.message(id, parent);
     let more = said.beyond(&message.usage);
     message.usage.add(&more);
     let total = message.usage;
-    let usage = memory.tally.message(&more);
+    let usage = state.tally.message(&more);
     let mut context = None;
     if parent.is_none() {
         let tokens =
             total.input_tokens.saturating_add(total.cache_read_tokens).saturating_add(total.output_tokens);
-        if memory.context_tokens != Some(tokens) {
-            memory.context_tokens = Some(tokens);
-            context = memory.context_tokens;
+        if state.context_tokens != Some(tokens) {
+            state.context_tokens = Some(tokens);
+            context = state.context_tokens;
         }
     }
     if !usage.is_empty() || context.is_some() {
-        let context_window = context.and(memory.context_window);
+        let context_window = context.and(state.context_window);
         out.events.push(AgentEvent::Usage { usage, context_tokens: context, context_window });
     }
 }

@@ -6,7 +6,7 @@ use domain::{AgentEvent, CallId};
 use runtime::provider::{BridgeServer, Decoded};
 use serde_json::Value;
 
-use super::super::memory::{Call, Memory, TodoChange};
+use super::super::state::{ClaudeCall, ClaudeState, TodoChange};
 use super::super::title;
 use super::super::wire::Look;
 use super::parent_of;
@@ -14,16 +14,16 @@ use crate::limits;
 use crate::text::cut;
 
 /// Takes a block that calls a tool.
-pub(super) fn started(memory: &mut Memory, block: &Value, parent: Option<&CallId>, out: &mut Decoded) {
+pub(super) fn started(state: &mut ClaudeState, block: &Value, parent: Option<&CallId>, out: &mut Decoded) {
     let (id, tool, input) = (block.text("id"), block.text("name"), block.under("input"));
-    let tool = plain_name(memory, tool);
+    let tool = plain_name(state, tool);
     let call = CallId::new(id);
-    if id.is_empty() || memory.calls.contains_key(&call) {
+    if id.is_empty() || state.calls.contains_key(&call) {
         return;
     }
-    if memory.calls.len() < limits::OPEN_CALLS_MAX {
+    if state.calls.len() < limits::OPEN_CALLS_MAX {
         let todo = if parent.is_none() { todo_change(tool, input) } else { None };
-        memory.calls.insert(call.clone(), Call { parent: parent.cloned(), todo });
+        state.calls.insert(call.clone(), ClaudeCall { parent: parent.cloned(), todo });
     }
     out.events.push(AgentEvent::ToolStarted {
         call,
@@ -35,29 +35,29 @@ pub(super) fn started(memory: &mut Memory, block: &Value, parent: Option<&CallId
 }
 
 /// Returns what a tool is called where it comes from: those of the daemon's own server go by their plain names.
-pub(super) fn plain_name<'a>(memory: &Memory, tool: &'a str) -> &'a str {
-    BridgeServer::plain_name(tool).filter(|_| memory.bridged).unwrap_or(tool)
+pub(super) fn plain_name<'a>(state: &ClaudeState, tool: &'a str) -> &'a str {
+    BridgeServer::plain_name(tool).filter(|_| state.bridged).unwrap_or(tool)
 }
 
 /// Takes what the agent adds in the user's name. Text there is the agent's note to itself and not told.
-pub(super) fn results(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+pub(super) fn results(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let content = value.under("message").list("content");
     let structured = value.under("tool_use_result");
     for block in content.iter().filter(|block| block.text("type") == "tool_result") {
         // The structured result belongs to the one block a line normally has, and to the agent itself.
         let own = content.len() == 1 && parent_of(value).is_none();
-        finished(memory, block, if own { structured } else { &Value::Null }, out);
+        finished(state, block, if own { structured } else { &Value::Null }, out);
     }
 }
 
 /// Takes the result of a call. One that is not open ended with its turn, or was never ours to report.
-pub(super) fn finished(memory: &mut Memory, block: &Value, structured: &Value, out: &mut Decoded) {
+pub(super) fn finished(state: &mut ClaudeState, block: &Value, structured: &Value, out: &mut Decoded) {
     let call = CallId::new(block.text("tool_use_id"));
-    let Some(known) = memory.calls.remove(&call) else { return };
+    let Some(known) = state.calls.remove(&call) else { return };
     let ok = !block.is("is_error");
     out.events.push(AgentEvent::ToolFinished { call, ok, output: plain(block.under("content")) });
-    if ok && known.parent.is_none() && change_todos(&mut memory.todos, known.todo, structured) {
-        out.events.push(AgentEvent::Todos(memory.todos.clone()));
+    if ok && known.parent.is_none() && change_todos(&mut state.todos, known.todo, structured) {
+        out.events.push(AgentEvent::Todos(state.todos.clone()));
     }
 }
 

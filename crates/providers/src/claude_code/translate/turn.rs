@@ -8,45 +8,45 @@ use domain::{AgentEvent, Mode, Usage};
 use runtime::provider::Decoded;
 use serde_json::Value;
 
-use super::super::memory::Memory;
+use super::super::state::ClaudeState;
 use super::super::wire::{Look, api_usage, model_usage, nano};
 use super::notice;
 use crate::limits::{MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX, SERVERS_MAX, TITLE_MAX_CHARS};
 use crate::text::cut;
 
 /// Takes the line every turn begins with.
-pub(super) fn init(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+pub(super) fn init(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let session = value.text("session_id");
-    if !session.is_empty() && session != memory.session {
+    if !session.is_empty() && session != state.session {
         // The agent cleared the conversation and began another; that is the one to resume from now on.
-        session.clone_into(&mut memory.session);
-        memory.context_tokens = None;
-        let version = memory.version.clone();
+        session.clone_into(&mut state.session);
+        state.context_tokens = None;
+        let version = state.version.clone();
         let native_session = session.to_owned();
         out.events.push(AgentEvent::Ready { native_session, model: String::new(), version });
     }
-    memory.in_turn = true;
+    state.in_turn = true;
     out.events.push(AgentEvent::TurnStarted);
     let model = value.text("model");
-    if !model.is_empty() && model != memory.turn_model {
+    if !model.is_empty() && model != state.turn_model {
         // The first name after one was asked for is what the asked name stands for, not a change.
-        if !memory.turn_model.is_empty() {
+        if !state.turn_model.is_empty() {
             out.events.push(AgentEvent::Model(model.to_owned()));
         }
-        model.clone_into(&mut memory.turn_model);
+        model.clone_into(&mut state.turn_model);
     }
-    mode_seen(memory, value.text("permissionMode"), out);
-    commands_seen(memory, value.list("slash_commands"), out);
-    servers_seen(memory, value, out);
+    mode_seen(state, value.text("permissionMode"), out);
+    commands_seen(state, value.list("slash_commands"), out);
+    servers_seen(state, value, out);
 }
 
 /// Tells of the servers of tools, where there are or were any.
-fn servers_seen(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+fn servers_seen(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let listed = value.list("mcp_servers");
-    if listed.is_empty() && !memory.servers {
+    if listed.is_empty() && !state.servers {
         return;
     }
-    memory.servers = true;
+    state.servers = true;
     let tools = value.list("tools");
     let server = |server: &Value| {
         let name = cut(server.text("name"), TITLE_MAX_CHARS);
@@ -73,12 +73,12 @@ fn servers_seen(memory: &mut Memory, value: &Value, out: &mut Decoded) {
 }
 
 /// Follows the agent's own mode. Asking less than the session's mode says is never taken over from the agent.
-pub(super) fn mode_seen(memory: &mut Memory, native: &str, out: &mut Decoded) {
-    if native.is_empty() || native == memory.native_mode {
+pub(super) fn mode_seen(state: &mut ClaudeState, native: &str, out: &mut Decoded) {
+    if native.is_empty() || native == state.native_mode {
         return;
     }
-    let planned = memory.native_mode == "plan";
-    native.clone_into(&mut memory.native_mode);
+    let planned = state.native_mode == "plan";
+    native.clone_into(&mut state.native_mode);
     if planned != (native == "plan") {
         out.events.push(AgentEvent::PlanMode(!planned));
     }
@@ -93,18 +93,18 @@ pub(super) fn mode_seen(memory: &mut Memory, native: &str, out: &mut Decoded) {
         }
     };
     // An autonomous session has the agent ask, too, and answers by itself.
-    if memory.mode != Mode::Autonomous && memory.mode != mode {
-        memory.mode = mode;
+    if state.mode != Mode::Autonomous && state.mode != mode {
+        state.mode = mode;
         out.events.push(AgentEvent::Mode(mode));
     }
 }
 
-fn commands_seen(memory: &mut Memory, names: &[Value], out: &mut Decoded) {
+fn commands_seen(state: &mut ClaudeState, names: &[Value], out: &mut Decoded) {
     let mut print = 0xcbf2_9ce4_8422_2325_u64;
     for byte in names.iter().filter_map(Value::as_str).flat_map(|name| name.bytes().chain([0])) {
         print = (print ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
-    let last = std::mem::replace(&mut memory.commands, print);
+    let last = std::mem::replace(&mut state.commands, print);
     if last == 0 || last == print || names.is_empty() {
         return;
     }
@@ -116,20 +116,20 @@ fn commands_seen(memory: &mut Memory, names: &[Value], out: &mut Decoded) {
 }
 
 /// Takes the end of a turn.
-pub(super) fn result(memory: &mut Memory, value: &Value, out: &mut Decoded) {
-    settle_usage(memory, value, out);
+pub(super) fn result(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
+    settle_usage(state, value, out);
     let (mut reason, text, mut error) = ending(value);
-    if std::mem::take(&mut memory.cut_off) && reason == EndReason::Failed {
+    if std::mem::take(&mut state.cut_off) && reason == EndReason::Failed {
         reason = EndReason::LimitReached;
     }
-    if !memory.ready {
+    if !state.ready {
         // It could not even start, and leaves now; its exit fails the session, with this as the last thing said.
         out.events.push(AgentEvent::Logged(if error.is_empty() { text } else { error }));
         return;
     }
-    memory.in_turn = false;
-    let own_words = std::mem::take(&mut memory.error);
-    if !settles_ours(memory, value) {
+    state.in_turn = false;
+    let own_words = std::mem::take(&mut state.error);
+    if !settles_ours(state, value) {
         let failed = matches!(reason, EndReason::Failed | EndReason::Refused | EndReason::LimitReached);
         notice(out, Level::Error, if failed { &error } else { &own_words });
         return;
@@ -139,23 +139,23 @@ pub(super) fn result(memory: &mut Memory, value: &Value, out: &mut Decoded) {
     } else if error.is_empty() {
         notice(out, Level::Error, &own_words);
     }
-    memory.end_turn();
+    state.end_turn();
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
 }
 
 /// Returns whether nothing we sent is left to be answered after this result.
-fn settles_ours(memory: &mut Memory, value: &Value) -> bool {
-    if memory.outstanding.is_empty() {
+fn settles_ours(state: &mut ClaudeState, value: &Value) -> bool {
+    if state.outstanding.is_empty() {
         return true;
     }
     let last = value.under("user_message_uuid").as_str();
     let names: Vec<&str> =
         value.list("user_message_uuids").iter().filter_map(Value::as_str).chain(last).collect();
-    let before = memory.outstanding.len();
-    memory.outstanding.retain(|name| !names.contains(&name.as_str()));
-    if memory.outstanding.len() < before {
+    let before = state.outstanding.len();
+    state.outstanding.retain(|name| !names.contains(&name.as_str()));
+    if state.outstanding.len() < before {
         // What still waits was taken back with an interrupt, even by an agent that does not say so.
-        return memory.outstanding.is_empty() || memory.interrupting;
+        return state.outstanding.is_empty() || state.interrupting;
     }
     let origin = value.under("origin").text("kind");
     let unasked = !names.is_empty() || !matches!(origin, "" | "human");
@@ -163,33 +163,33 @@ fn settles_ours(memory: &mut Memory, value: &Value) -> bool {
 }
 
 /// Takes what became of one message of ours. One that was cancelled before its turn began gets no result.
-pub(super) fn lifecycle(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+pub(super) fn lifecycle(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let reason = match value.text("state") {
         "completed" => EndReason::Completed,
         "cancelled" => EndReason::Cancelled,
         _ => return,
     };
     let name = value.text("command_uuid");
-    let before = memory.outstanding.len();
-    memory.outstanding.retain(|waiting| waiting != name);
-    if memory.outstanding.len() < before {
-        end_without_result(memory, reason, out);
+    let before = state.outstanding.len();
+    state.outstanding.retain(|waiting| waiting != name);
+    if state.outstanding.len() < before {
+        end_without_result(state, reason, out);
     }
 }
 
 /// Takes the answer to an interrupt: when nothing runs and nothing waits any more, there will be no result.
-pub(super) fn interrupted(memory: &mut Memory, answer: &Value, out: &mut Decoded) {
-    if !memory.interrupting {
+pub(super) fn interrupted(state: &mut ClaudeState, answer: &Value, out: &mut Decoded) {
+    if !state.interrupting {
         return;
     }
     let cancelled: Vec<&str> = answer.list("cancelled").iter().filter_map(Value::as_str).collect();
-    memory.outstanding.retain(|waiting| !cancelled.contains(&waiting.as_str()));
-    end_without_result(memory, EndReason::Cancelled, out);
+    state.outstanding.retain(|waiting| !cancelled.contains(&waiting.as_str()));
+    end_without_result(state, EndReason::Cancelled, out);
 }
 
-fn end_without_result(memory: &mut Memory, reason: EndReason, out: &mut Decoded) {
-    if !memory.in_turn && memory.outstanding.is_empty() {
-        memory.end_turn();
+fn end_without_result(state: &mut ClaudeState, reason: EndReason, out: &mut Decoded) {
+    if !state.in_turn && state.outstanding.is_empty() {
+        state.end_turn();
         out.events.push(AgentEvent::TurnEnded { reason, text: String::new(), error: String::new() });
     }
 }
@@ -222,25 +222,25 @@ fn ending(value: &Value) -> (EndReason, String, String) {
 }
 
 /// Brings the books in line with what the agent says was used.
-fn settle_usage(memory: &mut Memory, value: &Value, out: &mut Decoded) {
+fn settle_usage(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let (total, total_nano) = model_usage(value.under("modelUsage"));
-    let running = memory.tally.since(total, nano(value.under("total_cost_usd")).max(total_nano));
+    let running = state.tally.since(total, nano(value.under("total_cost_usd")).max(total_nano));
     let (since, nano_usd) = match value.under("model_usage_since_last_result") {
         Value::Object(_) => model_usage(value.under("model_usage_since_last_result")),
         // Older agents: the difference to the last total, or what the turn itself used.
         _ => running.unwrap_or_else(|| (api_usage(value.under("usage")), total_nano)),
     };
-    let usage = memory.tally.settle(&since, nano_usd);
+    let usage = state.tally.settle(&since, nano_usd);
     let models = value.under("modelUsage");
     let only = models.as_object().filter(|map| map.len() == 1).and_then(|map| map.values().next());
-    let window = models.get(&memory.turn_model).or(only).and_then(|model| model.count("contextWindow"));
-    let window_is_new = window.is_some() && window != memory.context_window;
-    memory.context_window = window.or(memory.context_window);
+    let window = models.get(&state.turn_model).or(only).and_then(|model| model.count("contextWindow"));
+    let window_is_new = window.is_some() && window != state.context_window;
+    state.context_window = window.or(state.context_window);
     if usage != Usage::default() || window_is_new {
         out.events.push(AgentEvent::Usage {
             usage,
-            context_tokens: memory.context_tokens,
-            context_window: memory.context_window,
+            context_tokens: state.context_tokens,
+            context_window: state.context_window,
         });
     }
 }

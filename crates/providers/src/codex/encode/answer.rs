@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use domain::request::{Ask, Question};
+use domain::request::{Question, RequestSubject};
 use domain::turn::EndReason;
 use domain::{Decision, Mode};
 use serde_json::{Map, Value, json};
 
-use super::super::memory::{Asking, Memory};
-use super::super::rpc::{self, Purpose};
-use super::super::settings::Settings;
+use super::super::rpc::{self, CodexRequestKind};
+use super::super::settings::CodexSettings;
+use super::super::state::{AnswerForm, CodexState};
 use super::{change_stance, say, steer, text_part};
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::text::cut;
@@ -23,15 +23,15 @@ pub(super) struct Decided<'a> {
     pub(super) decision: Decision,
     pub(super) message: &'a str,
     pub(super) updated: Option<&'a Value>,
-    pub(super) ask: &'a Ask,
+    pub(super) ask: &'a RequestSubject,
 }
 
 impl Decided<'_> {
     fn input(&self) -> &Value {
         match self.ask {
-            Ask::Permission(permission) => &permission.input,
-            Ask::ClientTool { input, .. } => input,
-            Ask::Question { .. } => &Value::Null,
+            RequestSubject::Permission(permission) => &permission.input,
+            RequestSubject::ClientTool { input, .. } => input,
+            RequestSubject::Question { .. } => &Value::Null,
         }
     }
 
@@ -54,53 +54,53 @@ impl Decided<'_> {
 
 /// Answers a request with a decision.
 pub(super) fn decide(
-    memory: &mut Memory,
-    settings: &Settings,
+    state: &mut CodexState,
+    settings: &CodexSettings,
     native: &str,
     decided: &Decided<'_>,
     wire: &mut Vec<u8>,
 ) {
-    let asking = memory.asks.remove(native).unwrap_or(Asking::Decision);
+    let asking = state.asks.remove(native).unwrap_or(AnswerForm::Decision);
     let result = match asking {
-        Asking::Plan => return decide_plan(memory, settings, decided, wire),
-        Asking::Consent => consent(decided.word(), json!({})),
+        AnswerForm::Plan => return decide_plan(state, settings, decided, wire),
+        AnswerForm::Consent => consent(decided.word(), json!({})),
         // The server's own form may have been filled in.
-        Asking::Form(_) => {
+        AnswerForm::Form(_) => {
             let content = decided.updated.cloned().unwrap_or_else(|| json!({}));
             let word = if decided.decision.allows() { "accept" } else { decided.word() };
             consent(word, content)
         }
-        Asking::Decision => json!({"decision": decided.word()}),
-        Asking::Permissions => {
+        AnswerForm::Decision => json!({"decision": decided.word()}),
+        AnswerForm::Permissions => {
             let allowed = decided.decision.allows();
             let given = if allowed { decided.input()["permissions"].clone() } else { json!({}) };
             json!({"permissions": given, "scope": "turn"})
         }
-        Asking::Answers => json!({"answers": {}}),
+        AnswerForm::Answers => json!({"answers": {}}),
     };
-    let explained = if matches!(asking, Asking::Form(_)) { None } else { explain(memory, decided, wire) };
+    let explained = if matches!(asking, AnswerForm::Form(_)) { None } else { explain(state, decided, wire) };
     match explained {
         // The agent reads the message with its next request if it has it before the answer. It takes what it is told
         // in any order, so the answer waits until the message was taken. Behind the answer, the message would break
         // off what the model has begun to write, and that would be heard twice.
-        Some(message) => drop(memory.held.insert(message, rpc::answer(&id_of(native), result))),
+        Some(message) => drop(state.held.insert(message, rpc::answer(&id_of(native), result))),
         None => rpc::reply(&id_of(native), result, wire),
     }
 }
 
 /// Gives the answer that waited for this request of ours.
-pub(in crate::codex) fn release(memory: &mut Memory, request: &Value, wire: &mut Vec<u8>) {
-    if let Some(answer) = request.as_str().and_then(|request| memory.held.remove(request)) {
+pub(in crate::codex) fn release(state: &mut CodexState, request: &Value, wire: &mut Vec<u8>) {
+    if let Some(answer) = request.as_str().and_then(|request| state.held.remove(request)) {
         rpc::line(&answer, wire);
     }
 }
 
 /// Tells the agent what its protocol has no room for: why something was denied, and what to do instead. Returns the
 /// name of the request that does.
-fn explain(memory: &mut Memory, decided: &Decided<'_>, wire: &mut Vec<u8>) -> Option<String> {
+fn explain(state: &mut CodexState, decided: &Decided<'_>, wire: &mut Vec<u8>) -> Option<String> {
     if let Some(changed) = decided.changed() {
         return Some(steer(
-            memory,
+            state,
             &format!("I did not allow that as it stands. Do this instead: {changed}"),
             wire,
         ));
@@ -109,13 +109,13 @@ fn explain(memory: &mut Memory, decided: &Decided<'_>, wire: &mut Vec<u8>) -> Op
         return None;
     }
     let call = match decided.ask {
-        Ask::Permission(permission) => permission.call.as_ref(),
+        RequestSubject::Permission(permission) => permission.call.as_ref(),
         _ => None,
     };
-    if let Some(call) = call.and_then(|call| memory.calls.get_mut(call)) {
+    if let Some(call) = call.and_then(|call| state.calls.get_mut(call)) {
         call.denied = cut(decided.message, MESSAGE_MAX_CHARS);
     }
-    Some(steer(memory, &format!("I denied that: {}", decided.message), wire))
+    Some(steer(state, &format!("I denied that: {}", decided.message), wire))
 }
 
 fn consent(word: &str, content: Value) -> Value {
@@ -124,36 +124,36 @@ fn consent(word: &str, content: Value) -> Value {
 }
 
 /// Carries out a plan, has it changed, or leaves it at that. The agent is idle; what happens is up to us.
-fn decide_plan(memory: &mut Memory, settings: &Settings, decided: &Decided<'_>, wire: &mut Vec<u8>) {
-    memory.plan.clear();
-    if let Some(turn) = &mut memory.turn {
+fn decide_plan(state: &mut CodexState, settings: &CodexSettings, decided: &Decided<'_>, wire: &mut Vec<u8>) {
+    state.plan.clear();
+    if let Some(turn) = &mut state.turn {
         // What is said now begins a turn of the agent's, which an interrupt can be meant for.
         turn.plan_asked = false;
     }
     if decided.decision.allows() {
-        memory.mode = Mode::Supervised;
-        memory.left_plan = true;
-        change_stance(memory, settings, wire);
-        say(memory, Purpose::Turn, json!([text_part(CARRY_OUT)]), wire);
+        state.mode = Mode::Supervised;
+        state.left_plan = true;
+        change_stance(state, settings, wire);
+        say(state, CodexRequestKind::Turn, json!([text_part(CARRY_OUT)]), wire);
     } else if decided.decision == Decision::Deny && !decided.message.is_empty() {
-        say(memory, Purpose::Turn, json!([text_part(decided.message)]), wire);
+        say(state, CodexRequestKind::Turn, json!([text_part(decided.message)]), wire);
     } else {
         let stopped = decided.decision == Decision::DenyAndStop;
-        memory.settle(if stopped { EndReason::Cancelled } else { EndReason::Completed }, wire);
+        state.settle(if stopped { EndReason::Cancelled } else { EndReason::Completed }, wire);
     }
 }
 
 /// Answers questions.
 pub(super) fn answer(
-    memory: &mut Memory,
+    state: &mut CodexState,
     native: &str,
     answers: &BTreeMap<String, String>,
-    ask: &Ask,
+    ask: &RequestSubject,
     wire: &mut Vec<u8>,
 ) {
-    let asking = memory.asks.remove(native).unwrap_or(Asking::Answers);
+    let asking = state.asks.remove(native).unwrap_or(AnswerForm::Answers);
     let questions: &[Question] = match ask {
-        Ask::Question { questions, .. } => questions,
+        RequestSubject::Question { questions, .. } => questions,
         _ => &[],
     };
     let given = questions.iter().filter_map(|question| {
@@ -161,7 +161,7 @@ pub(super) fn answer(
         Some((question.id.clone(), answer.as_str()))
     });
     let result = match asking {
-        Asking::Form(fields) => {
+        AnswerForm::Form(fields) => {
             let content: Map<String, Value> = given
                 .map(|(field, answer)| {
                     let kind = fields.get(&field).map(String::as_str).unwrap_or_default();

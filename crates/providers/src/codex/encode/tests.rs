@@ -1,30 +1,30 @@
 //! What is written for inputs that no recording has.
 
-use domain::request::PermissionAsk;
+use domain::request::PermissionSubject;
 use domain::{Decision, Mode};
 
-use super::super::memory::Asking;
+use super::super::state::AnswerForm;
 use super::*;
 
-fn ready() -> Memory {
-    Memory {
+fn ready() -> CodexState {
+    CodexState {
         thread: "t1".into(),
         model: "gpt-5.5".into(),
         version: "0.166.0".into(),
         models: vec!["gpt-5.5".into()],
-        ..Memory::default()
+        ..CodexState::default()
     }
 }
 
-fn written(memory: &mut Memory, told: &AgentInput) -> Vec<Value> {
+fn written(state: &mut CodexState, told: &AgentInput) -> Vec<Value> {
     let mut wire = Vec::new();
-    input(memory, &Settings::default(), told, &mut wire).unwrap();
+    input(state, &CodexSettings::default(), told, &mut wire).unwrap();
     assert!(wire.is_empty() || wire.ends_with(b"\n"));
     std::str::from_utf8(&wire).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn decide(memory: &mut Memory, decision: Decision, updated: Option<Value>) -> Vec<Value> {
-    let ask = domain::request::Ask::Permission(PermissionAsk {
+fn decide(state: &mut CodexState, decision: Decision, updated: Option<Value>) -> Vec<Value> {
+    let ask = domain::request::RequestSubject::Permission(PermissionSubject {
         call: None,
         tool: "shell".into(),
         input: json!({"command": "x", "permissions": {"network": {"enabled": true}}}),
@@ -32,17 +32,17 @@ fn decide(memory: &mut Memory, decision: Decision, updated: Option<Value>) -> Ve
         parent: None,
     });
     let (native, message) = ("7".to_owned(), String::new());
-    written(memory, &AgentInput::Decide { native, decision, message, updated_input: updated, ask })
+    written(state, &AgentInput::Decide { native, decision, message, updated_input: updated, ask })
 }
 
 #[test]
 fn every_kind_of_request_gets_its_own_answer() {
-    let answer = |asking: Asking, decision: Decision| {
-        let mut memory = ready();
-        memory.remember_ask("7", asking);
-        let written = decide(&mut memory, decision, None);
+    let answer = |asking: AnswerForm, decision: Decision| {
+        let mut state = ready();
+        state.remember_request("7", asking);
+        let written = decide(&mut state, decision, None);
         assert_eq!((written.len(), &written[0]["id"]), (1, &json!(7)));
-        assert!(memory.asks.is_empty());
+        assert!(state.asks.is_empty());
         written[0]["result"].clone()
     };
     let words = [
@@ -52,39 +52,39 @@ fn every_kind_of_request_gets_its_own_answer() {
         (Decision::DenyAndStop, "cancel"),
     ];
     for (decision, word) in words {
-        assert_eq!(answer(Asking::Decision, decision), json!({"decision": word}));
-        assert_eq!(answer(Asking::Consent, decision)["action"], word);
-        assert_eq!(answer(Asking::Form(Default::default()), decision)["action"], word);
+        assert_eq!(answer(AnswerForm::Decision, decision), json!({"decision": word}));
+        assert_eq!(answer(AnswerForm::Consent, decision)["action"], word);
+        assert_eq!(answer(AnswerForm::Form(Default::default()), decision)["action"], word);
     }
-    let given = answer(Asking::Permissions, Decision::AllowSession);
+    let given = answer(AnswerForm::Permissions, Decision::AllowSession);
     assert_eq!(given, json!({"permissions": {"network": {"enabled": true}}, "scope": "turn"}));
-    assert_eq!(answer(Asking::Permissions, Decision::Deny), json!({"permissions": {}, "scope": "turn"}));
-    assert_eq!(answer(Asking::Answers, Decision::Deny), json!({"answers": {}}));
+    assert_eq!(answer(AnswerForm::Permissions, Decision::Deny), json!({"permissions": {}, "scope": "turn"}));
+    assert_eq!(answer(AnswerForm::Answers, Decision::Deny), json!({"answers": {}}));
 }
 
 #[test]
 fn a_changed_call_is_declined_and_explained() {
-    for asking in [Asking::Decision, Asking::Consent] {
-        let mut memory = ready();
-        memory.remember_ask("7", asking);
-        let written = decide(&mut memory, Decision::AllowOnce, Some(json!({"command": "y"})));
+    for asking in [AnswerForm::Decision, AnswerForm::Consent] {
+        let mut state = ready();
+        state.remember_request("7", asking);
+        let written = decide(&mut state, Decision::AllowOnce, Some(json!({"command": "y"})));
         assert_eq!((written.len(), &written[0]["method"]), (1, &json!("turn/start")));
         assert!(written[0]["params"]["input"][0]["text"].as_str().unwrap().contains(r#"{"command":"y"}"#));
         // The answer waits until the agent has taken the message, and is given once.
         let mut wire = Vec::new();
-        release(&mut memory, &json!("obey-steer-7"), &mut wire);
+        release(&mut state, &json!("obey-steer-7"), &mut wire);
         assert_eq!(wire, b"");
         for _ in 0..2 {
-            release(&mut memory, &written[0]["id"], &mut wire);
+            release(&mut state, &written[0]["id"], &mut wire);
         }
         let answer: Value = serde_json::from_slice(&wire).unwrap();
         assert_eq!(answer["id"], 7);
         assert!(answer["result"].to_string().contains("decline"));
     }
     // A server's form is there to be filled in.
-    let mut memory = ready();
-    memory.remember_ask("7", Asking::Form(Default::default()));
-    let written = decide(&mut memory, Decision::AllowOnce, Some(json!({"name": "Ann"})));
+    let mut state = ready();
+    state.remember_request("7", AnswerForm::Form(Default::default()));
+    let written = decide(&mut state, Decision::AllowOnce, Some(json!({"name": "Ann"})));
     assert_eq!(written.len(), 1);
     assert_eq!(written[0]["result"], json!({"action": "accept", "content": {"name": "Ann"}}));
 }
@@ -92,8 +92,8 @@ fn a_changed_call_is_declined_and_explained() {
 #[test]
 fn models_are_checked_against_what_the_agent_said() {
     let set = |model: &str| {
-        let mut memory = ready();
-        input(&mut memory, &Settings::default(), &AgentInput::SetModel(model.into()), &mut Vec::new())
+        let mut state = ready();
+        input(&mut state, &CodexSettings::default(), &AgentInput::SetModel(model.into()), &mut Vec::new())
     };
     assert_eq!(set("gpt-5.5"), Ok(()));
     for model in ["gpt-9", "", "--x"] {
@@ -103,8 +103,8 @@ fn models_are_checked_against_what_the_agent_said() {
 
 #[test]
 fn a_mode_is_told_with_everything_it_means() {
-    let mut memory = ready();
-    let written = written(&mut memory, &AgentInput::SetMode(Mode::Plan));
+    let mut state = ready();
+    let written = written(&mut state, &AgentInput::SetMode(Mode::Plan));
     assert_eq!(
         written[0]["params"],
         json!({
@@ -117,23 +117,23 @@ fn a_mode_is_told_with_everything_it_means() {
 
 #[test]
 fn a_conversation_begins_with_what_the_session_was_created_with() {
-    let settings = Settings {
+    let settings = CodexSettings {
         sandbox: "workspace-write".into(),
         network_access: true,
         add_dirs: vec!["/b".into()],
         reasoning_effort: "low".into(),
         append_system_prompt: "be nice".into(),
-        ..Settings::default()
+        ..CodexSettings::default()
     };
-    let begin = |memory: &mut Memory| -> Value {
+    let begin = |state: &mut CodexState| -> Value {
         let mut wire = Vec::new();
-        begin_thread(memory, &settings, &mut wire);
+        begin_thread(state, &settings, &mut wire);
         serde_json::from_slice(&wire).unwrap()
     };
-    let mut memory = ready();
-    memory.asked_model = "gpt-5.5".into();
-    memory.workspace.writable_roots = vec!["/a".into()];
-    let started = begin(&mut memory);
+    let mut state = ready();
+    state.asked_model = "gpt-5.5".into();
+    state.workspace.writable_roots = vec!["/a".into()];
+    let started = begin(&mut state);
     let params = &started["params"];
     assert_eq!(started["method"], "thread/start");
     assert_eq!(
@@ -148,9 +148,9 @@ fn a_conversation_begins_with_what_the_session_was_created_with() {
     assert_eq!(config["model_reasoning_effort"], "low");
     assert_eq!(config["tools.update_plan.enabled"], true);
     // Taken up, the same is told again; another version is spared what it may not know.
-    memory.resume = "t0".into();
-    memory.version = "0.9.0".into();
-    let resumed = begin(&mut memory);
+    state.resume = "t0".into();
+    state.version = "0.9.0".into();
+    let resumed = begin(&mut state);
     assert_eq!((&resumed["method"], &resumed["params"]["threadId"]), (&json!("thread/resume"), &json!("t0")));
     assert_eq!(resumed["params"]["sandbox"], "workspace-write");
     assert_eq!(resumed["params"]["excludeTurns"], true);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
-use domain::{Launch, Mode, ProviderKind, SessionId, SessionSpec, State, Timestamp};
+use domain::{LaunchPolicy, Mode, ProviderKind, SessionId, SessionSpec, State, Timestamp};
 use runtime::provider::{LaunchPlan, ProcessLaunch, Provider};
 
 use super::super::Codex;
@@ -40,9 +40,9 @@ impl Place {
             max_tokens: 0,
             timeout: None,
             mode: Mode::Supervised,
-            launch: Launch::Now,
+            launch: LaunchPolicy::Now,
             created_at: Timestamp(0),
-            upkeep: domain::Upkeep::default(),
+            upkeep: domain::Timeouts::default(),
             containment: domain::Containment::default(),
         };
         let environment = vec![
@@ -173,12 +173,12 @@ fn only_a_model_that_somebody_asked_for_is_insisted_on() {
             past: None,
             programs: None,
         };
-        memory(&request)
+        codec_state(&request)
     };
     // What the agent said it used, last time.
     state.model = "gpt-5.5".into();
-    let memory = known(&place, &state);
-    assert_eq!((memory.asked_model.as_str(), memory.model_is_wanted), ("gpt-5.5", false));
+    let codec_state = known(&place, &state);
+    assert_eq!((codec_state.asked_model.as_str(), codec_state.model_is_wanted), ("gpt-5.5", false));
     place.spec.model = "gpt-5.5".into();
     assert!(known(&place, &state).model_is_wanted);
 }

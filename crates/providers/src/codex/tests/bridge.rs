@@ -9,7 +9,7 @@ use crate::codex::{CodexCodec, encode, launch};
 
 fn bridged() -> CodexCodec {
     let mut codec = running();
-    codec.memory.bridged = true;
+    codec.state.bridged = true;
     codec
 }
 
@@ -58,11 +58,11 @@ fn the_daemon_asks_about_its_own_tools_itself() {
 fn the_server_and_its_changes_are_part_of_the_conversation() {
     let mut codec = bridged();
     let server = BridgeServer { command: "/usr/bin/obey".into(), args: vec!["mcp".into()] };
-    codec.memory.bridge = Some(launch::bridge(&server));
+    codec.state.bridge = Some(launch::bridge(&server));
     // A daemon that comes back before the conversation has begun knows the server still.
-    codec.memory = serde_json::from_str(&codec.save()).unwrap();
+    codec.state = serde_json::from_str(&codec.save()).unwrap();
     let mut wire = Vec::new();
-    encode::begin_thread(&mut codec.memory, &codec.settings, &mut wire);
+    encode::begin_thread(&mut codec.state, &codec.settings, &mut wire);
     let told: Value = serde_json::from_slice(&wire).unwrap();
     let config = &told["params"]["config"];
     assert_eq!(config["mcp_servers.obey"]["command"], "/usr/bin/obey", "{config}");

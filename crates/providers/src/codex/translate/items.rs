@@ -4,78 +4,78 @@ use domain::{AgentEvent, CallId};
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
-use super::super::memory::{Memory, Turn};
-use super::{Whose, parent, tools, whose};
+use super::super::state::{CodexState, CodexTurn};
+use super::{NotificationScope, parent, tools, whose};
+use crate::json_fields::Look;
 use crate::limits::{OPEN_CALLS_MAX, PLAN_MAX_CHARS, TITLE_MAX_CHARS};
-use crate::look::Look;
 use crate::text::{cut, one_line};
 
 /// Takes a piece of a text.
-pub(super) fn text(memory: &mut Memory, params: &Value, out: &mut Decoded) {
-    let (Ok(parent), text) = (parent(memory, params), params.text("delta")) else { return };
+pub(super) fn text(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    let (Ok(parent), text) = (parent(state, params), params.text("delta")) else { return };
     if !text.is_empty() {
-        memory.remember_streamed(params.text("itemId"));
+        state.remember_streamed(params.text("itemId"));
         out.events.push(AgentEvent::Text { text: text.to_owned(), parent });
     }
 }
 
 /// Takes a piece of a thought.
-pub(super) fn thinking(memory: &mut Memory, params: &Value, out: &mut Decoded) {
-    let (Ok(parent), text) = (parent(memory, params), params.text("delta")) else { return };
+pub(super) fn thinking(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    let (Ok(parent), text) = (parent(state, params), params.text("delta")) else { return };
     if !text.is_empty() {
-        memory.remember_streamed(params.text("itemId"));
+        state.remember_streamed(params.text("itemId"));
         out.events.push(AgentEvent::Thinking { text: text.to_owned(), parent });
     }
 }
 
 /// Takes the beginning of a further part of a thought: parts are paragraphs.
-pub(super) fn thinking_part(memory: &Memory, params: &Value, out: &mut Decoded) {
-    let Ok(parent) = parent(memory, params) else { return };
+pub(super) fn thinking_part(state: &CodexState, params: &Value, out: &mut Decoded) {
+    let Ok(parent) = parent(state, params) else { return };
     if params.count("summaryIndex").unwrap_or(0) > 0 {
         out.events.push(AgentEvent::Thinking { text: "\n\n".to_owned(), parent });
     }
 }
 
 /// Takes a piece of a call's output. A call that is not open ended with its turn.
-pub(super) fn output(memory: &Memory, params: &Value, field: &str, out: &mut Decoded) {
+pub(super) fn output(state: &CodexState, params: &Value, field: &str, out: &mut Decoded) {
     let call = CallId::new(params.text("itemId"));
     let output = params.text(field).to_owned();
-    if memory.calls.contains_key(&call) && !output.is_empty() {
+    if state.calls.contains_key(&call) && !output.is_empty() {
         out.events.push(AgentEvent::ToolProgress { call, output });
     }
 }
 
 /// Takes the beginning of an item.
-pub(super) fn started(memory: &mut Memory, params: &Value, out: &mut Decoded) {
-    let Ok(parent) = parent(memory, params) else { return };
+pub(super) fn started(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    let Ok(parent) = parent(state, params) else { return };
     let item = params.under("item");
     match item.text("type") {
-        "subAgentActivity" => worker(memory, item, out),
-        "contextCompaction" => memory.compacting = memory.context_tokens.or(Some(0)),
-        _ => begin_call(memory, params, parent, out),
+        "subAgentActivity" => worker(state, item, out),
+        "contextCompaction" => state.compacting = state.context_tokens.or(Some(0)),
+        _ => begin_call(state, params, parent, out),
     }
 }
 
-fn begin_call(memory: &mut Memory, params: &Value, parent: Option<CallId>, out: &mut Decoded) {
+fn begin_call(state: &mut CodexState, params: &Value, parent: Option<CallId>, out: &mut Decoded) {
     let item = params.under("item");
     let Some(begun) = tools::begun(item, parent.clone()) else { return };
     let call = CallId::new(item.text("id"));
     // What an earlier turn left in the background tells of itself later; that turn is closed.
-    let of_turn = |turn: &Turn| turn.id == params.text("turnId");
-    let is_current = parent.is_some() || memory.turn.as_ref().is_some_and(of_turn);
-    if memory.calls.contains_key(&call) || !is_current || memory.calls.len() >= OPEN_CALLS_MAX {
+    let of_turn = |turn: &CodexTurn| turn.id == params.text("turnId");
+    let is_current = parent.is_some() || state.turn.as_ref().is_some_and(of_turn);
+    if state.calls.contains_key(&call) || !is_current || state.calls.len() >= OPEN_CALLS_MAX {
         return;
     }
-    memory.calls.insert(call.clone(), begun.open);
-    let tools::Begun { tool, input, title, .. } = begun;
+    state.calls.insert(call.clone(), begun.open);
+    let tools::StartedCall { tool, input, title, .. } = begun;
     out.events.push(AgentEvent::ToolStarted { call, tool, input, title, parent });
 }
 
 /// Takes the end of an item.
-pub(super) fn completed(memory: &mut Memory, params: &Value, out: &mut Decoded) {
-    let Ok(parent) = parent(memory, params) else { return };
+pub(super) fn completed(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    let Ok(parent) = parent(state, params) else { return };
     let item = params.under("item");
-    let told = memory.streamed.remove(item.text("id"));
+    let told = state.streamed.remove(item.text("id"));
     match item.text("type") {
         "agentMessage" | "exitedReviewMode" if !told => {
             let text = format!("{}{}", item.text("text"), item.text("review"));
@@ -90,32 +90,32 @@ pub(super) fn completed(memory: &mut Memory, params: &Value, out: &mut Decoded) 
                 out.events.push(AgentEvent::Thinking { text, parent });
             }
         }
-        "plan" => plan(memory, item.text("text"), told, parent, out),
+        "plan" => plan(state, item.text("text"), told, parent, out),
         "contextCompaction" => {
-            let tokens_before = memory.compacting.take().filter(|tokens| *tokens > 0);
-            let tokens_after = memory.context_tokens;
+            let tokens_before = state.compacting.take().filter(|tokens| *tokens > 0);
+            let tokens_after = state.context_tokens;
             out.events.push(AgentEvent::Compacted { tokens_before, tokens_after, summary: String::new() });
         }
         "agentMessage" | "exitedReviewMode" | "reasoning" | "subAgentActivity" => {}
-        _ => end_call(memory, params, parent, out),
+        _ => end_call(state, params, parent, out),
     }
 }
 
-fn plan(memory: &mut Memory, text: &str, told: bool, parent: Option<CallId>, out: &mut Decoded) {
+fn plan(state: &mut CodexState, text: &str, told: bool, parent: Option<CallId>, out: &mut Decoded) {
     if parent.is_none() {
-        memory.plan = cut(text, PLAN_MAX_CHARS);
+        state.plan = cut(text, PLAN_MAX_CHARS);
     }
     if !told && !text.is_empty() {
         out.events.push(AgentEvent::Text { text: text.to_owned(), parent });
     }
 }
 
-fn end_call(memory: &mut Memory, params: &Value, parent: Option<CallId>, out: &mut Decoded) {
+fn end_call(state: &mut CodexState, params: &Value, parent: Option<CallId>, out: &mut Decoded) {
     // A call may be told only when it is over.
-    begin_call(memory, params, parent, out);
+    begin_call(state, params, parent, out);
     let item = params.under("item");
     let call = CallId::new(item.text("id"));
-    let Some(open) = memory.calls.remove(&call) else { return };
+    let Some(open) = state.calls.remove(&call) else { return };
     let (ok, mut output) = tools::outcome(item);
     if !ok && !open.denied.is_empty() {
         // The agent only knows that it was denied.
@@ -124,13 +124,13 @@ fn end_call(memory: &mut Memory, params: &Value, parent: Option<CallId>, out: &m
     out.events.push(AgentEvent::ToolFinished { call, ok, output });
     if item.text("type") == "collabAgentToolCall" && item.text("tool") == "spawnAgent" {
         for thread in item.list("receiverThreadIds").iter().filter_map(Value::as_str) {
-            begin_worker(memory, thread, item.text("id"), item.text("prompt"), out);
+            begin_worker(state, thread, item.text("id"), item.text("prompt"), out);
         }
     }
 }
 
 /// Takes what became of a sub-agent.
-fn worker(memory: &mut Memory, item: &Value, out: &mut Decoded) {
+fn worker(state: &mut CodexState, item: &Value, out: &mut Decoded) {
     let (thread, id) = (item.text("agentThreadId"), item.text("id"));
     let path = item.text("agentPath");
     match item.text("kind") {
@@ -140,9 +140,9 @@ fn worker(memory: &mut Memory, item: &Value, out: &mut Decoded) {
             let input = json!({"agent": path, "model": item.under("model")});
             out.events.push(AgentEvent::ToolStarted { call: call.clone(), tool, input, title, parent: None });
             out.events.push(AgentEvent::ToolFinished { call, ok: true, output: String::new() });
-            begin_worker(memory, thread, id, path, out);
+            begin_worker(state, thread, id, path, out);
         }
-        kind @ ("completed" | "interrupted") if memory.workers.contains_key(thread) => {
+        kind @ ("completed" | "interrupted") if state.workers.contains_key(thread) => {
             let worker = thread.to_owned();
             let ok = kind == "completed";
             out.events.push(AgentEvent::WorkerFinished { worker, ok, summary: String::new() });
@@ -152,23 +152,24 @@ fn worker(memory: &mut Memory, item: &Value, out: &mut Decoded) {
 }
 
 /// Takes a conversation that began: a sub-agent's may be told so before the call that started it is over.
-pub(super) fn thread_started(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+pub(super) fn thread_started(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let thread = params.under("thread");
     let by = json!({"threadId": thread.text("parentThreadId")});
-    let is_ours = !thread.text("parentThreadId").is_empty() && !matches!(whose(memory, &by), Whose::Nobodys);
+    let is_ours =
+        !thread.text("parentThreadId").is_empty() && !matches!(whose(state, &by), NotificationScope::Nobodys);
     if is_ours {
         let id = thread.text("id").to_owned();
         let name = thread.text("agentNickname");
-        begin_worker(memory, &id, &id, if name.is_empty() { thread.text("preview") } else { name }, out);
+        begin_worker(state, &id, &id, if name.is_empty() { thread.text("preview") } else { name }, out);
     }
 }
 
-fn begin_worker(memory: &mut Memory, thread: &str, call: &str, title: &str, out: &mut Decoded) {
-    if thread.is_empty() || memory.workers.contains_key(thread) {
+fn begin_worker(state: &mut CodexState, thread: &str, call: &str, title: &str, out: &mut Decoded) {
+    if thread.is_empty() || state.workers.contains_key(thread) {
         return;
     }
     let call = CallId::new(call);
-    memory.remember_worker(thread, call.clone());
+    state.remember_worker(thread, call.clone());
     out.events.push(AgentEvent::WorkerStarted {
         worker: thread.to_owned(),
         call: Some(call),

@@ -4,9 +4,9 @@ use domain::CallId;
 use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
-use super::super::memory::{Call, CallKind};
+use super::super::state::{CodexCall, CodexCallKind};
+use crate::json_fields::Look;
 use crate::limits::{CHANGES_MAX, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
-use crate::look::Look;
 use crate::text::{cut, one_line};
 
 /// The tool that runs commands, whatever the agent's model calls it.
@@ -15,26 +15,26 @@ pub(super) const SHELL: &str = "shell";
 pub(super) const PATCH: &str = "apply_patch";
 
 /// A call as it began.
-pub(super) struct Begun {
+pub(super) struct StartedCall {
     pub(super) tool: String,
     pub(super) input: Value,
     pub(super) title: String,
-    pub(super) open: Call,
+    pub(super) open: CodexCall,
 }
 
 /// Returns the call that an item is; nothing where it is none.
-pub(super) fn begun(item: &Value, parent: Option<CallId>) -> Option<Begun> {
-    let open = Call { parent, ..Call::default() };
+pub(super) fn begun(item: &Value, parent: Option<CallId>) -> Option<StartedCall> {
+    let open = CodexCall { parent, ..CodexCall::default() };
     let plain = |tool: &str, input: Value, detail: &str| {
         let title = if detail.is_empty() { tool.to_owned() } else { format!("{tool}: {detail}") };
         let title = one_line(&title, TITLE_MAX_CHARS);
-        Begun { tool: tool.to_owned(), input, title, open: open.clone() }
+        StartedCall { tool: tool.to_owned(), input, title, open: open.clone() }
     };
     Some(match item.text("type") {
         "commandExecution" => {
             let input = command_input(item.text("command"), item.text("cwd"));
             let mut begun = plain(SHELL, input.clone(), input.text("command"));
-            begun.open.kind = CallKind::Command;
+            begun.open.kind = CodexCallKind::Command;
             begun
         }
         "fileChange" => {

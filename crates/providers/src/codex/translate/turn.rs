@@ -1,83 +1,83 @@
 //! Turns: when one begins, how one ends, what it used and what is to be done in it.
 
 use domain::event::{Level, Todo, TodoStatus};
-use domain::request::{Ask, PermissionAsk};
+use domain::request::{PermissionSubject, RequestSubject};
 use domain::turn::EndReason;
 use domain::{AgentEvent, Mode, Usage};
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::encode;
-use super::super::memory::{Asking, CallKind, Interrupt, Memory, Turn};
-use super::{Whose, handshake, notice, whose, workers};
+use super::super::state::{AnswerForm, CodexCallKind, CodexState, CodexTurn, InterruptState};
+use super::{NotificationScope, handshake, notice, whose, workers};
+use crate::json_fields::Look;
 use crate::limits::{MESSAGE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
-use crate::look::Look;
 use crate::text::cut;
 
 /// Our name for the request to carry out a plan. The agent's own are numbers.
 const PLAN_NATIVE: &str = "plan";
 
 /// Takes the beginning of a turn.
-pub(super) fn started(memory: &mut Memory, params: &Value, out: &mut Decoded) {
-    match whose(memory, params) {
-        Whose::Own => {}
-        Whose::Workers(_) => return workers::began(memory, params, out),
-        Whose::Nobodys => return,
+pub(super) fn started(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    match whose(state, params) {
+        NotificationScope::Own => {}
+        NotificationScope::Workers(_) => return workers::began(state, params, out),
+        NotificationScope::Nobodys => return,
     }
-    memory.settling = None;
-    let turn = memory.turn.get_or_insert_with(Turn::default);
-    if std::mem::take(&mut turn.plan_asked) && memory.asks.remove(PLAN_NATIVE).is_some() {
+    state.settling = None;
+    let turn = state.turn.get_or_insert_with(CodexTurn::default);
+    if std::mem::take(&mut turn.plan_asked) && state.asks.remove(PLAN_NATIVE).is_some() {
         out.events.push(AgentEvent::Withdrew { native: PLAN_NATIVE.to_owned() });
     }
     out.events.push(AgentEvent::TurnStarted);
-    known(memory, params.under("turn").text("id"), out);
+    known(state, params.under("turn").text("id"), out);
 }
 
 /// Takes how the agent calls the turn; an interrupt may have waited for that.
-fn known(memory: &mut Memory, id: &str, out: &mut Decoded) {
-    let Some(turn) = &mut memory.turn else { return };
+fn known(state: &mut CodexState, id: &str, out: &mut Decoded) {
+    let Some(turn) = &mut state.turn else { return };
     if id.is_empty() {
         return;
     }
     if turn.id != id {
         id.clone_into(&mut turn.id);
-        if turn.interrupt == Interrupt::Sent {
+        if turn.interrupt == InterruptState::Sent {
             // It was meant for the turn before this one, which is the same turn of ours.
-            turn.interrupt = Interrupt::Wanted;
+            turn.interrupt = InterruptState::Wanted;
         }
     }
-    if turn.interrupt == Interrupt::Wanted {
-        encode::interrupt(memory, &mut out.replies);
+    if turn.interrupt == InterruptState::Wanted {
+        encode::interrupt(state, &mut out.replies);
     }
 }
 
 /// Takes a turn that the agent refused to begin.
-pub(super) fn failed(memory: &mut Memory, error: String, out: &mut Decoded) {
+pub(super) fn failed(state: &mut CodexState, error: String, out: &mut Decoded) {
     // A turn that runs all the same has an end of its own.
-    if memory.turn.as_ref().is_some_and(|turn| !turn.id.is_empty()) {
+    if state.turn.as_ref().is_some_and(|turn| !turn.id.is_empty()) {
         notice(out, Level::Error, &format!("Codex did not take the message: {error}"));
         return;
     }
-    memory.end_turn();
+    state.end_turn();
     let (reason, error) = (EndReason::Failed, cut(&error, MESSAGE_MAX_CHARS));
     out.events.push(AgentEvent::TurnEnded { reason, text: String::new(), error });
 }
 
 /// Takes the answer that a turn without the agent's part waits for.
-pub(super) fn settled(memory: &mut Memory, out: &mut Decoded) {
-    if let Some(reason) = memory.settling.take() {
-        memory.end_turn();
+pub(super) fn settled(state: &mut CodexState, out: &mut Decoded) {
+    if let Some(reason) = state.settling.take() {
+        state.end_turn();
         out.events.push(handshake::ending(reason));
     }
 }
 
 /// Takes the end of a turn.
-pub(super) fn completed(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+pub(super) fn completed(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let ended = params.under("turn");
-    match whose(memory, params) {
-        Whose::Own => {}
-        Whose::Workers(_) => {
-            workers::ended(memory, params, out);
+    match whose(state, params) {
+        NotificationScope::Own => {}
+        NotificationScope::Workers(_) => {
+            workers::ended(state, params, out);
             // A sub-agent that fails tells its parent, not us.
             if ended.text("status") == "failed" {
                 let error = failure(ended.under("error")).1;
@@ -85,25 +85,25 @@ pub(super) fn completed(memory: &mut Memory, params: &Value, out: &mut Decoded) 
             }
             return;
         }
-        Whose::Nobodys => return,
+        NotificationScope::Nobodys => return,
     }
-    let Some(turn) = memory.turn.as_mut().filter(|turn| turn.id == ended.text("id")) else { return };
+    let Some(turn) = state.turn.as_mut().filter(|turn| turn.id == ended.text("id")) else { return };
     let (reason, error) = match ended.text("status") {
         "completed" => (EndReason::Completed, String::new()),
         "interrupted" => (EndReason::Cancelled, String::new()),
         _ => failure(ended.under("error")),
     };
-    let plan_waits = reason == EndReason::Completed && memory.mode == Mode::Plan && !memory.plan.is_empty();
+    let plan_waits = reason == EndReason::Completed && state.mode == Mode::Plan && !state.plan.is_empty();
     if plan_waits {
         turn.id.clear();
         turn.plan_asked = true;
     }
-    close_calls(memory, reason, out);
+    close_calls(state, reason, out);
     if plan_waits {
-        ask_about_plan(memory, out);
+        ask_about_plan(state, out);
         return;
     }
-    memory.end_turn();
+    state.end_turn();
     let text = ended.list("items").iter().rev().find(|item| item.text("type") == "agentMessage");
     let text = text.map(|item| item.text("text")).unwrap_or_default().to_owned();
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
@@ -111,37 +111,37 @@ pub(super) fn completed(memory: &mut Memory, params: &Value, out: &mut Decoded) 
 
 /// Closes what is open. A command that outlives a turn that went well runs on; one of a turn that was cut short is
 /// ended by us, for the agent would let it run.
-fn close_calls(memory: &mut Memory, reason: EndReason, out: &mut Decoded) {
-    let calls = std::mem::take(&mut memory.calls);
+fn close_calls(state: &mut CodexState, reason: EndReason, out: &mut Decoded) {
+    let calls = std::mem::take(&mut state.calls);
     for (call, open) in calls {
-        let is_command = open.kind == CallKind::Command;
+        let is_command = open.kind == CodexCallKind::Command;
         let (ok, output) = match (reason, is_command) {
             (EndReason::Completed, true) => (true, "still running in the background"),
             (EndReason::Completed, false) => (false, "not finished when the turn ended"),
             _ => (false, "interrupted"),
         };
         if is_command && reason != EndReason::Completed {
-            memory.strays.insert(call.as_str().to_owned());
+            state.strays.insert(call.as_str().to_owned());
         }
         out.events.push(AgentEvent::ToolFinished { call, ok, output: output.to_owned() });
     }
     if reason != EndReason::Completed {
-        workers::stop(memory, out);
-        if !memory.strays.is_empty() {
-            let thread = memory.thread.clone();
-            workers::list_terminals(memory, &thread, out);
+        workers::stop(state, out);
+        if !state.strays.is_empty() {
+            let thread = state.thread.clone();
+            workers::list_terminals(state, &thread, out);
         }
     }
 }
 
 /// Puts the plan before a person. The agent has no such request: its own interface asks, and so do we; our turn stays
 /// open until somebody decides.
-fn ask_about_plan(memory: &mut Memory, out: &mut Decoded) {
-    memory.remember_ask(PLAN_NATIVE, Asking::Plan);
-    let ask = Ask::Permission(PermissionAsk {
+fn ask_about_plan(state: &mut CodexState, out: &mut Decoded) {
+    state.remember_request(PLAN_NATIVE, AnswerForm::Plan);
+    let ask = RequestSubject::Permission(PermissionSubject {
         call: None,
         tool: "ExitPlanMode".to_owned(),
-        input: json!({"plan": memory.plan}),
+        input: json!({"plan": state.plan}),
         title: "ExitPlanMode: leave plan mode and begin".to_owned(),
         parent: None,
     });
@@ -190,8 +190,8 @@ pub(super) fn message_of(error: &Value) -> String {
 }
 
 /// Takes the agent's list of things to do.
-pub(super) fn todos(memory: &Memory, params: &Value, out: &mut Decoded) {
-    if !matches!(whose(memory, params), Whose::Own) {
+pub(super) fn todos(state: &CodexState, params: &Value, out: &mut Decoded) {
+    if !matches!(whose(state, params), NotificationScope::Own) {
         return;
     }
     let entry = |(at, step): (usize, &Value)| Todo {
@@ -209,13 +209,13 @@ pub(super) fn todos(memory: &Memory, params: &Value, out: &mut Decoded) {
 }
 
 /// Takes what a conversation has used so far and reports what is new in it.
-pub(super) fn usage(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+pub(super) fn usage(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let said = params.under("tokenUsage");
     let (total, last) = (tokens(said.under("total")), tokens(said.under("last")));
-    match whose(memory, params) {
-        Whose::Own => {}
-        Whose::Workers(_) => {
-            let Some(worker) = memory.workers.get_mut(params.text("threadId")) else { return };
+    match whose(state, params) {
+        NotificationScope::Own => {}
+        NotificationScope::Workers(_) => {
+            let Some(worker) = state.workers.get_mut(params.text("threadId")) else { return };
             let usage = total.beyond(&worker.counted);
             worker.counted = total;
             if !usage.is_empty() {
@@ -223,25 +223,25 @@ pub(super) fn usage(memory: &mut Memory, params: &Value, out: &mut Decoded) {
             }
             return;
         }
-        Whose::Nobodys => return,
+        NotificationScope::Nobodys => return,
     }
-    let usage = match memory.counted.replace(total) {
+    let usage = match state.counted.replace(total) {
         Some(counted) => total.beyond(&counted),
         // The past of a conversation that was taken up, unless it is said of the turn that runs.
-        None if is_running(memory, params.text("turnId")) => last,
+        None if is_running(state, params.text("turnId")) => last,
         None => Usage::default(),
     };
     let context = said.under("last").count("totalTokens").filter(|tokens| *tokens > 0);
     let window = said.count("modelContextWindow");
-    let changed = context != memory.context_tokens || window != memory.context_window;
-    (memory.context_tokens, memory.context_window) = (context, window);
+    let changed = context != state.context_tokens || window != state.context_window;
+    (state.context_tokens, state.context_window) = (context, window);
     if !usage.is_empty() || changed {
         out.events.push(AgentEvent::Usage { usage, context_tokens: context, context_window: window });
     }
 }
 
-fn is_running(memory: &Memory, turn: &str) -> bool {
-    memory.turn.as_ref().is_some_and(|running| running.id == turn && !turn.is_empty())
+fn is_running(state: &CodexState, turn: &str) -> bool {
+    state.turn.as_ref().is_some_and(|running| running.id == turn && !turn.is_empty())
 }
 
 /// Reads tokens. The agent counts what was read from a cache as input; a session does not.

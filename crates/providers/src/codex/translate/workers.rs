@@ -3,60 +3,61 @@
 use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
-use super::super::memory::Memory;
-use super::super::rpc::Purpose;
-use crate::look::Look;
+use super::super::rpc::CodexRequestKind;
+use super::super::state::CodexState;
+use crate::json_fields::Look;
 
 /// Takes the beginning of a sub-agent's turn.
-pub(super) fn began(memory: &mut Memory, params: &Value, out: &mut Decoded) {
-    let Some(worker) = memory.workers.get_mut(params.text("threadId")) else { return };
+pub(super) fn began(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    let Some(worker) = state.workers.get_mut(params.text("threadId")) else { return };
     params.under("turn").text("id").clone_into(&mut worker.turn);
     worker.has_begun = true;
     if worker.is_cut {
         let params = json!({"threadId": params.text("threadId"), "turnId": worker.turn});
-        memory.ask(Purpose::Interrupt, params, &mut out.replies);
+        state.send_request(CodexRequestKind::Interrupt, params, &mut out.replies);
     }
 }
 
 /// Takes the end of a sub-agent's turn. What a turn that was cut short leaves running is looked for, wherever it began.
-pub(super) fn ended(memory: &mut Memory, params: &Value, out: &mut Decoded) {
+pub(super) fn ended(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let thread = params.text("threadId");
-    let Some(worker) = memory.workers.get_mut(thread) else { return };
+    let Some(worker) = state.workers.get_mut(thread) else { return };
     worker.turn.clear();
     if std::mem::take(&mut worker.is_cut) {
-        list_terminals(memory, thread, out);
+        list_terminals(state, thread, out);
     }
 }
 
 /// Ends the turns of all sub-agents, those too that are about to begin their first.
-pub(super) fn stop(memory: &mut Memory, out: &mut Decoded) {
+pub(super) fn stop(state: &mut CodexState, out: &mut Decoded) {
     let mut open = Vec::new();
-    for (thread, worker) in &mut memory.workers {
+    for (thread, worker) in &mut state.workers {
         worker.is_cut |= !worker.has_begun || !worker.turn.is_empty();
         if !worker.turn.is_empty() {
             open.push(json!({"threadId": thread, "turnId": worker.turn}));
         }
     }
     for params in open {
-        memory.ask(Purpose::Interrupt, params, &mut out.replies);
+        state.send_request(CodexRequestKind::Interrupt, params, &mut out.replies);
     }
 }
 
 /// Asks which commands of a conversation run.
-pub(super) fn list_terminals(memory: &mut Memory, thread: &str, out: &mut Decoded) {
-    let request = memory.ask(Purpose::Terminals, json!({"threadId": thread}), &mut out.replies);
-    memory.lists.insert(request, thread.to_owned());
+pub(super) fn list_terminals(state: &mut CodexState, thread: &str, out: &mut Decoded) {
+    let request =
+        state.send_request(CodexRequestKind::Terminals, json!({"threadId": thread}), &mut out.replies);
+    state.lists.insert(request, thread.to_owned());
 }
 
 /// Ends the commands that a turn left running when it was cut short: those of the session's own turn, which may have older
 /// ones beside it, and all of a sub-agent.
-pub(super) fn end_strays(memory: &mut Memory, request: &Value, page: Option<&Value>, out: &mut Decoded) {
-    let thread = request.as_str().and_then(|request| memory.lists.remove(request)).unwrap_or_default();
-    let strays = if thread == memory.thread { Some(std::mem::take(&mut memory.strays)) } else { None };
+pub(super) fn end_strays(state: &mut CodexState, request: &Value, page: Option<&Value>, out: &mut Decoded) {
+    let thread = request.as_str().and_then(|request| state.lists.remove(request)).unwrap_or_default();
+    let strays = if thread == state.thread { Some(std::mem::take(&mut state.strays)) } else { None };
     for terminal in page.map(|page| page.list("data")).unwrap_or_default() {
         if strays.as_ref().is_none_or(|strays| strays.contains(terminal.text("itemId"))) {
             let params = json!({"threadId": thread, "processId": terminal.text("processId")});
-            memory.ask(Purpose::Terminate, params, &mut out.replies);
+            state.send_request(CodexRequestKind::Terminate, params, &mut out.replies);
         }
     }
 }

@@ -4,18 +4,18 @@ use domain::event::Attachment;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::openai::history::Call;
-use crate::openai::reply::{Ended, Failure, Kind, Used};
+use crate::openai::history::HistoryCall;
+use crate::openai::reply::{FailureKind, ReplyEnd, ReplyFailure, ReplyUsage};
 
-fn conversation() -> Vec<Item> {
+fn conversation() -> Vec<HistoryItem> {
     let call = |id: &str| {
-        Item::Call(Call {
+        HistoryItem::Call(HistoryCall {
             id: id.to_owned(),
             name: "Bash".to_owned(),
             arguments: r#"{"command":"ls"}"#.to_owned(),
         })
     };
-    let result = |id: &str| Item::Result { id: id.to_owned(), output: "a.txt".to_owned() };
+    let result = |id: &str| HistoryItem::Result { id: id.to_owned(), output: "a.txt".to_owned() };
     let picture = Attachment {
         name: "p.png".to_owned(),
         media_type: "image/png".to_owned(),
@@ -27,25 +27,25 @@ fn conversation() -> Vec<Item> {
         content: "aGVsbG8=".to_owned(),
     };
     vec![
-        Item::User { text: "look".to_owned(), attachments: vec![picture, note] },
-        Item::Reasoning(json!({"type": "reasoning", "id": "r1", "encrypted_content": "x"})),
-        Item::Assistant("I look".to_owned()),
+        HistoryItem::User { text: "look".to_owned(), attachments: vec![picture, note] },
+        HistoryItem::Reasoning(json!({"type": "reasoning", "id": "r1", "encrypted_content": "x"})),
+        HistoryItem::Assistant("I look".to_owned()),
         call("c1"),
         call("c2"),
         result("c1"),
         result("c2"),
-        Item::Assistant("done".to_owned()),
-        Item::User { text: "thanks".to_owned(), attachments: Vec::new() },
+        HistoryItem::Assistant("done".to_owned()),
+        HistoryItem::User { text: "thanks".to_owned(), attachments: Vec::new() },
     ]
 }
 
 fn body(wire: WireApi) -> Value {
-    let offers = [Offer {
+    let offers = [ToolDefinition {
         name: "Bash".to_owned(),
         description: "Runs.".to_owned(),
         schema: json!({"type": "object"}),
     }];
-    wire.body(&Request {
+    wire.body(&ModelRequest {
         model: "m",
         instructions: "be good",
         items: &conversation(),
@@ -119,7 +119,7 @@ fn a_conversation_is_sent_over_chat() {
     assert_eq!(body(WireApi::Chat), expected);
 }
 
-fn read(wire: WireApi, events: &[Value]) -> (Vec<Piece>, bool) {
+fn read(wire: WireApi, events: &[Value]) -> (Vec<ReplyPiece>, bool) {
     let mut reader = wire.reader();
     let mut pieces = Vec::new();
     for event in events {
@@ -130,8 +130,12 @@ fn read(wire: WireApi, events: &[Value]) -> (Vec<Piece>, bool) {
     (pieces, reader.is_over())
 }
 
-fn call(id: &str, arguments: &str) -> Piece {
-    Piece::Call(Call { id: id.to_owned(), name: "Bash".to_owned(), arguments: arguments.to_owned() })
+fn call(id: &str, arguments: &str) -> ReplyPiece {
+    ReplyPiece::Call(HistoryCall {
+        id: id.to_owned(),
+        name: "Bash".to_owned(),
+        arguments: arguments.to_owned(),
+    })
 }
 
 #[test]
@@ -153,19 +157,19 @@ fn a_reply_is_read_from_responses() {
         json!({"type": "response.completed", "response": {"usage": {
             "input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 7}}}),
     ];
-    let text = |text: &str| Piece::Text(text.to_owned());
-    let thought = |text: &str| Piece::Thinking(text.to_owned());
+    let text = |text: &str| ReplyPiece::Text(text.to_owned());
+    let thought = |text: &str| ReplyPiece::Thinking(text.to_owned());
     let expected = vec![
         thought("hm"),
         thought("\n\n"),
         thought("aha"),
-        Piece::Reasoning(json!({"type": "reasoning", "id": "rs", "encrypted_content": "e"})),
+        ReplyPiece::Reasoning(json!({"type": "reasoning", "id": "rs", "encrypted_content": "e"})),
         text("I "),
         text("look"),
         call("c1", "{}"),
         text("whole"),
-        Piece::Used(Used::new(100, 40, 7)),
-        Piece::Ended(Ended::Whole),
+        ReplyPiece::Used(ReplyUsage::new(100, 40, 7)),
+        ReplyPiece::Ended(ReplyEnd::Whole),
     ];
     assert_eq!(read(WireApi::Responses, &events), (expected, true));
 }
@@ -187,17 +191,17 @@ fn a_reply_is_read_from_chat() {
         json!("[DONE]"),
     ];
     let expected = vec![
-        Piece::Thinking("hm".to_owned()),
-        Piece::Text("I look".to_owned()),
-        Piece::Used(Used::new(50, 0, 5)),
+        ReplyPiece::Thinking("hm".to_owned()),
+        ReplyPiece::Text("I look".to_owned()),
+        ReplyPiece::Used(ReplyUsage::new(50, 0, 5)),
         call("c1", "{\"a\":1}"),
         call("c2", "{}"),
-        Piece::Ended(Ended::Whole),
+        ReplyPiece::Ended(ReplyEnd::Whole),
     ];
     assert_eq!(read(WireApi::Chat, &events), (expected, true));
     // Some endpoints end without a last word; a stream that is cut has no reason to end.
     let (pieces, over) = read(WireApi::Chat, &[chunk(json!({"content": "x"}), json!("stop"))]);
-    assert_eq!((pieces.last(), over), (Some(&Piece::Ended(Ended::Whole)), true));
+    assert_eq!((pieces.last(), over), (Some(&ReplyPiece::Ended(ReplyEnd::Whole)), true));
     let (pieces, over) = read(WireApi::Chat, &[chunk(json!({"content": "x"}), Value::Null)]);
     assert_eq!((pieces.len(), over), (1, false));
 }
@@ -207,16 +211,19 @@ fn ends_and_errors_are_told_apart() {
     let last = |wire: WireApi, event: Value| read(wire, &[event, json!("[DONE]")]).0.pop();
     let responses = |event: Value| last(WireApi::Responses, event);
     let incomplete = |reason: &str| json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": reason}}});
-    assert_eq!(responses(incomplete("max_output_tokens")), Some(Piece::Ended(Ended::Cut)));
-    assert_eq!(responses(incomplete("content_filter")), Some(Piece::Ended(Ended::Refused)));
+    assert_eq!(responses(incomplete("max_output_tokens")), Some(ReplyPiece::Ended(ReplyEnd::Cut)));
+    assert_eq!(responses(incomplete("content_filter")), Some(ReplyPiece::Ended(ReplyEnd::Refused)));
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "context_length_exceeded", "message": "too long"}}});
-    assert_eq!(responses(failed), Some(Piece::Failed(Failure::new(Kind::TooLong, "too long"))));
+    assert_eq!(
+        responses(failed),
+        Some(ReplyPiece::Failed(ReplyFailure::new(FailureKind::TooLong, "too long")))
+    );
     let error = json!({"type": "error", "code": "server_error", "message": "oops"});
-    assert_eq!(responses(error), Some(Piece::Failed(Failure::new(Kind::Passing, "oops"))));
+    assert_eq!(responses(error), Some(ReplyPiece::Failed(ReplyFailure::new(FailureKind::Passing, "oops"))));
     let chat =
         |finish: &str| last(WireApi::Chat, json!({"choices": [{"delta": {}, "finish_reason": finish}]}));
-    assert_eq!(chat("length"), Some(Piece::Ended(Ended::Cut)));
-    assert_eq!(chat("content_filter"), Some(Piece::Ended(Ended::Refused)));
+    assert_eq!(chat("length"), Some(ReplyPiece::Ended(ReplyEnd::Cut)));
+    assert_eq!(chat("content_filter"), Some(ReplyPiece::Ended(ReplyEnd::Refused)));
     let error = last(WireApi::Chat, json!({"error": {"type": "overloaded_error", "message": "busy"}}));
-    assert_eq!(error, Some(Piece::Failed(Failure::new(Kind::Passing, "busy"))));
+    assert_eq!(error, Some(ReplyPiece::Failed(ReplyFailure::new(FailureKind::Passing, "busy"))));
 }

@@ -1,14 +1,14 @@
 //! A session's agent with a gateway that does as a test says, over a real socket.
 
 use domain::Decision;
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async};
 
 use super::*;
-use crate::openclaw::frames::Wanted;
-use crate::openclaw::gateway::Started;
+use crate::openclaw::frames::ConversationSettings;
+use crate::openclaw::gateway::StartedGateway;
 
 /// How long anything may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ impl Side {
 
 struct Scene {
     heard: TcpListener,
-    agent: Agent,
+    agent: OpenclawAgent,
     events: mpsc::Receiver<AgentEvent>,
     tick_millis: u64,
 }
@@ -61,10 +61,19 @@ impl Scene {
     async fn open(tick_millis: u64) -> Scene {
         let heard = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", heard.local_addr().unwrap());
-        let talk = Talk::new(Wanted { key: "agent:main:k".to_owned(), ..Wanted::default() });
-        let gateway = Gateway::new(url.clone(), None, Vec::new(), std::sync::Arc::new(Started::default()));
-        let tools = Tools { registry: Registry::default(), url, token: String::new(), servers: Vec::new() };
-        let mut agent = Agent::new(talk, gateway, tools);
+        let conversation = GatewayConversation::new(ConversationSettings {
+            key: "agent:main:k".to_owned(),
+            ..ConversationSettings::default()
+        });
+        let gateway =
+            Gateway::new(url.clone(), None, Vec::new(), std::sync::Arc::new(StartedGateway::default()));
+        let tools = GatewayTools {
+            registry: ConfigWriter::default(),
+            url,
+            token: String::new(),
+            servers: Vec::new(),
+        };
+        let mut agent = OpenclawAgent::new(conversation, gateway, tools);
         let (sender, events) = mpsc::channel(64);
         agent.start(sender);
         Scene { heard, agent, events, tick_millis }
@@ -77,7 +86,7 @@ impl Scene {
         let asked = side.until("sessions.messages.subscribe").await;
         side.answer(&asked, json!({})).await;
         scene.wait_for("start", |event| matches!(event, AgentEvent::Ready { .. })).await;
-        scene.agent.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() }).unwrap();
+        scene.agent.send(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() }).unwrap();
         let sent = side.until("chat.send").await;
         side.answer(&sent, json!({"status": "started"})).await;
         (scene, side, sent)
@@ -129,7 +138,8 @@ async fn a_decision_is_told_when_the_connection_is_there_again() {
     let (mut scene, mut side, _) = Scene::at_work().await;
     let approval = json!({"id": "a1", "request": {"command": "ls", "sessionKey": "agent:main:k"}});
     side.say(json!({"type": "event", "event": "exec.approval.requested", "payload": approval})).await;
-    let asks = |event: &AgentEvent| matches!(event, AgentEvent::Asked { ask: Ask::Permission(_), .. });
+    let asks =
+        |event: &AgentEvent| matches!(event, AgentEvent::Asked { ask: RequestSubject::Permission(_), .. });
     let AgentEvent::Asked { ask, .. } = scene.wait_for("request", asks).await else { panic!("no request") };
     drop(side);
     scene.notice("OBEY-2032").await;
@@ -140,7 +150,7 @@ async fn a_decision_is_told_when_the_connection_is_there_again() {
         updated_input: None,
         ask,
     };
-    scene.agent.tell(decide).unwrap();
+    scene.agent.send(decide).unwrap();
     let mut side = scene.connection().await;
     let asked = side.until("exec.approval.list").await;
     side.answer(&asked, json!([approval])).await;

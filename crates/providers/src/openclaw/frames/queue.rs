@@ -8,23 +8,23 @@ use domain::event::Level;
 use domain::turn::EndReason;
 use serde_json::{Value, json};
 
-use super::{Out, Run, Talk, notice};
+use super::{FrameEffects, GatewayConversation, GatewayRun, notice};
+use crate::json_fields::Look;
 use crate::limits::{GATEWAY_HISTORY_LOOK, GATEWAY_RUN_LOOK, GATEWAY_UNHEARD_MAX};
-use crate::look::Look;
 
 /// What a message says of itself that a gateway wrote to take up a turn of its last process.
 const RECOVERY: &str = "main_session_restart_recovery";
 
-impl Talk {
+impl GatewayConversation {
     /// Asks for the end of the conversation, with what waits there and what is at work.
-    pub(super) fn ask_history(&mut self, out: &mut Out) {
+    pub(super) fn ask_history(&mut self, out: &mut FrameEffects) {
         let limit = if self.is_queued() { GATEWAY_RUN_LOOK } else { GATEWAY_HISTORY_LOOK };
         let params = json!({"sessionKey": self.key, "limit": limit});
         self.ask("chat.history", params, out);
     }
 
     /// The gateway is done with the prompt without having begun a run for it.
-    pub(super) fn queued(&mut self, out: &mut Out) {
+    pub(super) fn queued(&mut self, out: &mut FrameEffects) {
         let Some(run) = &mut self.run else { return };
         run.is_queued = true;
         if run.interrupted {
@@ -36,7 +36,7 @@ impl Talk {
     }
 
     /// Keeps a message until the run that it is for has begun. Returns whether it does.
-    pub(super) fn holds(&mut self, text: &str, name: &str, out: &mut Out) -> bool {
+    pub(super) fn holds(&mut self, text: &str, name: &str, out: &mut FrameEffects) -> bool {
         if !self.is_queued() {
             return false;
         }
@@ -49,14 +49,14 @@ impl Talk {
     }
 
     /// Forgets messages to a run that does not come about.
-    pub(super) fn drop_held(&mut self, out: &mut Out) {
+    pub(super) fn drop_held(&mut self, out: &mut FrameEffects) {
         if !std::mem::take(&mut self.held).is_empty() {
             notice(out, Level::Warning, "a message was not passed on: the prompt before it was never run");
         }
     }
 
     /// A message was written into the conversation; one of a user begins a run.
-    pub(super) fn written(&mut self, message: &Value, out: &mut Out) {
+    pub(super) fn written(&mut self, message: &Value, out: &mut FrameEffects) {
         let Some(name) = began_by(message) else { return };
         if is_recovery(message) {
             self.stop_recovered(name, out);
@@ -84,7 +84,7 @@ impl Talk {
     }
 
     /// The prompt's turn has come: this run is its.
-    fn promote(&mut self, id: String, out: &mut Out) {
+    fn promote(&mut self, id: String, out: &mut FrameEffects) {
         self.follow(id.clone());
         if let Some(run) = &mut self.run {
             run.has_begun = true;
@@ -100,13 +100,13 @@ impl Talk {
         }
     }
 
-    fn stop_recovered(&mut self, run: &str, out: &mut Out) {
+    fn stop_recovered(&mut self, run: &str, out: &mut FrameEffects) {
         self.abort(run, out);
         notice(out, Level::Info, "the gateway took up the lost turn by itself; it is stopped there");
     }
 
     /// The end of the conversation, after a loss or for a prompt that waits.
-    pub(super) fn remembered(&mut self, history: &Value, out: &mut Out) {
+    pub(super) fn remembered(&mut self, history: &Value, out: &mut FrameEffects) {
         let messages = history.list("messages");
         let info = history.under("sessionInfo");
         // One that is past its beginning is not in the list.
@@ -142,7 +142,7 @@ impl Talk {
 
     /// Ends runs of ours whose turn has ended, with a daemon that was killed for example: nobody sees what they do, and
     /// what is prompted next would wait for them.
-    fn stop_stale(&mut self, active: &[&str], out: &mut Out) {
+    fn stop_stale(&mut self, active: &[&str], out: &mut FrameEffects) {
         let prefix = format!("{}-", self.key);
         let is_open = |run: &str| {
             let own = self.run.as_ref().is_some_and(|own| own.id == run || own.former == run);
@@ -161,7 +161,7 @@ impl Talk {
     }
 
     /// The run of the prompt has come and gone unseen; these are the messages behind it.
-    fn catch_up(&mut self, messages: &[Value], out: &mut Out) {
+    fn catch_up(&mut self, messages: &[Value], out: &mut FrameEffects) {
         let own = messages.iter().take_while(|message| message.text("role") != "user");
         let mut text = String::new();
         for message in own.filter(|message| message.text("role") == "assistant") {
@@ -175,8 +175,8 @@ impl Talk {
     }
 
     /// The gateway has aborted, or had nothing to abort.
-    pub(super) fn stopped(&mut self, payload: &Value, out: &mut Out) {
-        let Some(Run { id, is_queued: true, interrupted: true, .. }) = &self.run else { return };
+    pub(super) fn stopped(&mut self, payload: &Value, out: &mut FrameEffects) {
+        let Some(GatewayRun { id, is_queued: true, interrupted: true, .. }) = &self.run else { return };
         if payload.list("runIds").iter().any(|run| run.as_str() == Some(id)) {
             // Nobody tells of the end of what had not begun.
             self.end(EndReason::Cancelled, String::new(), out);

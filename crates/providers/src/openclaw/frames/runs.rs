@@ -5,15 +5,15 @@ use domain::event::Level;
 use domain::turn::EndReason;
 use serde_json::{Value, json};
 
-use super::words::usage;
-use super::{Out, Run, Talk, notice};
+use super::text::usage;
+use super::{FrameEffects, GatewayConversation, GatewayRun, notice};
+use crate::json_fields::Look;
 use crate::limits::{GATEWAY_RUN_WAIT, GATEWAY_UNHEARD_MAX, MESSAGE_MAX_CHARS};
-use crate::look::Look;
 use crate::text::cut;
 
-impl Talk {
+impl GatewayConversation {
     /// Ends the open run without the gateway's part.
-    pub(in crate::openclaw) fn fail(&mut self, error: String, out: &mut Out) {
+    pub(in crate::openclaw) fn fail(&mut self, error: String, out: &mut FrameEffects) {
         let reason = if self.run.as_ref().is_some_and(|run| run.interrupted) {
             EndReason::Cancelled
         } else {
@@ -28,7 +28,7 @@ impl Talk {
         self.end(reason, error, out);
     }
 
-    pub(super) fn end(&mut self, reason: EndReason, error: String, out: &mut Out) {
+    pub(super) fn end(&mut self, reason: EndReason, error: String, out: &mut FrameEffects) {
         let Some(run) = self.run.take() else { return };
         self.had_turns |= reason == EndReason::Completed;
         self.unheard.clear();
@@ -49,7 +49,7 @@ impl Talk {
     }
 
     /// Asks what became of the run.
-    pub(in crate::openclaw) fn look(&mut self, out: &mut Out) {
+    pub(in crate::openclaw) fn look(&mut self, out: &mut FrameEffects) {
         self.is_unsure = false;
         let Some(run) = &self.run else { return };
         if run.is_queued {
@@ -65,7 +65,7 @@ impl Talk {
     }
 
     /// A run that ended while nobody listened; one that goes on reports itself, or is asked for again.
-    pub(super) fn waited(&mut self, payload: &Value, out: &mut Out) {
+    pub(super) fn waited(&mut self, payload: &Value, out: &mut FrameEffects) {
         let mut error = payload.text("error").to_owned();
         let reason = match payload.text("status") {
             _ if !payload.text("runId").is_empty() && !self.is_own(payload) => return,
@@ -92,7 +92,7 @@ impl Talk {
     }
 
     /// A message was refused. Without the one that began it there is no run; without another it goes on.
-    pub(super) fn refused(&mut self, sent: &Value, reason: &str, out: &mut Out) {
+    pub(super) fn refused(&mut self, sent: &Value, reason: &str, out: &mut FrameEffects) {
         let name = sent.text("idempotencyKey");
         if self.run.as_ref().is_some_and(|run| run.id == name) {
             self.fail(reason.to_owned(), out);
@@ -105,11 +105,16 @@ impl Talk {
     /// The turn goes on with another run.
     pub(super) fn follow(&mut self, id: String) {
         let former = self.run.take().unwrap_or_default();
-        self.run = Some(Run { id, former: former.id, interrupted: former.interrupted, ..Run::default() });
+        self.run = Some(GatewayRun {
+            id,
+            former: former.id,
+            interrupted: former.interrupted,
+            ..GatewayRun::default()
+        });
     }
 
     /// A message that came too late for its run has begun one of its own: the turn's next, or that of a turn of its own.
-    fn begun(&mut self, payload: &Value, out: &mut Out) {
+    fn begun(&mut self, payload: &Value, out: &mut FrameEffects) {
         let id = payload.text("runId");
         let Some(at) = self.steers.iter().position(|steer| steer == id) else { return };
         self.steers.remove(at);
@@ -133,7 +138,7 @@ impl Talk {
         run.is_some_and(|run| run.former == payload.text("runId"))
     }
 
-    fn say(&mut self, text: &str, out: &mut Out) {
+    fn say(&mut self, text: &str, out: &mut FrameEffects) {
         if text.is_empty() {
             return;
         }
@@ -145,7 +150,7 @@ impl Talk {
 
     /// Takes in a piece of text. A piece comes with all that was said before, which counts where some of it may have been
     /// missed; the gateway tidies it up, so that otherwise the piece itself is what the model wrote.
-    fn heard(&mut self, data: &Value, out: &mut Out) {
+    fn heard(&mut self, data: &Value, out: &mut FrameEffects) {
         let Some(run) = &mut self.run else { return };
         let item = data.text("itemId");
         if item != run.item {
@@ -162,7 +167,7 @@ impl Talk {
     }
 
     /// The run's last message is known as a whole.
-    pub(super) fn conclude(&mut self, text: &str, out: &mut Out) {
+    pub(super) fn conclude(&mut self, text: &str, out: &mut FrameEffects) {
         let Some(run) = &self.run else { return };
         let (said, was_lost) = (run.text.clone(), run.was_lost);
         match text.strip_prefix(said.as_str()) {
@@ -175,7 +180,7 @@ impl Talk {
     }
 
     /// What was said is not what the message says now. It cannot be taken back, but the turn ends with the right text.
-    fn correct(&mut self, text: &str, out: &mut Out) {
+    fn correct(&mut self, text: &str, out: &mut FrameEffects) {
         if let Some(run) = &mut self.run {
             text.clone_into(&mut run.text);
             notice(
@@ -186,7 +191,7 @@ impl Talk {
         }
     }
 
-    pub(super) fn chat(&mut self, payload: &Value, out: &mut Out) {
+    pub(super) fn chat(&mut self, payload: &Value, out: &mut FrameEffects) {
         if !self.is_own(payload) {
             return;
         }
@@ -208,7 +213,7 @@ impl Talk {
         }
     }
 
-    pub(super) fn agent(&mut self, payload: &Value, out: &mut Out) {
+    pub(super) fn agent(&mut self, payload: &Value, out: &mut FrameEffects) {
         if payload.text("stream") == "lifecycle" {
             let phase = payload.under("data").text("phase");
             self.observe(payload.text("runId"), phase);
@@ -240,7 +245,7 @@ impl Talk {
     }
 
     /// Counts what a message of the run used; it comes before the run's end.
-    pub(super) fn counted(&mut self, message: &Value, out: &mut Out) {
+    pub(super) fn counted(&mut self, message: &Value, out: &mut FrameEffects) {
         let usage = usage(message);
         if message.text("role") == "assistant"
             && (self.is_own(message.under("__openclaw")) || self.is_former(message.under("__openclaw")))
@@ -263,7 +268,7 @@ impl Talk {
     }
 
     /// Ends a run that is over.
-    pub(in crate::openclaw) fn settle(&mut self, out: &mut Out) {
+    pub(in crate::openclaw) fn settle(&mut self, out: &mut FrameEffects) {
         if self.is_over() {
             self.end(EndReason::Completed, String::new(), out);
         }

@@ -5,18 +5,18 @@ use domain::{AgentEvent, CallId, ErrorCode};
 use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
-use super::words::{title, tool_name};
-use super::{Out, Talk, broken, notice};
+use super::text::{title, tool_name};
+use super::{FrameEffects, GatewayConversation, broken, notice};
+use crate::json_fields::Look;
 use crate::limits::OPEN_CALLS_MAX;
-use crate::look::Look;
 use crate::openclaw::servers;
 
 /// The tool by which the gateway's model calls those that it was not shown.
 const WRAPPER: &str = "tool_call";
 
-impl Talk {
+impl GatewayConversation {
     /// Goes on when the gateway has been told of the servers, or has refused them.
-    pub(in crate::openclaw) fn registered(&mut self, told: Result<(), String>, out: &mut Out) {
+    pub(in crate::openclaw) fn registered(&mut self, told: Result<(), String>, out: &mut FrameEffects) {
         match told {
             Ok(()) => self.create(out),
             Err(reason) => {
@@ -29,7 +29,7 @@ impl Talk {
 
     /// The conversation cannot have its servers. Returns whether it goes on without them: the daemon's own are a help,
     /// those that were asked for are part of what was asked for.
-    pub(super) fn unserved(&mut self, reason: &str, out: &mut Out) -> bool {
+    pub(super) fn unserved(&mut self, reason: &str, out: &mut FrameEffects) -> bool {
         let asked = self.servers.values().any(|own| own != BridgeServer::NAME);
         self.servers.clear();
         if asked {
@@ -46,7 +46,7 @@ impl Talk {
     }
 
     /// The conversation is there: its servers are switched on for it alone, beside what was switched already.
-    pub(super) fn created(&mut self, entry: &Value, out: &mut Out) {
+    pub(super) fn created(&mut self, entry: &Value, out: &mut FrameEffects) {
         if self.servers.is_empty() || self.was_ready {
             self.subscribe(out);
             return;
@@ -60,12 +60,12 @@ impl Talk {
         self.ask("sessions.patch", params, out);
     }
 
-    pub(super) fn subscribe(&mut self, out: &mut Out) {
+    pub(super) fn subscribe(&mut self, out: &mut FrameEffects) {
         let params = json!({"key": self.key});
         self.ask("sessions.messages.subscribe", params, out);
     }
 
-    pub(super) fn tool(&mut self, data: &Value, out: &mut Out) {
+    pub(super) fn tool(&mut self, data: &Value, out: &mut FrameEffects) {
         let id = CallId::new(data.text("toolCallId"));
         match data.text("phase") {
             // What it passes on is reported as a call of its own; without that, it is one itself.
@@ -87,7 +87,7 @@ impl Talk {
         }
     }
 
-    fn started(&mut self, call: CallId, name: &str, input: &Value, out: &mut Out) {
+    fn started(&mut self, call: CallId, name: &str, input: &Value, out: &mut FrameEffects) {
         if let Some(run) = &mut self.run {
             // What is said behind a call is another message.
             run.text.clear();
@@ -101,7 +101,7 @@ impl Talk {
         out.events.push(AgentEvent::ToolStarted { call, tool, input: input.clone(), title, parent: None });
     }
 
-    fn finished(&mut self, call: CallId, data: &Value, out: &mut Out) {
+    fn finished(&mut self, call: CallId, data: &Value, out: &mut FrameEffects) {
         let result = data.under("result");
         let parts = result.list("content").iter().map(|part| part.text("text"));
         let mut output: String = parts.collect::<Vec<_>>().join("\n");

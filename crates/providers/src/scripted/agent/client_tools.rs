@@ -4,26 +4,31 @@
 use std::io::Write;
 
 use domain::CallId;
-use domain::request::{Ask, PermissionAsk};
+use domain::request::{PermissionSubject, RequestSubject};
 use serde_json::Value;
 
-use super::{Agent, Settled, Stop};
-use crate::scripted::wire::Say;
+use super::{RequestOutcome, ScriptStop, ScriptedAgent};
+use crate::scripted::wire::FromScriptedAgent;
 
-impl<W: Write> Agent<W> {
+impl<W: Write> ScriptedAgent<W> {
     /// Calls a tool that a client runs, after asking where it must, and says what came of it.
-    pub(super) fn client_tool(&mut self, tool: &str, input: &Value) -> Result<(), Stop> {
+    pub(super) fn client_tool(&mut self, tool: &str, input: &Value) -> Result<(), ScriptStop> {
         self.calls += 1;
         let call = CallId::new(format!("call-{}", self.calls));
         let (name, title) = (tool.to_owned(), tool.to_owned());
-        self.say(&Say::ToolStarted { call: call.clone(), tool: name, input: input.clone(), title })?;
+        self.say(&FromScriptedAgent::ToolStarted {
+            call: call.clone(),
+            tool: name,
+            input: input.clone(),
+            title,
+        })?;
         let asks = self.tools.iter().find(|(name, _)| name == tool).map(|(_, asks)| *asks);
         let (ok, output) = match asks {
             None => (false, format!("no client offers {tool:?}")),
             Some(asks) => self.run_client_tool(&call, tool, input, asks)?,
         };
         self.text(&output)?;
-        self.say(&Say::ToolFinished { call, ok, output })
+        self.say(&FromScriptedAgent::ToolFinished { call, ok, output })
     }
 
     fn run_client_tool(
@@ -32,30 +37,30 @@ impl<W: Write> Agent<W> {
         tool: &str,
         input: &Value,
         asks: bool,
-    ) -> Result<(bool, String), Stop> {
+    ) -> Result<(bool, String), ScriptStop> {
         let (tool, input, title) = (tool.to_owned(), input.clone(), tool.to_owned());
         if asks {
-            let ask = PermissionAsk {
+            let ask = PermissionSubject {
                 call: Some(call.clone()),
                 tool: tool.clone(),
                 input: input.clone(),
                 title,
                 parent: None,
             };
-            if let Settled::Denied { stop, message } = self.ask(Ask::Permission(ask))? {
+            if let RequestOutcome::Denied { stop, message } = self.ask(RequestSubject::Permission(ask))? {
                 // Whoever denied it says so; without a word it was a person.
                 let denied = match message.as_str() {
                     "" => format!("Permission denied by user for: {tool}"),
                     said if said.starts_with("Permission ") => said.to_owned(),
                     why => format!("Permission denied for: {tool}: {why}"),
                 };
-                return if stop { Err(Stop::Interrupted) } else { Ok((false, denied)) };
+                return if stop { Err(ScriptStop::Interrupted) } else { Ok((false, denied)) };
             }
         }
-        match self.ask(Ask::ClientTool { call: call.clone(), tool, input })? {
-            Settled::Returned { ok, output } => Ok((ok, output)),
-            Settled::Denied { message, .. } => Ok((false, message)),
-            Settled::Allowed | Settled::Answered(_) => Ok((false, "not returned".to_owned())),
+        match self.ask(RequestSubject::ClientTool { call: call.clone(), tool, input })? {
+            RequestOutcome::Returned { ok, output } => Ok((ok, output)),
+            RequestOutcome::Denied { message, .. } => Ok((false, message)),
+            RequestOutcome::Allowed | RequestOutcome::Answered(_) => Ok((false, "not returned".to_owned())),
         }
     }
 }

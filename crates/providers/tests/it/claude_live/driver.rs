@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Usage};
 use providers::claude_code::ClaudeCode;
@@ -152,7 +152,7 @@ impl Live {
     }
 
     /// Waits for a request.
-    pub(super) fn asked(&mut self) -> (String, Ask) {
+    pub(super) fn asked(&mut self) -> (String, RequestSubject) {
         match self.until(|event| matches!(event, AgentEvent::Asked { .. })) {
             AgentEvent::Asked { native, ask } => (native, ask),
             other => panic!("{other:?}"),

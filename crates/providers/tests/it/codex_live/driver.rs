@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Usage};
 use providers::codex::Codex;
@@ -159,7 +159,7 @@ impl Live {
     }
 
     /// Waits for a request.
-    pub(super) fn asked(&mut self) -> (String, Ask) {
+    pub(super) fn asked(&mut self) -> (String, RequestSubject) {
         match self.until(|event| matches!(event, AgentEvent::Asked { .. })) {
             AgentEvent::Asked { native, ask } => (native, ask),
             other => panic!("{other:?}"),
@@ -169,7 +169,7 @@ impl Live {
     /// Waits for a permission request and decides it; returns the tool it was about.
     pub(super) fn decide(&mut self, decision: Decision, message: &str) -> String {
         let (native, ask) = self.asked();
-        let Ask::Permission(permission) = &ask else { panic!("{ask:?}") };
+        let RequestSubject::Permission(permission) = &ask else { panic!("{ask:?}") };
         let (tool, message) = (permission.tool.clone(), message.to_owned());
         self.tell(AgentInput::Decide { native, decision, message, updated_input: None, ask });
         tool

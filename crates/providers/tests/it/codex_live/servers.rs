@@ -1,6 +1,6 @@
 //! MCP servers of a session: their tools are asked about, their forms filled in.
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::{AgentInput, Decision};
 use serde_json::json;
 
@@ -52,7 +52,7 @@ fn servers_of_the_session() {
     live.prompt("form", json!([call("form"), {"text": "Filled."}]));
     live.decide(Decision::AllowOnce, "");
     let (native, ask) = live.asked();
-    assert!(matches!(&ask, Ask::Question { questions, .. } if questions.len() == 3));
+    assert!(matches!(&ask, RequestSubject::Question { questions, .. } if questions.len() == 3));
     let answers = [("name", "Ann"), ("count", "3"), ("sure", "yes")];
     let answers = answers.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     live.tell(AgentInput::Answer { native, answers, ask });

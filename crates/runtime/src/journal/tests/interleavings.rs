@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::{Log, drain, plain, soon};
-use crate::journal::{Bounds, Cursor};
+use crate::journal::{Cursor, JournalBounds};
 use crate::store::Store;
 
 const CASES: u32 = 1_200;
@@ -57,7 +57,7 @@ impl Reader {
     }
 }
 
-async fn run(store: &Store, bounds: Bounds, id: &str, steps: &[Step]) {
+async fn run(store: &Store, bounds: JournalBounds, id: &str, steps: &[Step]) {
     let mut log = Log::new(store, bounds, id).await;
     let mut readers: Vec<Reader> = Vec::new();
     for step in steps {
@@ -104,7 +104,7 @@ fn every_reader_sees_exactly_the_log_from_where_it_began() {
     let store = Store::open(&home.path().join("obey.db")).unwrap();
     let cases = AtomicUsize::new(0);
     let bounds = (1..12usize, 300..5_000usize, 1..8usize)
-        .prop_map(|(tail_events, tail_bytes, batch)| Bounds { tail_events, tail_bytes, batch });
+        .prop_map(|(tail_events, tail_bytes, batch)| JournalBounds { tail_events, tail_bytes, batch });
     let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
     runner
         .run(&(bounds, vec(step(), 1..25)), |(bounds, steps)| {

@@ -8,11 +8,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 use super::{Log, drain, plain, soon, waits};
-use crate::journal::{BOUNDS, Bounds, Journal};
+use crate::journal::{BOUNDS, Journal, JournalBounds};
 use crate::limits;
 use crate::store::{Durability, Store};
 
-const TIGHT: Bounds = Bounds { tail_events: 16, tail_bytes: 64 * 1024, batch: 7 };
+const TIGHT: JournalBounds = JournalBounds { tail_events: 16, tail_bytes: 64 * 1024, batch: 7 };
 
 fn store() -> (tempfile::TempDir, Store) {
     let home = tempfile::tempdir().unwrap();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::event::ClientTool;
-use domain::request::{Ask, PermissionAsk, Question};
-use domain::turn::{EndReason, Origin};
+use domain::request::{PermissionSubject, Question, RequestSubject};
+use domain::turn::{EndReason, TurnOrigin};
 use domain::{CallId, Event, EventKind, RequestId, SessionId, Timestamp, TurnId};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
         ask,
         proposals: Vec::new(),
     };
-    let permission = PermissionAsk {
+    let permission = PermissionSubject {
         call: None,
         tool: String::new(),
         input: json!({ "x": [text] }),
@@ -52,7 +52,7 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
         },
         EventKind::TurnStarted {
             turn,
-            origin: Origin::Client,
+            origin: TurnOrigin::Client,
             prompt: text.clone(),
             attachments: Vec::new(),
             by: String::new(),
@@ -63,12 +63,12 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
         EventKind::AgentLogged { line: text.clone() },
         EventKind::ToolsRegistered { source: String::new(), tools: vec![tool] },
         EventKind::Compacted { tokens_before: None, tokens_after: None, summary: text.clone() },
-        ask(Ask::Permission(permission)),
-        ask(Ask::Question { questions: vec![question], call: None }),
-        ask(Ask::ClientTool { call, tool: String::new(), input: json!(text) }),
+        ask(RequestSubject::Permission(permission)),
+        ask(RequestSubject::Question { questions: vec![question], call: None }),
+        ask(RequestSubject::ClientTool { call, tool: String::new(), input: json!(text) }),
         EventKind::RequestSettled {
             request: RequestId(1),
-            outcome: domain::request::Outcome::ToolReturned { ok: true, output: text },
+            outcome: domain::request::RequestOutcome::ToolReturned { ok: true, output: text },
             by: String::new(),
             message: String::new(),
             grant: None,

@@ -5,7 +5,7 @@ use std::fs;
 use super::reexec::shim_exe;
 use super::support::{Seen, Session, command, exited, python, shell, spawn};
 use crate::process::scan::{HeldDir, find_held};
-use crate::process::{Delivery, HoldLimits, Holder, SpawnError, Stage, tree};
+use crate::process::{AgentSpawner, Delivery, HoldLimits, SpawnError, SpawnStage, tree};
 
 #[tokio::test]
 async fn input_is_echoed_and_the_exit_code_is_kept() {
@@ -79,27 +79,32 @@ async fn a_failed_start_names_its_stage() {
     fs::write(&file, "#!/bin/sh\n").unwrap();
     let error = spawn(&session.dir(), &command(file.to_str().unwrap(), &[])).await.err().unwrap();
     assert!(!error.is_program_missing());
-    assert!(matches!(error, SpawnError::Stage { stage: Stage::Exec, errno: libc::EACCES, .. }), "{error:?}");
+    assert!(
+        matches!(error, SpawnError::Stage { stage: SpawnStage::Exec, errno: libc::EACCES, .. }),
+        "{error:?}"
+    );
 
     for (cwd, errno) in [(session.root().join("gone"), libc::ENOENT), (file, libc::ENOTDIR)] {
         let mut plan = shell("true");
         plan.cwd = cwd;
         let error = spawn(&session.dir(), &plan).await.err().unwrap();
         assert!(
-            matches!(error, SpawnError::Stage { stage: Stage::Cwd, errno: e, .. } if e == errno),
+            matches!(error, SpawnError::Stage { stage: SpawnStage::Cwd, errno: e, .. } if e == errno),
             "{error:?}"
         );
     }
 
     let exe = session.root().join("no-shim");
     let limits = HoldLimits::default();
-    let error = Holder::spawn(&exe, &session.dir(), &shell("true"), 1, &limits).await.err().unwrap();
+    let error = AgentSpawner::spawn(&exe, &session.dir(), &shell("true"), 1, &limits).await.err().unwrap();
     assert!(matches!(error, SpawnError::Shim(_)), "{error:?}");
-    let error =
-        Holder::spawn("/bin/true".as_ref(), &session.dir(), &shell("true"), 1, &limits).await.err().unwrap();
+    let error = AgentSpawner::spawn("/bin/true".as_ref(), &session.dir(), &shell("true"), 1, &limits)
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(error, SpawnError::Silent(_)), "{error:?}");
     let nowhere = session.root().join("a/b/c");
-    let error = Holder::spawn(&shim_exe(), &nowhere, &shell("true"), 1, &limits).await.err().unwrap();
+    let error = AgentSpawner::spawn(&shim_exe(), &nowhere, &shell("true"), 1, &limits).await.err().unwrap();
     assert!(matches!(error, SpawnError::Dir(_)), "{error:?}");
 }
 

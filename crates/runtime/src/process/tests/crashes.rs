@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 
 use super::reexec::shim_exe;
 use super::support::{DEADLINE, Seen, Session, dead, exited, gone, python, until};
-use crate::process::{Delivery, End, Input, Link, Next, Position, Stream};
+use crate::process::{AgentLink, AgentOutput, Delivery, Input, OutputEnd, Position, Stream};
 
 const KILLS: u64 = 60;
 
@@ -71,7 +71,7 @@ async fn run_daemon(dir: &Path, work: &Path, epoch: u64, last_input: u64, ends: 
     let mut copy = OpenOptions::new().create(true).append(true).open(work.join("copy")).unwrap();
     // What was copied but not committed is read again.
     copy.set_len(committed.copied).unwrap();
-    let mut link = Link::attach(dir, committed.position, epoch).await.unwrap();
+    let mut link = AgentLink::attach(dir, committed.position, epoch).await.unwrap();
     for id in committed.confirmed + 1..=last_input {
         link.write(id, format!("input {id}\n").as_bytes()).unwrap();
     }
@@ -80,8 +80,8 @@ async fn run_daemon(dir: &Path, work: &Path, epoch: u64, last_input: u64, ends: 
     }
     loop {
         let batch = match link.next().await {
-            Next::Records(batch) => batch,
-            Next::Ended(end) => {
+            AgentOutput::Records(batch) => batch,
+            AgentOutput::Ended(end) => {
                 fs::write(work.join("end"), format!("{end:?}")).unwrap();
                 link.ack_exit().unwrap();
                 return link.close().await;
@@ -184,7 +184,7 @@ async fn what_a_killed_shim_had_written_is_a_prefix_of_what_its_agent_printed() 
         gone(&session.dir()).await;
         let mut link = session.attach(Position::START, 2).await;
         let mut seen = Seen::default();
-        assert_eq!(seen.until_end(&mut link).await, End::ShimLost);
+        assert_eq!(seen.until_end(&mut link).await, OutputEnd::ShimLost);
         assert!(fs::read(&printed).unwrap().starts_with(&seen.out));
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::support::{Seen, Session, exited, gone, shell, within};
-use crate::process::{Fault, Link, Next, Position};
+use crate::process::{AgentLink, AgentOutput, Fault, Position};
 
 /// Prints two records and waits.
 const SCRIPT: &str = "echo first; read line; echo second; read line; echo third; exec cat";
@@ -17,12 +17,12 @@ fn flip(dir: &Path, offset: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
 }
 
-async fn first_trouble(link: &mut Link) -> (Seen, Next) {
+async fn first_trouble(link: &mut AgentLink) -> (Seen, AgentOutput) {
     let mut seen = Seen::default();
     let next = within(async {
         loop {
             match link.next().await {
-                Next::Records(batch) => seen.add(&batch),
+                AgentOutput::Records(batch) => seen.add(&batch),
                 other => return other,
             }
         }
@@ -47,9 +47,12 @@ async fn damage_is_reported_with_its_place_whether_or_not_the_shim_lives() {
     let mut alive = session.attach(Position::START, 2).await;
     let (seen, next) = first_trouble(&mut alive).await;
     assert_eq!(seen.out, b"first\n");
-    assert!(matches!(next, Next::Corrupt { at: found, fault: Fault::CutShort } if found == at), "{next:?}");
+    assert!(
+        matches!(next, AgentOutput::Corrupt { at: found, fault: Fault::CutShort } if found == at),
+        "{next:?}"
+    );
     let (_, again) = first_trouble(&mut alive).await;
-    assert!(matches!(again, Next::Corrupt { .. }), "{again:?}");
+    assert!(matches!(again, AgentOutput::Corrupt { .. }), "{again:?}");
 
     let shim = shim::proc_table::find(alive.shim_pid().unwrap() as i32).unwrap();
     shim::proc_table::signal(&shim, libc::SIGKILL);
@@ -57,7 +60,7 @@ async fn damage_is_reported_with_its_place_whether_or_not_the_shim_lives() {
     let mut dead = session.attach(Position::START, 3).await;
     let (seen, next) = first_trouble(&mut dead).await;
     assert_eq!(seen.out, b"first\n");
-    assert!(matches!(next, Next::Corrupt { at: found, .. } if found == at), "{next:?}");
+    assert!(matches!(next, AgentOutput::Corrupt { at: found, .. } if found == at), "{next:?}");
 }
 
 #[tokio::test]
@@ -72,7 +75,10 @@ async fn a_torn_end_of_a_dead_shim_is_the_end() {
         fs::write(&file, &whole[..cut]).unwrap();
         let mut link = session.attach(Position::START, 2).await;
         let (seen, next) = first_trouble(&mut link).await;
-        assert!(matches!(next, Next::Ended(crate::process::End::ShimLost)), "cut at {cut}: {next:?}");
+        assert!(
+            matches!(next, AgentOutput::Ended(crate::process::OutputEnd::ShimLost)),
+            "cut at {cut}: {next:?}"
+        );
         assert!(b"one\n".starts_with(&seen.out[..]) && seen.exits.is_empty());
     }
 }

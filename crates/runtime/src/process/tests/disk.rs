@@ -6,7 +6,9 @@ use std::process::Command;
 
 use super::reexec::shim_exe;
 use super::support::{Seen, exited, gone, is_alive, shell, until, within};
-use crate::process::{End, Exit, HoldLimits, Holder, Link, Next, Position, ProcessPlan, Stream, Target};
+use crate::process::{
+    AgentLink, AgentOutput, AgentSpawner, Exit, HoldLimits, OutputEnd, Position, ProcessPlan, Stream, Target,
+};
 
 /// A file system of a few megabytes.
 struct SmallDisk {
@@ -33,9 +35,9 @@ impl SmallDisk {
     }
 
     /// Segments of 1 MiB, so that consuming them frees space soon; the cap itself is out of reach.
-    async fn hold(&self, plan: &ProcessPlan) -> Link {
+    async fn hold(&self, plan: &ProcessPlan) -> AgentLink {
         let limits = HoldLimits { spool_bytes_max: 4 << 20, ..HoldLimits::default() };
-        within(Holder::spawn(&shim_exe(), &self.dir(), plan, 1, &limits)).await.unwrap()
+        within(AgentSpawner::spawn(&shim_exe(), &self.dir(), plan, 1, &limits)).await.unwrap()
     }
 
     /// Waits until there is no room for a record of the largest size.
@@ -57,8 +59,8 @@ impl Drop for SmallDisk {
     }
 }
 
-fn payload_bytes(next: &Next) -> usize {
-    let Next::Records(batch) = next else { return 0 };
+fn payload_bytes(next: &AgentOutput) -> usize {
+    let AgentOutput::Records(batch) = next else { return 0 };
     batch.records().filter(|record| record.stream == Stream::Out).map(|record| record.payload.len()).sum()
 }
 
@@ -73,17 +75,17 @@ async fn a_full_disk_pauses_the_agent_and_space_resumes_it() {
     let end = within(async {
         loop {
             match link.next().await {
-                Next::Records(batch) => {
+                AgentOutput::Records(batch) => {
                     for record in batch.records().filter(|record| record.stream == Stream::Out) {
                         lines.push(record.payload, &mut |line| {
                             number += 1;
                             let text = number.to_string();
-                            assert_eq!(line, crate::process::lines::Line::Whole(text.as_bytes()));
+                            assert_eq!(line, crate::process::lines::OutputLine::Whole(text.as_bytes()));
                         });
                     }
                     link.discard_before(batch.after.segment).unwrap();
                 }
-                Next::Ended(end) => return end,
+                AgentOutput::Ended(end) => return end,
                 other => panic!("{other:?}"),
             }
         }
@@ -105,16 +107,16 @@ async fn an_end_on_a_full_disk_is_recorded_and_says_what_was_lost() {
     let end = within(async {
         loop {
             match link.next().await {
-                Next::Ended(end) => return end,
+                AgentOutput::Ended(end) => return end,
                 next => bytes += payload_bytes(&next),
             }
         }
     })
     .await;
-    let End::Exited(Exit { signal: libc::SIGKILL, lost_bytes, .. }) = end else { panic!("{end:?}") };
+    let OutputEnd::Exited(Exit { signal: libc::SIGKILL, lost_bytes, .. }) = end else { panic!("{end:?}") };
     assert!(lost_bytes > 0 && bytes > 1 << 20, "{lost_bytes} of {bytes} lost");
     // Also for a daemon that comes later.
-    let mut later = Link::attach(&disk.dir(), Position::START, 2).await.unwrap();
+    let mut later = AgentLink::attach(&disk.dir(), Position::START, 2).await.unwrap();
     assert_eq!(Seen::default().until_end(&mut later).await, end);
     later.ack_exit().unwrap();
     later.close().await;

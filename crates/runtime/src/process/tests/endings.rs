@@ -6,7 +6,9 @@ use shim::proc_table;
 
 use super::reexec::shim_exe;
 use super::support::{Seen, Session, dead, exited, gone, is_alive, killed, shell, within};
-use crate::process::{End, HoldLimits, Holder, Link, Next, Position, Target, scan, tree};
+use crate::process::{
+    AgentLink, AgentOutput, AgentSpawner, HoldLimits, OutputEnd, Position, Target, scan, tree,
+};
 
 /// Prints the number of a process that has left the agent's session and ignores everything it can.
 const STRAY: &str = "setsid sh -c 'trap \"\" TERM INT HUP; echo $$; exec sleep 1000' &";
@@ -49,14 +51,14 @@ async fn a_killed_shim_takes_its_agent_along_and_is_reported_lost() {
     seen.until(&mut link, Seen::has_line).await;
     let shim = proc_table::find(link.shim_pid().unwrap() as i32).unwrap();
     assert!(proc_table::signal(&shim, libc::SIGKILL));
-    assert_eq!(seen.until_end(&mut link).await, End::ShimLost);
+    assert_eq!(seen.until_end(&mut link).await, OutputEnd::ShimLost);
     dead(link.agent_pid().unwrap() as i32).await;
     assert!(link.write(1, b"x").is_err());
     assert!(!scan::is_held(&session.dir()).unwrap());
 
     let mut again = session.attach(Position::START, 2).await;
     let mut seen = Seen::default();
-    assert_eq!(seen.until_end(&mut again).await, End::ShimLost);
+    assert_eq!(seen.until_end(&mut again).await, OutputEnd::ShimLost);
     assert_eq!(seen.out, b"started\n");
 }
 
@@ -69,7 +71,7 @@ async fn what_a_lost_agent_left_in_other_sessions_is_killed() {
     let stray = seen.number();
     let shim = proc_table::find(link.shim_pid().unwrap() as i32).unwrap();
     proc_table::signal(&shim, libc::SIGKILL);
-    assert_eq!(seen.until_end(&mut link).await, End::ShimLost);
+    assert_eq!(seen.until_end(&mut link).await, OutputEnd::ShimLost);
     assert!(is_alive(stray), "it has left the tree, so nothing but its mark tells whose it is");
     let (meta, mark) = (link.meta().unwrap(), tree::mark_of(&session.dir()).unwrap());
     assert_eq!(within(tree::kill_tree(Some(&meta), &mark)).await.unwrap(), 0);
@@ -189,7 +191,7 @@ async fn a_shim_nobody_comes_back_to_ends_its_agent_and_leaves() {
     let session = Session::new();
     let limits = HoldLimits { linger: Duration::from_secs(1), ..HoldLimits::default() };
     let plan = shell("exec sleep 1000");
-    let link = Holder::spawn(&shim_exe(), &session.dir(), &plan, 1, &limits).await.unwrap();
+    let link = AgentSpawner::spawn(&shim_exe(), &session.dir(), &plan, 1, &limits).await.unwrap();
     let agent = link.agent_pid().unwrap() as i32;
     link.close().await;
     gone(&session.dir()).await;
@@ -203,7 +205,7 @@ async fn a_shim_without_its_directory_ends_its_agent_and_leaves() {
     let session = Session::new();
     let limits = HoldLimits { spool_bytes_max: 4 << 20, ..HoldLimits::default() };
     let plan = shell("read line; exec yes");
-    let link = Holder::spawn(&shim_exe(), &session.dir(), &plan, 1, &limits).await.unwrap();
+    let link = AgentSpawner::spawn(&shim_exe(), &session.dir(), &plan, 1, &limits).await.unwrap();
     let (shim, agent) = (link.shim_pid().unwrap() as i32, link.agent_pid().unwrap() as i32);
     std::fs::remove_dir_all(session.dir()).unwrap();
     // It notices when it opens the next segment, or within a minute.
@@ -211,6 +213,9 @@ async fn a_shim_without_its_directory_ends_its_agent_and_leaves() {
     dead(agent).await;
     dead(shim).await;
     let mut link = link;
-    assert!(matches!(within(link.next()).await, Next::Unreadable(_) | Next::Ended(End::ShimLost)));
-    assert!(Link::attach(&session.dir(), Position::START, 2).await.is_err());
+    assert!(matches!(
+        within(link.next()).await,
+        AgentOutput::Unreadable(_) | AgentOutput::Ended(OutputEnd::ShimLost)
+    ));
+    assert!(AgentLink::attach(&session.dir(), Position::START, 2).await.is_err());
 }

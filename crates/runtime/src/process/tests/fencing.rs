@@ -1,7 +1,7 @@
 //! Several daemons at one agent, and connections that break: one is obeyed, and inputs arrive exactly once.
 
 use super::support::{Seen, Session, exited, shell, within};
-use crate::process::{AttachError, Delivery, Link, Next, Refusal};
+use crate::process::{AgentLink, AgentOutput, AttachError, Delivery, Refusal};
 
 #[tokio::test]
 async fn only_the_newest_daemon_is_obeyed() {
@@ -12,15 +12,15 @@ async fn only_the_newest_daemon_is_obeyed() {
     let refused = within(async {
         loop {
             match first.next().await {
-                Next::Records(_) => {}
+                AgentOutput::Records(_) => {}
                 other => return other,
             }
         }
     })
     .await;
-    assert!(matches!(refused, Next::Refused(Refusal::Replaced)), "{refused:?}");
+    assert!(matches!(refused, AgentOutput::Refused(Refusal::Replaced)), "{refused:?}");
     assert!(first.write(1, b"from the past").is_err());
-    let older = Link::attach(&session.dir(), from, 6).await.err().unwrap();
+    let older = AgentLink::attach(&session.dir(), from, 6).await.err().unwrap();
     assert!(matches!(older, AttachError::Refused(Refusal::OldEpoch)), "{older:?}");
     second.write(1, b"hello").unwrap();
     Seen::default().until(&mut second, |seen| seen.out == b"hello").await;

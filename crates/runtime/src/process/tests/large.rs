@@ -2,8 +2,8 @@
 
 use super::reexec::shim_exe;
 use super::support::{Seen, Session, exited, private_kib, python, shell, until, within};
-use crate::process::lines::{Line, LineAssembler};
-use crate::process::{End, HoldLimits, Holder, Next, Stream};
+use crate::process::lines::{LineAssembler, OutputLine};
+use crate::process::{AgentOutput, AgentSpawner, HoldLimits, OutputEnd, Stream};
 
 const MEGABYTES: usize = 200;
 
@@ -22,12 +22,12 @@ async fn one_line_of_200_mb_costs_neither_side_memory() {
     let end = within(async {
         loop {
             match link.next().await {
-                Next::Records(batch) => {
+                AgentOutput::Records(batch) => {
                     for record in batch.records().filter(|record| record.stream == Stream::Out) {
                         lines.push(record.payload, &mut |line| {
                             found.push(match line {
-                                Line::Whole(line) => (line.len() as u64, 0),
-                                Line::Oversize { head, length } => (length, head.len()),
+                                OutputLine::Whole(line) => (line.len() as u64, 0),
+                                OutputLine::Oversize { head, length } => (length, head.len()),
                             });
                         });
                         largest_carry = largest_carry.max(lines.carry().partial.capacity());
@@ -35,7 +35,7 @@ async fn one_line_of_200_mb_costs_neither_side_memory() {
                     link.discard_before(batch.after.segment).unwrap();
                     most = most.max(private_kib(shim_pid));
                 }
-                Next::Ended(end) => return end,
+                AgentOutput::Ended(end) => return end,
                 other => panic!("{other:?}"),
             }
         }
@@ -59,7 +59,7 @@ async fn an_agent_waits_when_its_spool_is_full_and_goes_on_when_it_is_consumed()
     let cap: u64 = 4 << 20;
     let limits = HoldLimits { spool_bytes_max: cap, ..HoldLimits::default() };
     let plan = shell("head -c 20000000 /dev/zero; exit 4");
-    let mut link = Holder::spawn(&shim_exe(), &session.dir(), &plan, 1, &limits).await.unwrap();
+    let mut link = AgentSpawner::spawn(&shim_exe(), &session.dir(), &plan, 1, &limits).await.unwrap();
     let on_disk = || {
         let entries = std::fs::read_dir(session.dir()).unwrap();
         let sizes = entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|found| found.len());
@@ -72,7 +72,7 @@ async fn an_agent_waits_when_its_spool_is_full_and_goes_on_when_it_is_consumed()
     let end = within(async {
         loop {
             match link.next().await {
-                Next::Records(batch) => {
+                AgentOutput::Records(batch) => {
                     highest = highest.max(on_disk());
                     bytes += batch
                         .records()
@@ -81,7 +81,7 @@ async fn an_agent_waits_when_its_spool_is_full_and_goes_on_when_it_is_consumed()
                         .sum::<usize>();
                     link.discard_before(batch.after.segment).unwrap();
                 }
-                Next::Ended(end) => return end,
+                AgentOutput::Ended(end) => return end,
                 other => panic!("{other:?}"),
             }
         }
@@ -106,7 +106,7 @@ async fn a_reader_far_behind_gets_everything_in_order() {
     let mut lines = LineAssembler::default();
     let mut next_number = 0u32;
     let mut turns = 0;
-    let end: End = within(async {
+    let end: OutputEnd = within(async {
         loop {
             // Given up now and then before it is done: nothing may be lost or repeated by that.
             turns += 1;
@@ -119,17 +119,17 @@ async fn a_reader_far_behind_gets_everything_in_order() {
                 link.next().await
             };
             match next {
-                Next::Records(batch) => {
+                AgentOutput::Records(batch) => {
                     for record in batch.records().filter(|record| record.stream == Stream::Out) {
                         lines.push(record.payload, &mut |line| {
-                            let Line::Whole(line) = line else { panic!("no line is that long") };
+                            let OutputLine::Whole(line) = line else { panic!("no line is that long") };
                             let number = std::str::from_utf8(line).unwrap().split(' ').next().unwrap();
                             assert_eq!(number.parse(), Ok(next_number));
                             next_number += 1;
                         });
                     }
                 }
-                Next::Ended(end) => return end,
+                AgentOutput::Ended(end) => return end,
                 other => panic!("{other:?}"),
             }
         }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::process::lines::{Carry, Line, LineAssembler};
+use crate::process::lines::{LineAssembler, OutputLine, PartialLine};
 
 const LINE_MAX: usize = 12;
 const HEAD_MAX: usize = 4;
@@ -13,10 +13,10 @@ enum Owned {
     Oversize(Vec<u8>, u64),
 }
 
-fn owned(line: Line<'_>) -> Owned {
+fn owned(line: OutputLine<'_>) -> Owned {
     match line {
-        Line::Whole(line) => Owned::Whole(line.to_vec()),
-        Line::Oversize { head, length } => Owned::Oversize(head.to_vec(), length),
+        OutputLine::Whole(line) => Owned::Whole(line.to_vec()),
+        OutputLine::Oversize { head, length } => Owned::Oversize(head.to_vec(), length),
     }
 }
 
@@ -38,7 +38,7 @@ fn expected(bytes: &[u8]) -> Vec<Owned> {
 
 fn assembled<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<Owned> {
     let mut found = Vec::new();
-    let mut carry = Carry::default();
+    let mut carry = PartialLine::default();
     for chunk in chunks {
         // A new one each time, as after a restart.
         let mut lines = LineAssembler::with_limits(carry, LINE_MAX, HEAD_MAX);

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::support::within;
-use crate::process::{End, Link, Next, Position, Target};
+use crate::process::{AgentLink, AgentOutput, OutputEnd, Position, Target};
 
 struct StandIn {
     root: tempfile::TempDir,
@@ -92,7 +92,7 @@ impl Peer {
 async fn what_was_not_accepted_is_sent_again_and_what_was_is_not() {
     let stand_in = StandIn::new();
     let dir = stand_in.dir();
-    let (link, mut peer) = tokio::join!(Link::attach(&dir, Position::START, 3), stand_in.accept(3, 10));
+    let (link, mut peer) = tokio::join!(AgentLink::attach(&dir, Position::START, 3), stand_in.accept(3, 10));
     let mut link = link.unwrap();
     assert_eq!(link.last_write_id(), 10);
     link.write(10, b"old").unwrap();
@@ -114,7 +114,7 @@ async fn what_was_not_accepted_is_sent_again_and_what_was_is_not() {
     assert_eq!(peer.hear().await, Heard::CloseStdin(14));
 
     peer.say(&ToDaemon::Refused(Refusal::Replaced)).await;
-    assert!(matches!(within(link.next()).await, Next::Refused(Refusal::Replaced)));
+    assert!(matches!(within(link.next()).await, AgentOutput::Refused(Refusal::Replaced)));
     assert!(link.write(15, b"x").is_err());
 }
 
@@ -122,21 +122,21 @@ async fn what_was_not_accepted_is_sent_again_and_what_was_is_not() {
 async fn a_shim_is_lost_only_when_its_lock_is_free() {
     let stand_in = StandIn::new();
     let dir = stand_in.dir();
-    let (link, peer) = tokio::join!(Link::attach(&dir, Position::START, 1), stand_in.accept(1, 0));
+    let (link, peer) = tokio::join!(AgentLink::attach(&dir, Position::START, 1), stand_in.accept(1, 0));
     let mut link = link.unwrap();
     drop(peer);
     let peer = stand_in.accept(1, 0).await;
     stand_in.lock.unlock().unwrap();
     drop(stand_in.listener);
     drop(peer);
-    assert!(matches!(within(link.next()).await, Next::Ended(End::ShimLost)));
+    assert!(matches!(within(link.next()).await, AgentOutput::Ended(OutputEnd::ShimLost)));
 }
 
 #[tokio::test]
 async fn closing_sends_what_is_urgent() {
     let stand_in = StandIn::new();
     let dir = stand_in.dir();
-    let (link, mut peer) = tokio::join!(Link::attach(&dir, Position::START, 1), stand_in.accept(1, 0));
+    let (link, mut peer) = tokio::join!(AgentLink::attach(&dir, Position::START, 1), stand_in.accept(1, 0));
     let link = link.unwrap();
     let controls = link.controls();
     controls.signal(Target::Tree, 9).unwrap();

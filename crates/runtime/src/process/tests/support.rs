@@ -11,8 +11,8 @@ use shim::spool::{Reader, Step};
 use super::reexec::shim_exe;
 use crate::process::scan::is_held;
 use crate::process::{
-    Batch, Delivery, End, Exit, HoldLimits, Holder, Input, Link, Next, Position, ProcessPlan, SpawnError,
-    Stream, Target,
+    AgentLink, AgentOutput, AgentSpawner, Batch, Delivery, Exit, HoldLimits, Input, OutputEnd, Position,
+    ProcessPlan, SpawnError, Stream, Target,
 };
 
 /// Everything a test waits for happens within this time or the test fails.
@@ -36,12 +36,12 @@ impl Session {
         self.root.path().join("s")
     }
 
-    pub(crate) async fn spawn(&self, plan: &ProcessPlan) -> Link {
+    pub(crate) async fn spawn(&self, plan: &ProcessPlan) -> AgentLink {
         spawn(&self.dir(), plan).await.unwrap()
     }
 
-    pub(crate) async fn attach(&self, from: Position, epoch: u64) -> Link {
-        within(Link::attach(&self.dir(), from, epoch)).await.unwrap()
+    pub(crate) async fn attach(&self, from: Position, epoch: u64) -> AgentLink {
+        within(AgentLink::attach(&self.dir(), from, epoch)).await.unwrap()
     }
 
     /// The place after the last record in the spool.
@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// Acknowledges the agent's end and waits for the shim to leave.
-    pub(crate) async fn acknowledge(&self, link: Link) {
+    pub(crate) async fn acknowledge(&self, link: AgentLink) {
         link.ack_exit().unwrap();
         link.close().await;
         gone(&self.dir()).await;
@@ -99,8 +99,8 @@ pub(crate) fn command(program: &str, args: &[&str]) -> ProcessPlan {
     }
 }
 
-pub(crate) async fn spawn(dir: &Path, plan: &ProcessPlan) -> Result<Link, SpawnError> {
-    within(Holder::spawn(&shim_exe(), dir, plan, 1, &HoldLimits::default())).await
+pub(crate) async fn spawn(dir: &Path, plan: &ProcessPlan) -> Result<AgentLink, SpawnError> {
+    within(AgentSpawner::spawn(&shim_exe(), dir, plan, 1, &HoldLimits::default())).await
 }
 
 pub(crate) async fn within<T>(waiting: impl Future<Output = T>) -> T {
@@ -108,7 +108,7 @@ pub(crate) async fn within<T>(waiting: impl Future<Output = T>) -> T {
 }
 
 /// Ends an agent and waits for its shim to leave.
-pub(crate) async fn end(dir: &Path, mut link: Link) {
+pub(crate) async fn end(dir: &Path, mut link: AgentLink) {
     link.signal(Target::Tree, libc::SIGKILL).unwrap();
     assert_eq!(Seen::default().until_end(&mut link).await, killed(libc::SIGKILL));
     link.ack_exit().unwrap();
@@ -176,11 +176,11 @@ impl Seen {
     }
 
     /// Reads on until `done`.
-    pub(crate) async fn until(&mut self, link: &mut Link, done: impl Fn(&Seen) -> bool) {
+    pub(crate) async fn until(&mut self, link: &mut AgentLink, done: impl Fn(&Seen) -> bool) {
         within(async {
             while !done(self) {
                 match link.next().await {
-                    Next::Records(batch) => self.add(&batch),
+                    AgentOutput::Records(batch) => self.add(&batch),
                     other => panic!("ended early: {other:?} after {self:?}"),
                 }
             }
@@ -189,12 +189,12 @@ impl Seen {
     }
 
     /// Reads on until the end.
-    pub(crate) async fn until_end(&mut self, link: &mut Link) -> End {
+    pub(crate) async fn until_end(&mut self, link: &mut AgentLink) -> OutputEnd {
         within(async {
             loop {
                 match link.next().await {
-                    Next::Records(batch) => self.add(&batch),
-                    Next::Ended(end) => return end,
+                    AgentOutput::Records(batch) => self.add(&batch),
+                    AgentOutput::Ended(end) => return end,
                     other => panic!("unexpected {other:?}"),
                 }
             }
@@ -220,10 +220,10 @@ impl Seen {
     }
 }
 
-pub(crate) fn exited(code: i32) -> End {
-    End::Exited(Exit { code, signal: 0, lost_bytes: 0 })
+pub(crate) fn exited(code: i32) -> OutputEnd {
+    OutputEnd::Exited(Exit { code, signal: 0, lost_bytes: 0 })
 }
 
-pub(crate) fn killed(signal: i32) -> End {
-    End::Exited(Exit { code: -1, signal, lost_bytes: 0 })
+pub(crate) fn killed(signal: i32) -> OutputEnd {
+    OutputEnd::Exited(Exit { code: -1, signal, lost_bytes: 0 })
 }

@@ -8,7 +8,7 @@ fn cannot_seal(error: &std::io::Error) -> Error {
 }
 
 impl Actor {
-    pub(super) async fn commit(&mut self, plan: &mut Plan, durability: Durability) -> Result<(), Error> {
+    pub(super) async fn commit(&mut self, plan: &mut StepPlan, durability: Durability) -> Result<(), Error> {
         self.complete(plan);
         self.complete_sealed(plan).map_err(|error| cannot_seal(&error))?;
         let write = std::mem::take(&mut plan.write);
@@ -18,7 +18,7 @@ impl Actor {
     }
 
     /// Commits what has happened. A disk that refuses is waited for: the agent's output is safe in its spool.
-    pub(super) async fn commit_at_last(&mut self, plan: &mut Plan) {
+    pub(super) async fn commit_at_last(&mut self, plan: &mut StepPlan) {
         self.complete(plan);
         while let Err(error) = self.complete_sealed(plan) {
             let error = cannot_seal(&error);
@@ -50,15 +50,15 @@ impl Actor {
         loop {
             match tokio::time::timeout_at(until, self.mailbox.recv()).await {
                 // A caller that went away does not need the answer.
-                Ok(Some(Message::Command { reply, .. })) => drop(reply.send(Err(error.clone()))),
-                Ok(Some(Message::Detach { done })) => self.leaving = Some(done),
+                Ok(Some(ActorMessage::Command { reply, .. })) => drop(reply.send(Err(error.clone()))),
+                Ok(Some(ActorMessage::Detach { done })) => self.leaving = Some(done),
                 Ok(None) => return tokio::time::sleep_until(until).await,
                 Err(_) => return,
             }
         }
     }
 
-    pub(super) fn complete(&mut self, plan: &mut Plan) {
+    pub(super) fn complete(&mut self, plan: &mut StepPlan) {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         plan.write.key = self.key;
         plan.write.last_seq = self.seq;
@@ -70,7 +70,7 @@ impl Actor {
     }
 
     /// Makes committed events visible.
-    pub(super) fn show(&mut self, plan: &mut Plan) -> Vec<Arc<domain::Event>> {
+    pub(super) fn publish(&mut self, plan: &mut StepPlan) -> Vec<Arc<domain::Event>> {
         let events = std::mem::take(&mut plan.events);
         let originals = std::mem::take(&mut plan.originals);
         if plan.state_changed || !originals.is_empty() {
@@ -83,16 +83,16 @@ impl Actor {
         events
     }
 
-    pub(super) async fn carry_out(&mut self, after: Vec<After>) {
+    pub(super) async fn run_after_commit(&mut self, after: Vec<AfterCommit>) {
         for after in after {
             match after {
-                After::Send { write_id, bytes } => {
-                    if let Agent::Process(process) = &mut self.agent {
+                AfterCommit::Send { write_id, bytes } => {
+                    if let AgentHandle::Process(process) = &mut self.agent {
                         deliver(process, write_id, &bytes);
                     }
                 }
-                After::Tell(input) => {
-                    if let Err(error) = link::tell_in_process(&mut self.agent, *input) {
+                AfterCommit::Tell(input) => {
+                    if let Err(error) = agent_handle::tell_in_process(&mut self.agent, *input) {
                         Box::pin(
                             self.take(Input::Agent(AgentEvent::Broken {
                                 code: None,
@@ -102,10 +102,10 @@ impl Actor {
                         .await;
                     }
                 }
-                After::Launch { resume } => Box::pin(self.launch_run(resume)).await,
-                After::Terminate(step) => self.terminate(step),
-                After::Arm(timer, wait) => self.timers.arm(timer, wait),
-                After::Disarm(timer) => self.timers.disarm(timer),
+                AfterCommit::Launch { resume } => Box::pin(self.launch_run(resume)).await,
+                AfterCommit::Terminate(step) => self.terminate(step),
+                AfterCommit::Arm(timer, wait) => self.timers.arm(timer, wait),
+                AfterCommit::Disarm(timer) => self.timers.disarm(timer),
             }
         }
     }

@@ -5,7 +5,7 @@ use super::*;
 
 impl Actor {
     /// Takes in something that happened. Of a text that comes in pieces the end may have to wait.
-    pub(super) fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut Plan) {
+    pub(super) fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut StepPlan) {
         match input {
             Input::Agent(event) => {
                 for Clean { event, original } in self.scrubbing.take(event) {
@@ -21,7 +21,7 @@ impl Actor {
     }
 
     /// Lets out what waits of every text: nothing more comes of them.
-    pub(super) fn finish_texts(&mut self, at: Timestamp, plan: &mut Plan) {
+    pub(super) fn finish_texts(&mut self, at: Timestamp, plan: &mut StepPlan) {
         let mut rest = Vec::new();
         self.scrubbing.finish_all(&mut rest);
         for Clean { event, original } in rest {
@@ -31,17 +31,17 @@ impl Actor {
 
     /// Lets out what has waited long enough for more to follow.
     pub(super) async fn release_held(&mut self) {
-        let (at, mut plan) = (clock::now(), Plan::default());
+        let (at, mut plan) = (clock::now(), StepPlan::default());
         for Clean { event, original } in self.scrubbing.release(tokio::time::Instant::now()) {
             self.decide_clean(at, Input::Agent(event), original, &mut plan);
         }
-        if let Agent::Process(process) = &mut self.agent {
+        if let AgentHandle::Process(process) = &mut self.agent {
             let here = process.link.position();
             plan.write.spool.get_or_insert_with(|| process.mark(here));
         }
         self.commit_at_last(&mut plan).await;
-        self.show(&mut plan);
-        self.carry_out(plan.after).await;
+        self.publish(&mut plan);
+        self.run_after_commit(plan.after).await;
     }
 
     /// Asks the rules about something clean that cannot be refused. `original` is its text with its secrets.
@@ -50,10 +50,10 @@ impl Actor {
         at: Timestamp,
         input: Input,
         original: Option<String>,
-        plan: &mut Plan,
+        plan: &mut StepPlan,
     ) {
         let id = self.machine.spec().id.clone();
-        let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
+        let input = permissions::with_evaluation(&self.services.settings, self.machine.spec(), input);
         let decided = match self.machine.apply_redacting(at, input, self.scrubbing.redact()) {
             Ok(decided) => decided,
             Err(error) => {
@@ -65,7 +65,7 @@ impl Actor {
         let mut unbegun = None;
         for effect in decided.effects {
             let begins = matches!(&effect, Effect::Tell(AgentInput::Prompt { .. } | AgentInput::Compact));
-            match self.heed(at, effect, plan) {
+            match self.apply_effect(at, effect, plan) {
                 Err(error) if begins => unbegun = Some(error),
                 Err(error) => tracing::warn!(session = %id, %error, "the agent cannot be told"),
                 Ok(()) => {}
@@ -80,7 +80,7 @@ impl Actor {
     }
 
     /// Notes what the events about to be recorded were like before something was taken out of them.
-    pub(super) fn note_originals(&self, decided: &Decided, text: Option<String>, plan: &mut Plan) {
+    pub(super) fn note_originals(&self, decided: &Decided, text: Option<String>, plan: &mut StepPlan) {
         let is_record = |effect: &&Effect| matches!(effect, Effect::Record(_));
         for (index, original) in &decided.originals {
             let before = decided.effects[..*index].iter().filter(is_record).count() as u64;
@@ -92,40 +92,50 @@ impl Actor {
     }
 
     /// Asks the rules and notes what they want.
-    pub(super) fn decide(&mut self, at: Timestamp, input: Input, plan: &mut Plan) -> Result<(), Error> {
-        let input = permissions::looked_at(&self.services.settings, self.machine.spec(), input);
+    pub(super) fn decide(&mut self, at: Timestamp, input: Input, plan: &mut StepPlan) -> Result<(), Error> {
+        let input = permissions::with_evaluation(&self.services.settings, self.machine.spec(), input);
         let decided = self.machine.apply_redacting(at, input, self.scrubbing.redact())?;
         self.note_originals(&decided, None, plan);
-        decided.effects.into_iter().try_for_each(|effect| self.heed(at, effect, plan))
+        decided.effects.into_iter().try_for_each(|effect| self.apply_effect(at, effect, plan))
     }
 
-    pub(super) fn heed(&mut self, at: Timestamp, effect: Effect, plan: &mut Plan) -> Result<(), Error> {
+    pub(super) fn apply_effect(
+        &mut self,
+        at: Timestamp,
+        effect: Effect,
+        plan: &mut StepPlan,
+    ) -> Result<(), Error> {
         match effect {
             Effect::Record(kind) => self.record(at, kind, plan),
-            Effect::Tell(input) => self.tell(at, input, plan)?,
+            Effect::Tell(input) => self.plan_agent_input(at, input, plan)?,
             Effect::Terminate(step) => {
                 if step == StopStep::Ask {
                     // An agent that has no word for leaving still sees its input end.
-                    let _ = self.tell(at, AgentInput::Leave, plan);
+                    let _ = self.plan_agent_input(at, AgentInput::Leave, plan);
                 }
-                plan.after.push(After::Terminate(step));
+                plan.after.push(AfterCommit::Terminate(step));
             }
             Effect::Launch { resume } => self.begin_run(resume, plan),
-            Effect::Arm(timer, wait) => plan.after.push(After::Arm(timer, wait)),
-            Effect::Disarm(timer) => plan.after.push(After::Disarm(timer)),
+            Effect::Arm(timer, wait) => plan.after.push(AfterCommit::Arm(timer, wait)),
+            Effect::Disarm(timer) => plan.after.push(AfterCommit::Disarm(timer)),
         }
         Ok(())
     }
 
-    pub(super) fn record(&mut self, at: Timestamp, kind: EventKind, plan: &mut Plan) {
+    pub(super) fn record(&mut self, at: Timestamp, kind: EventKind, plan: &mut StepPlan) {
         self.seq += 1;
         plan.record(&self.machine.spec().id, self.seq, at, kind);
     }
 
     /// Notes what the agent must be told. What it cannot be told is the caller's error where there is a caller.
-    pub(super) fn tell(&mut self, at: Timestamp, input: AgentInput, plan: &mut Plan) -> Result<(), Error> {
+    pub(super) fn plan_agent_input(
+        &mut self,
+        at: Timestamp,
+        input: AgentInput,
+        plan: &mut StepPlan,
+    ) -> Result<(), Error> {
         match &mut self.agent {
-            Agent::Process(process) => {
+            AgentHandle::Process(process) => {
                 let mut bytes = Vec::new();
                 if let Err(error) = process.codec.encode(&input, &mut bytes) {
                     // A turn that cannot begin says so itself.
@@ -139,21 +149,21 @@ impl Actor {
                     self.send(bytes, plan);
                 }
             }
-            Agent::InProcess { agent, .. } => {
+            AgentHandle::InProcess { agent, .. } => {
                 agent.check(&input)?;
-                plan.after.push(After::Tell(Box::new(input)));
+                plan.after.push(AfterCommit::Tell(Box::new(input)));
             }
             // Its end is on the way and will settle what this was about.
-            Agent::None => {}
+            AgentHandle::None => {}
         }
         Ok(())
     }
 
-    pub(super) fn send(&mut self, bytes: Vec<u8>, plan: &mut Plan) {
+    pub(super) fn send(&mut self, bytes: Vec<u8>, plan: &mut StepPlan) {
         let write_id = self.next_write_id();
         plan.write.outbox.push((write_id, bytes.clone()));
         self.unapplied.push((write_id, bytes.clone()));
         plan.state_changed = true;
-        plan.after.push(After::Send { write_id, bytes });
+        plan.after.push(AfterCommit::Send { write_id, bytes });
     }
 }

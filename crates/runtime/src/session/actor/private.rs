@@ -20,7 +20,7 @@ pub(super) struct Private {
 impl Actor {
     /// Adds to a write what must be stored sealed, and seals it. With the end of a turn a new key is used, so that what was
     /// sealed until now can be forgotten.
-    pub(super) fn complete_sealed(&mut self, plan: &mut Plan) -> std::io::Result<()> {
+    pub(super) fn complete_sealed(&mut self, plan: &mut StepPlan) -> std::io::Result<()> {
         if let Some(applied) = plan.write.applied {
             self.unapplied.retain(|(write_id, _)| *write_id > applied);
         }
@@ -30,7 +30,7 @@ impl Actor {
             plan.write.outbox.clone_from(&self.unapplied);
         }
         let private = Private {
-            codec: self.codec_memory().unwrap_or_else(|| self.saved.codec.clone()),
+            codec: self.codec_state().unwrap_or_else(|| self.saved.codec.clone()),
             originals: self.machine.originals().clone(),
             texts: self.scrubbing.save(),
         };
@@ -39,7 +39,7 @@ impl Actor {
             self.saved = private;
             self.is_saved_unreadable = false;
             // What the codec has heard and how far it was read belong together.
-            if let Agent::Process(process) = &mut self.agent {
+            if let AgentHandle::Process(process) = &mut self.agent {
                 let here = process.link.position();
                 plan.write.spool.get_or_insert_with(|| process.mark(here));
             }
@@ -58,7 +58,7 @@ impl Actor {
         if !is_marked || self.machine.state().turn.is_some() {
             return;
         }
-        if let Agent::Process(process) = &mut self.agent
+        if let AgentHandle::Process(process) = &mut self.agent
             && let Err(error) = process.link.erase_before(after)
         {
             tracing::warn!(%error, "cannot erase output that was read");
@@ -68,7 +68,7 @@ impl Actor {
     /// A write is done: keys that nothing needs any more are removed.
     pub(super) fn forget_keys(&mut self) {
         self.seal.remove_outdated();
-        if self.machine.state().status.is_terminal() && matches!(self.agent, Agent::None) {
+        if self.machine.state().status.is_terminal() && matches!(self.agent, AgentHandle::None) {
             self.forget_sealed();
         }
     }

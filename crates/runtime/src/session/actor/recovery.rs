@@ -15,9 +15,9 @@ impl Actor {
 
     /// Notes how the launch went and tells a process its first words.
     pub(super) async fn greet(&mut self, outcome: Input) {
-        let mut plan = Plan::default();
+        let mut plan = StepPlan::default();
         self.decide_unrefusable(clock::now(), outcome, &mut plan);
-        if let Agent::Process(process) = &mut self.agent {
+        if let AgentHandle::Process(process) = &mut self.agent {
             let mut greeting = Vec::new();
             process.codec.open(&mut greeting);
             if !greeting.is_empty() {
@@ -26,8 +26,8 @@ impl Actor {
         }
         self.commit_at_last(&mut plan).await;
         failpoint!("greeting.committed");
-        self.show(&mut plan);
-        self.carry_out(plan.after).await;
+        self.publish(&mut plan);
+        self.run_after_commit(plan.after).await;
     }
 
     /// Takes up a session that a former daemon had.
@@ -49,11 +49,11 @@ impl Actor {
             }
             Reattached::NeverStarted => {
                 // In a folder of its own: a shim of the former daemon may still be looking for the other.
-                let mut plan = Plan::default();
+                let mut plan = StepPlan::default();
                 self.begin_run(!self.machine.state().native_session.is_empty(), &mut plan);
                 self.commit_at_last(&mut plan).await;
-                self.show(&mut plan);
-                self.carry_out(plan.after).await;
+                self.publish(&mut plan);
+                self.run_after_commit(plan.after).await;
                 self.take_reattached().await;
             }
             Reattached::Revive => self.revive().await,
@@ -65,8 +65,8 @@ impl Actor {
     /// that has passed is the agent's age.
     pub(super) async fn take_reattached(&mut self) {
         let age = match &self.agent {
-            Agent::Process(process) => process.link.agent_age(),
-            Agent::None | Agent::InProcess { .. } => None,
+            AgentHandle::Process(process) => process.link.agent_age(),
+            AgentHandle::None | AgentHandle::InProcess { .. } => None,
         };
         self.inherited_turn = self.open_turn();
         let started = self.machine.state().started_at;
@@ -76,7 +76,7 @@ impl Actor {
 
     /// Gives a turn its last words where its agent does not say them at its end and the codec, which heard some of them in a
     /// former daemon, does not know them as a whole: they are in the journal.
-    pub(super) async fn recall(&mut self, input: &mut Input, plan: &Plan) {
+    pub(super) async fn recall(&mut self, input: &mut Input, plan: &StepPlan) {
         let Input::Agent(AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. }) = input else {
             return;
         };
@@ -87,7 +87,7 @@ impl Actor {
         loop {
             match cursor.available().await {
                 Ok(events) if events.is_empty() => break,
-                Ok(events) => events.iter().for_each(|event| hear(text, &event.kind)),
+                Ok(events) => events.iter().for_each(|event| append_text(text, &event.kind)),
                 Err(error)
                     if error.code == ErrorCode::EventsExpired && cursor.skip_removed().await.is_ok() => {}
                 Err(error) => {
@@ -96,7 +96,7 @@ impl Actor {
                 }
             }
         }
-        plan.events.iter().for_each(|event| hear(text, &event.kind));
+        plan.events.iter().for_each(|event| append_text(text, &event.kind));
     }
 
     fn open_turn(&self) -> Option<TurnId> {
@@ -116,7 +116,7 @@ impl Actor {
         let key = self.key;
         let outbox = self.services.store.read(move |connection| sessions::outbox(connection, key)).await;
         match (outbox, &mut self.agent) {
-            (Ok(writes), Agent::Process(process)) => {
+            (Ok(writes), AgentHandle::Process(process)) => {
                 for (write_id, sealed) in writes {
                     match self.seal.open(&sealed) {
                         Ok(bytes) => {
@@ -152,7 +152,7 @@ pub(super) fn unsealed(seal: &mut Seal, codec: &str, mut mark: SpoolMark) -> (Pr
 }
 
 /// Adds what was said to the last words; what begins anew has none yet.
-fn hear(last: &mut String, event: &EventKind) {
+fn append_text(last: &mut String, event: &EventKind) {
     match event {
         EventKind::TurnStarted { .. } | EventKind::ToolStarted { .. } => last.clear(),
         EventKind::TextDelta { text, parent: None }

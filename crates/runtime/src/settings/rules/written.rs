@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::permission::pattern::Pattern;
+use domain::permission::pattern::CallPattern;
 use domain::permission::rules::FileRule;
 use domain::permission::{Coverage, Grant, GrantAction, Principal, Scope, proposal};
 use domain::{Error, Timestamp};
@@ -91,7 +91,7 @@ fn rule(path: &Path, written: Written, project: Option<&Path>) -> Result<FileRul
             ));
         }
         (Some(covers), None) => covers,
-        (None, _) if Pattern::parse("tool", &written.tool)?.is_general() => Coverage::Tool,
+        (None, _) if CallPattern::parse("tool", &written.tool)?.is_general() => Coverage::Tool,
         (None, _) => Coverage::Pattern,
     };
     let scope = match (project, written.project, written.worktree) {

@@ -5,15 +5,15 @@ use domain::Timestamp;
 use super::store;
 use crate::limits::DEDUP_WINDOW;
 use crate::store::Durability;
-use crate::store::campaigns::{self, Report, Stored};
+use crate::store::campaigns::{self, CampaignReport, ReportOutcome};
 
-async fn report(store: &crate::store::Store, entity: &'static str, at: i64, payload: &str) -> Stored {
-    let report = Report {
+async fn report(store: &crate::store::Store, entity: &'static str, at: i64, payload: &str) -> ReportOutcome {
+    let report = CampaignReport {
         campaign_id: "camp_1".to_owned(),
         event_type: "created".to_owned(),
         payload: payload.to_owned(),
         at: Timestamp(at),
-        ..Report::default()
+        ..CampaignReport::default()
     };
     super::soon(
         store.write(Durability::Synced, move |connection| campaigns::report(connection, entity, &report)),
@@ -31,7 +31,7 @@ async fn the_same_report_within_the_window_is_one() {
     assert!(!first.repeated);
     for later in [0, 1, window / 2, window] {
         let again = report(&store, "one", start + later, "p").await;
-        assert_eq!(again, Stored { event_id: first.event_id, repeated: true }, "{later}");
+        assert_eq!(again, ReportOutcome { event_id: first.event_id, repeated: true }, "{later}");
     }
     // The clock may be set back.
     assert!(report(&store, "one", start - window, "p").await.repeated);

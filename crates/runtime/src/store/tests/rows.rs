@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use domain::permission::{Coverage, Decision, Grant, Mode};
-use domain::request::{Ask, Outcome, Pending, PermissionAsk, Settled};
-use domain::turn::{Interrupt, Turn};
+use domain::request::{PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, SettledRequest};
+use domain::turn::{InterruptReason, OpenTurn};
 use domain::{
-    CallId, ErrorCode, Event, EventKind, Launch, ProviderKind, RequestId, SessionId, SessionSpec, State,
-    Status, Timestamp, TurnId, Usage,
+    CallId, ErrorCode, Event, EventKind, LaunchPolicy, ProviderKind, RequestId, SessionId, SessionSpec,
+    State, Status, Timestamp, TurnId, Usage,
 };
 use serde_json::json;
 
 use super::{find, insert, spec, store, write};
 use crate::limits::SEQ_BITS;
-use crate::store::sessions::{self, Filter, SessionWrite, SpoolMark, StateColumns, StoredEvent};
+use crate::store::sessions::{self, SessionFilter, SessionWrite, SpoolMark, StateColumns, StoredEvent};
 use crate::store::{Durability, Store};
 
 fn rich_spec() -> SessionSpec {
@@ -30,36 +30,36 @@ fn rich_spec() -> SessionSpec {
         max_tokens: u64::MAX,
         timeout: Some(Duration::new(u64::from(u32::MAX), 999_999_999)),
         mode: Mode::Plan,
-        launch: Launch::OnPrompt,
+        launch: LaunchPolicy::OnPrompt,
         created_at: Timestamp(i64::MAX),
         ..spec("sess_rich")
     }
 }
 
 fn rich_state() -> State {
-    let ask = Ask::Permission(PermissionAsk {
+    let ask = RequestSubject::Permission(PermissionSubject {
         call: Some(CallId::new("call_1")),
         tool: "Bash".to_owned(),
         input: json!({ "command": "ls", "depth": [1, 2.5, null, { "x": true }] }),
         title: "List".to_owned(),
         parent: None,
     });
-    let pending = Pending {
+    let pending = PendingRequest {
         id: RequestId(2),
         native: "n2".to_owned(),
         asked_at: Timestamp(5),
         ask: ask.clone(),
         proposals: Vec::new(),
     };
-    let settled = Settled {
-        request: Pending {
+    let settled = SettledRequest {
+        request: PendingRequest {
             id: RequestId(1),
             native: "n1".to_owned(),
             asked_at: Timestamp(4),
             ask,
             proposals: Vec::new(),
         },
-        outcome: Outcome::Decided { decision: Decision::AllowSession },
+        outcome: RequestOutcome::Decided { decision: Decision::AllowSession },
         by: "me".to_owned(),
         at: Timestamp(6),
         message: "go on".to_owned(),
@@ -75,10 +75,10 @@ fn rich_state() -> State {
         usage: Usage { input_tokens: u64::MAX, output_tokens: 1, ..Usage::default() },
         started_at: Some(Timestamp(2)),
         last_activity_at: Some(Timestamp(3)),
-        turn: Some(Turn {
+        turn: Some(OpenTurn {
             id: TurnId(9),
             untold: None,
-            interrupted: Some(Interrupt::Cancelled),
+            interrupted: Some(InterruptReason::Cancelled),
             compacting: false,
             calls: [(CallId::new("call_1"), "Bash".to_owned())].into(),
         }),
@@ -274,26 +274,29 @@ async fn lists_are_narrowed_by_every_filter() {
         let spec = SessionSpec { campaign_id: campaign.map(domain::CampaignId::new), provider, ..spec(id) };
         insert(&store, spec, State { status, ..State::default() }).await;
     }
-    let ids = |filter: Filter| {
+    let ids = |filter: SessionFilter| {
         let rows = store.read_now(|connection| sessions::list(connection, &filter)).unwrap();
         rows.iter().map(|row| row.spec.id.as_str()[5..].to_owned()).collect::<Vec<_>>().join("")
     };
     let statuses = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let all = Filter { include_ended: true, ..Filter::default() };
-    assert_eq!(ids(Filter::default()), "145");
+    let all = SessionFilter { include_ended: true, ..SessionFilter::default() };
+    assert_eq!(ids(SessionFilter::default()), "145");
     assert_eq!(ids(all.clone()), "12345");
-    assert_eq!(ids(Filter { campaign_id: Some("camp_a".to_owned()), ..Filter::default() }), "15");
-    assert_eq!(ids(Filter { campaign_id: Some("camp_a".to_owned()), ..all.clone() }), "125");
-    assert_eq!(ids(Filter { campaign_id: Some("camp_".to_owned()), ..all.clone() }), "");
-    assert_eq!(ids(Filter { provider: Some("codex".to_owned()), ..all.clone() }), "1345");
     assert_eq!(
-        ids(Filter { statuses: statuses(&["STOPPED"]), ..Filter::default() }),
+        ids(SessionFilter { campaign_id: Some("camp_a".to_owned()), ..SessionFilter::default() }),
+        "15"
+    );
+    assert_eq!(ids(SessionFilter { campaign_id: Some("camp_a".to_owned()), ..all.clone() }), "125");
+    assert_eq!(ids(SessionFilter { campaign_id: Some("camp_".to_owned()), ..all.clone() }), "");
+    assert_eq!(ids(SessionFilter { provider: Some("codex".to_owned()), ..all.clone() }), "1345");
+    assert_eq!(
+        ids(SessionFilter { statuses: statuses(&["STOPPED"]), ..SessionFilter::default() }),
         "2",
         "asked for by name"
     );
-    assert_eq!(ids(Filter { statuses: statuses(&["FAILED", "WORKING"]), ..all.clone() }), "13");
-    assert_eq!(ids(Filter { statuses: statuses(&["' OR 1 --", "NONE"]), ..all.clone() }), "");
-    let narrow = Filter {
+    assert_eq!(ids(SessionFilter { statuses: statuses(&["FAILED", "WORKING"]), ..all.clone() }), "13");
+    assert_eq!(ids(SessionFilter { statuses: statuses(&["' OR 1 --", "NONE"]), ..all.clone() }), "");
+    let narrow = SessionFilter {
         campaign_id: Some("camp_a".to_owned()),
         statuses: statuses(&["WORKING", "CREATED"]),
         provider: Some("codex".to_owned()),
@@ -334,7 +337,7 @@ async fn a_row_nobody_can_read_hides_only_itself() {
     store.write(Durability::Synced, spoil).await.unwrap();
     for rows in [
         store.read_now(sessions::live).unwrap(),
-        store.read_now(|connection| sessions::list(connection, &Filter::default())).unwrap(),
+        store.read_now(|connection| sessions::list(connection, &SessionFilter::default())).unwrap(),
     ] {
         assert_eq!(rows.iter().map(|row| row.spec.id.as_str()).collect::<Vec<_>>(), ["sess_1", "sess_3"]);
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use domain::{Error, ErrorCode};
 use rusqlite::{Connection, ffi};
 
-use super::Operation;
+use super::WriteOperation;
 use crate::failpoint;
 use crate::store::storage_error;
 
@@ -28,7 +28,11 @@ impl Engine {
     }
 
     /// Runs a group in one transaction. An operation that fails undoes only itself.
-    pub(super) fn transact(&mut self, full: bool, group: &mut [Box<dyn Operation>]) -> Result<(), Error> {
+    pub(super) fn transact(
+        &mut self,
+        full: bool,
+        group: &mut [Box<dyn WriteOperation>],
+    ) -> Result<(), Error> {
         if self.is_broken {
             return Err(broken());
         }
@@ -89,7 +93,7 @@ impl Engine {
     }
 
     /// Runs one operation so that its failure undoes only itself. Fails when the transaction itself is lost.
-    fn run_one(&self, operation: &mut dyn Operation) -> rusqlite::Result<()> {
+    fn run_one(&self, operation: &mut dyn WriteOperation) -> rusqlite::Result<()> {
         self.execute("SAVEPOINT one")?;
         if operation.run(&self.connection).is_err() {
             self.execute("ROLLBACK TO one")?;

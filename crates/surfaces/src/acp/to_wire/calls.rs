@@ -12,12 +12,12 @@ use crate::limits;
 
 /// The open calls.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    open: HashMap<CallId, Open>,
+pub(super) struct OpenToolCalls {
+    open: HashMap<CallId, OpenToolCall>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenToolCall {
     /// What it changes is part of its content for good.
     diffs: Vec<Value>,
     output: String,
@@ -25,7 +25,7 @@ struct Open {
     told: usize,
 }
 
-impl Calls {
+impl OpenToolCalls {
     pub(super) fn started(
         &mut self,
         call: &CallId,
@@ -36,7 +36,7 @@ impl Calls {
     ) -> Value {
         let diffs = tools::diffs(tool, input, working_dir);
         if self.open.len() < limits::ACP_CALLS_OPEN_MAX {
-            self.open.insert(call.clone(), Open { diffs, ..Open::default() });
+            self.open.insert(call.clone(), OpenToolCall { diffs, ..OpenToolCall::default() });
         }
         let mut update = pending(call.as_str(), tool, input, title, working_dir);
         update["sessionUpdate"] = "tool_call".into();

@@ -1,7 +1,9 @@
 //! Events in, lines out.
 
 use domain::event::{EventKind, Todo, TodoStatus};
-use domain::{CallId, Event, Launch, ProviderKind, SessionId, SessionSpec, Timestamp, TurnId, Upkeep};
+use domain::{
+    CallId, Event, LaunchPolicy, ProviderKind, SessionId, SessionSpec, Timeouts, Timestamp, TurnId,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -23,22 +25,23 @@ pub(in crate::acp) fn spec(provider: ProviderKind) -> SessionSpec {
         max_tokens: 0,
         timeout: None,
         mode: Mode::Supervised,
-        launch: Launch::OnPrompt,
-        upkeep: Upkeep::default(),
+        launch: LaunchPolicy::OnPrompt,
+        upkeep: Timeouts::default(),
         containment: domain::Containment::default(),
         created_at: Timestamp::default(),
     }
 }
 
-fn story() -> Story {
-    let client = Client { takes_notices: true, takes_compaction: true, ..Client::default() };
-    Story::new(&spec(ProviderKind::Codex), &client, vec!["gpt-5.5".into()])
+fn projector() -> UpdateProjector {
+    let client =
+        ClientCapabilities { takes_notices: true, takes_compaction: true, ..ClientCapabilities::default() };
+    UpdateProjector::new(&spec(ProviderKind::Codex), &client, vec!["gpt-5.5".into()])
 }
 
-fn tell(story: &mut Story, kind: EventKind, whose: Whose) -> Vec<Value> {
+fn tell(projector: &mut UpdateProjector, kind: EventKind, whose: PromptOwner) -> Vec<Value> {
     let event = Event { session: SessionId::new("sess_1"), seq: 1, at: Timestamp::default(), kind };
     let mut out = Vec::new();
-    story.take(&event, whose, &mut out);
+    projector.take(&event, whose, &mut out);
     let lines = out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines
         .map(|line| {
@@ -49,8 +52,8 @@ fn tell(story: &mut Story, kind: EventKind, whose: Whose) -> Vec<Value> {
         .collect()
 }
 
-fn ours(story: &mut Story, kind: EventKind) -> Vec<Value> {
-    tell(story, kind, Whose::Ours)
+fn ours(projector: &mut UpdateProjector, kind: EventKind) -> Vec<Value> {
+    tell(projector, kind, PromptOwner::Ours)
 }
 
 #[test]
@@ -62,7 +65,7 @@ fn a_piece_of_text_is_one_line_in_a_fixed_form() {
         kind: EventKind::TextDelta { text: "a\n\"b\"".into(), parent: None },
     };
     let mut out = Vec::new();
-    story().take(&event, Whose::Ours, &mut out);
+    projector().take(&event, PromptOwner::Ours, &mut out);
     let line = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"sess_1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\n\"b\""}}}}"#;
     assert_eq!(String::from_utf8(out).unwrap(), format!("{line}\n"));
 }
@@ -80,13 +83,13 @@ fn thoughts_and_sub_agents_are_thoughts() {
 fn only_the_words_of_others_are_told() {
     let prompt = EventKind::TurnStarted {
         turn: TurnId(1),
-        origin: Origin::Client,
+        origin: TurnOrigin::Client,
         prompt: "hi".into(),
         attachments: Vec::new(),
         by: "x".into(),
     };
     assert_eq!(ours(&mut story(), prompt.clone()), Vec::<Value>::new());
-    let told = tell(&mut story(), prompt, Whose::Others);
+    let told = tell(&mut story(), prompt, PromptOwner::Others);
     assert_eq!(
         told,
         [json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hi"}})]

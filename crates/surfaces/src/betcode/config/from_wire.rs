@@ -3,22 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use domain::Error;
-use runtime::settings::{Layer, Permissions, Scope, Sessions};
+use runtime::settings::{PermissionSettings, SessionDefaults, SettingsLayer, SettingsScope};
 use wire::betcode::v1 as pb;
 
 /// Reads the name of a scope; none: what is in force.
-pub(super) fn scope(text: &str, default_folder: Option<&Path>) -> Result<Option<Scope>, Error> {
+pub(super) fn scope(text: &str, default_folder: Option<&Path>) -> Result<Option<SettingsScope>, Error> {
     Ok(Some(match text {
         "" | "effective" => return Ok(None),
-        "default" => Scope::Default,
-        "global" => Scope::Global,
-        "environment" => Scope::Environment,
-        "flag" => Scope::Flag,
-        "project" => Scope::Project(default_folder.map(Path::to_owned).ok_or_else(|| {
+        "default" => SettingsScope::Default,
+        "global" => SettingsScope::Global,
+        "environment" => SettingsScope::Environment,
+        "flag" => SettingsScope::Flag,
+        "project" => SettingsScope::Project(default_folder.map(Path::to_owned).ok_or_else(|| {
             Error::invalid("scope", "this daemon has no project of its own; write project:/the/folder")
         })?),
         other => match other.strip_prefix("project:").map(PathBuf::from) {
-            Some(folder) if folder.is_absolute() => Scope::Project(folder),
+            Some(folder) if folder.is_absolute() => SettingsScope::Project(folder),
             Some(folder) => {
                 return Err(Error::invalid(
                     "scope",
@@ -38,7 +38,7 @@ pub(super) fn scope(text: &str, default_folder: Option<&Path>) -> Result<Option<
 }
 
 /// Reads a change; what is not set does not change.
-pub(super) fn change(settings: Option<pb::Settings>) -> Result<Layer, Error> {
+pub(super) fn change(settings: Option<pb::Settings>) -> Result<SettingsLayer, Error> {
     let Some(settings) = settings else { return Err(Error::invalid("settings", "is required")) };
     if settings.daemon.is_some_and(|daemon| daemon != pb::DaemonSettings::default()) {
         return Err(Error::invalid(
@@ -49,25 +49,25 @@ pub(super) fn change(settings: Option<pb::Settings>) -> Result<Layer, Error> {
     let sessions = settings.sessions.unwrap_or_default();
     let permissions = settings.permissions.unwrap_or_default();
     let folders = permissions.auto_approve_directories;
-    let change = Layer {
-        sessions: Sessions {
+    let change = SettingsLayer {
+        sessions: SessionDefaults {
             default_model: sessions.default_model,
             auto_compact: sessions.auto_compact,
             auto_compact_threshold: sessions.auto_compact_threshold,
             max_messages_per_session: sessions.max_messages_per_session,
         },
-        permissions: Permissions {
+        permissions: PermissionSettings {
             connected_timeout_secs: permissions.connected_timeout_secs,
             disconnected_timeout_secs: permissions.disconnected_timeout_secs,
             enable_auto_approve: permissions.enable_auto_approve,
             // A list has no way to be unset; an empty one says nothing.
             auto_approve_directories: (!folders.is_empty()).then_some(folders),
             activity_refresh_enabled: permissions.activity_refresh_enabled,
-            ..Permissions::default()
+            ..PermissionSettings::default()
         },
         feature_flags: settings.feature_flags.into_iter().collect(),
     };
-    if change == Layer::default() {
+    if change == SettingsLayer::default() {
         return Err(Error::invalid("settings", "sets nothing"));
     }
     Ok(change)
@@ -81,9 +81,9 @@ mod tests {
     fn scopes_are_read_by_name() {
         let folder = Path::new("/tmp");
         assert_eq!(scope("", None).unwrap(), None);
-        assert_eq!(scope("global", None).unwrap(), Some(Scope::Global));
-        assert_eq!(scope("project", Some(folder)).unwrap(), Some(Scope::Project(folder.to_owned())));
-        assert_eq!(scope("project:/tmp", None).unwrap(), Some(Scope::Project(folder.to_owned())));
+        assert_eq!(scope("global", None).unwrap(), Some(SettingsScope::Global));
+        assert_eq!(scope("project", Some(folder)).unwrap(), Some(SettingsScope::Project(folder.to_owned())));
+        assert_eq!(scope("project:/tmp", None).unwrap(), Some(SettingsScope::Project(folder.to_owned())));
         for wrong in ["Global", "project", "project:x", "user"] {
             assert!(scope(wrong, None).unwrap_err().message.starts_with("scope: "), "{wrong}");
         }

@@ -1,15 +1,15 @@
 //! Settings, rules and MCP servers as clients see them. Pure.
 
 use domain::event::{ServerStatus, ToolServer};
-use domain::permission::pattern::Pattern;
-use domain::permission::{Action, Grant, GrantAction, Rule, Rules};
+use domain::permission::pattern::CallPattern;
+use domain::permission::{Grant, GrantAction, PermissionRule, PermissionRules, RuleAction};
 use runtime::Snapshot;
-use runtime::settings::Layer;
+use runtime::settings::SettingsLayer;
 use wire::betcode::v1 as pb;
 
-use crate::betcode::Daemon;
+use crate::betcode::DaemonInfo;
 
-pub(super) fn settings(layer: &Layer) -> pb::Settings {
+pub(super) fn settings(layer: &SettingsLayer) -> pb::Settings {
     let (sessions, permissions) = (&layer.sessions, &layer.permissions);
     pb::Settings {
         daemon: None,
@@ -30,7 +30,7 @@ pub(super) fn settings(layer: &Layer) -> pb::Settings {
     }
 }
 
-pub(super) fn daemon(daemon: &Daemon) -> pb::DaemonSettings {
+pub(super) fn daemon(daemon: &DaemonInfo) -> pb::DaemonSettings {
     pb::DaemonSettings {
         max_subprocesses: Some(daemon.max_subprocesses),
         socket_path: Some(daemon.socket.display().to_string()),
@@ -42,18 +42,18 @@ pub(super) fn daemon(daemon: &Daemon) -> pb::DaemonSettings {
 }
 
 /// What a session allows or denies comes before every rule, the newest first.
-pub(super) fn rules(grants: &[Grant], rules: &Rules) -> pb::PermissionRules {
+pub(super) fn rules(grants: &[Grant], rules: &PermissionRules) -> pb::PermissionRules {
     let mut all: Vec<pb::PermissionRule> = grants.iter().rev().enumerate().map(granted).collect();
     all.extend(rules.iter().map(rule));
-    let whole = |action: Action| -> Vec<String> {
+    let whole = |action: RuleAction| -> Vec<String> {
         let about_all = rules.iter().filter(|rule| rule.action == action && rule.path_pattern.is_empty());
-        let tools = about_all.filter_map(|rule| Pattern::parse("rule", &rule.tool_pattern).ok());
-        tools.filter(Pattern::is_general).map(|pattern| pattern.tool().to_owned()).collect()
+        let tools = about_all.filter_map(|rule| CallPattern::parse("rule", &rule.tool_pattern).ok());
+        tools.filter(CallPattern::is_general).map(|pattern| pattern.tool().to_owned()).collect()
     };
     pb::PermissionRules {
         rules: all,
-        denied_tools: whole(Action::Deny),
-        require_approval: whole(Action::Ask),
+        denied_tools: whole(RuleAction::Deny),
+        require_approval: whole(RuleAction::Ask),
     }
 }
 
@@ -74,12 +74,12 @@ fn granted((number, grant): (usize, &Grant)) -> pb::PermissionRule {
     }
 }
 
-fn rule(rule: &Rule) -> pb::PermissionRule {
+fn rule(rule: &PermissionRule) -> pb::PermissionRule {
     let action = match rule.action {
-        Action::Allow => pb::PermissionAction::Allow,
-        Action::Deny => pb::PermissionAction::Deny,
-        Action::Ask => pb::PermissionAction::Ask,
-        Action::AskSession => pb::PermissionAction::AskSession,
+        RuleAction::Allow => pb::PermissionAction::Allow,
+        RuleAction::Deny => pb::PermissionAction::Deny,
+        RuleAction::Ask => pb::PermissionAction::Ask,
+        RuleAction::AskSession => pb::PermissionAction::AskSession,
     };
     pb::PermissionRule {
         id: rule.id.clone(),

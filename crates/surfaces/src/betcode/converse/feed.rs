@@ -7,17 +7,17 @@ use runtime::Supervisor;
 use runtime::journal::Cursor;
 use tokio::sync::watch;
 
-use super::{HungUp, Line, Opened, Talk, to_wire};
-use crate::betcode::to_wire::Conversation;
+use super::{ConverseClientGone, ConverseSender, ConverseStream, OpenedConversation, to_wire};
+use crate::betcode::to_wire::BetcodeProjector;
 
 /// Why a feed ends early; without an error the client is gone.
-type Ended = Option<Error>;
+type FeedEnd = Option<Error>;
 
-pub(super) struct Feed {
+pub(super) struct ConverseFeed {
     supervisor: Supervisor,
     session: SessionId,
-    line: Line,
-    conversation: Conversation,
+    line: ConverseSender,
+    conversation: BetcodeProjector,
     /// Events up to this one are known to the client.
     after: u64,
     /// The client says no more; it hears the turn to its end.
@@ -25,10 +25,10 @@ pub(super) struct Feed {
     deleted: watch::Receiver<bool>,
 }
 
-impl Feed {
+impl ConverseFeed {
     pub(super) fn new(
-        talk: &Talk,
-        opened: &Opened,
+        talk: &ConverseStream,
+        opened: &OpenedConversation,
         last_word: watch::Receiver<bool>,
         deleted: watch::Receiver<bool>,
     ) -> Self {
@@ -36,7 +36,7 @@ impl Feed {
             supervisor: talk.betcode.supervisor.clone(),
             session: talk.session.clone(),
             line: talk.line.clone(),
-            conversation: Conversation::new(&opened.snapshot, opened.worktree_id.clone()),
+            conversation: BetcodeProjector::new(&opened.snapshot, opened.worktree_id.clone()),
             after: opened.after,
             last_word,
             deleted,
@@ -49,7 +49,7 @@ impl Feed {
         }
     }
 
-    async fn follow(&mut self) -> Result<(), Ended> {
+    async fn follow(&mut self) -> Result<(), FeedEnd> {
         self.catch_up().await?;
         let mut cursor = self.supervisor.events_after(&self.session, self.after).await?;
         let mut messages = Vec::new();
@@ -87,7 +87,7 @@ impl Feed {
 
     /// Goes through what the client knows without saying it again, but for the requests that still wait: a client
     /// that comes back must be able to answer them.
-    async fn catch_up(&mut self) -> Result<(), Ended> {
+    async fn catch_up(&mut self) -> Result<(), FeedEnd> {
         if self.after == 0 {
             return Ok(());
         }
@@ -120,14 +120,14 @@ impl Feed {
     }
 
     /// Returns whether nothing more is to be expected: no turn is open and everything was said.
-    async fn is_over(&self, cursor: &Cursor) -> Result<bool, Ended> {
+    async fn is_over(&self, cursor: &Cursor) -> Result<bool, FeedEnd> {
         let snapshot = self.supervisor.snapshot(&self.session).await?;
         Ok(snapshot.state.turn.is_none() && cursor.seq() >= snapshot.last_seq.max(cursor.newest()))
     }
 }
 
-impl From<HungUp> for Ended {
-    fn from(_: HungUp) -> Self {
+impl From<ConverseClientGone> for FeedEnd {
+    fn from(_: ConverseClientGone) -> Self {
         None
     }
 }

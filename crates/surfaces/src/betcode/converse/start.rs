@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{Command, Error, ErrorCode, EventKind, Launch, Mode};
+use domain::{Command, Error, ErrorCode, EventKind, LaunchPolicy, Mode};
 use runtime::{NewSession, Snapshot};
 
-use super::Opened;
+use super::OpenedConversation;
 use crate::betcode::Betcode;
-use crate::betcode::from_wire::Start;
-use crate::betcode::presence::Client;
+use crate::betcode::from_wire::ConversationStart;
+use crate::betcode::presence::BetcodeClient;
 
 impl Betcode {
-    pub(super) async fn open(&self, start: Start, client: &Client) -> Result<Opened, Error> {
+    pub(super) async fn open(
+        &self,
+        start: ConversationStart,
+        client: &BetcodeClient,
+    ) -> Result<OpenedConversation, Error> {
         let after = start.from_sequence;
         let (snapshot, is_resumed) = match &start.session {
             Some(session) => {
@@ -28,22 +32,27 @@ impl Betcode {
             None => (self.create(start, client).await?, false),
         };
         let worktree_id = self.worktree_of(&snapshot).await?;
-        Ok(Opened { snapshot, worktree_id, after: if is_resumed { after } else { 0 }, is_resumed })
+        Ok(OpenedConversation {
+            snapshot,
+            worktree_id,
+            after: if is_resumed { after } else { 0 },
+            is_resumed,
+        })
     }
 
     /// Creates a session; its agent starts with the first message.
-    async fn create(&self, start: Start, client: &Client) -> Result<Arc<Snapshot>, Error> {
+    async fn create(&self, start: ConversationStart, client: &BetcodeClient) -> Result<Arc<Snapshot>, Error> {
         let directory = self.directory(&start).await?;
         let mut provider_config = BTreeMap::new();
         if start.plan_mode {
             provider_config.insert("permission_mode".to_owned(), Mode::Plan.name().to_owned());
         }
-        let habits = self.habits(&directory, start.provider)?;
+        let defaults = self.defaults(&directory, start.provider)?;
         let new = NewSession {
             campaign: String::new(),
             directory,
             provider: start.provider,
-            model: if start.model.is_empty() { habits.default_model } else { start.model },
+            model: if start.model.is_empty() { defaults.default_model } else { start.model },
             name: start.name,
             festival_id: String::new(),
             task_id: String::new(),
@@ -53,8 +62,8 @@ impl Betcode {
             max_tokens: 0,
             timeout: None,
             initial_message: String::new(),
-            launch: Launch::OnPrompt,
-            upkeep: habits.upkeep,
+            launch: LaunchPolicy::OnPrompt,
+            upkeep: defaults.upkeep,
             by: client.id.clone(),
         };
         let created = self.supervisor.create(new).await.map_err(in_our_words)?;
@@ -71,7 +80,7 @@ impl Betcode {
         self.supervisor.snapshot(id).await
     }
 
-    async fn directory(&self, start: &Start) -> Result<String, Error> {
+    async fn directory(&self, start: &ConversationStart) -> Result<String, Error> {
         if !start.worktree.is_empty() {
             return self.worktree_folder(&start.worktree).await;
         }
@@ -92,7 +101,7 @@ fn in_our_words(error: Error) -> Error {
     }
 }
 
-fn metadata_report(metadata: BTreeMap<String, String>, client: &Client) -> EventKind {
+fn metadata_report(metadata: BTreeMap<String, String>, client: &BetcodeClient) -> EventKind {
     EventKind::ActivityReported {
         activity: "metadata".to_owned(),
         agent_name: client.id.clone(),

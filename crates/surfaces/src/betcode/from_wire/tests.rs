@@ -123,7 +123,7 @@ fn question(text: &str, options: &[&str]) -> Question {
     }
 }
 
-fn answered(ask: &Ask, pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn answered(ask: &RequestSubject, pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     let response = pb::UserQuestionResponse {
         question_id: "req_1".to_owned(),
         answers: pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
@@ -136,11 +136,11 @@ fn answered(ask: &Ask, pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 #[test]
 fn answers_find_their_questions() {
-    let one = Ask::Question { questions: vec![question("Which?", &["A", "B"])], call: None };
+    let one = RequestSubject::Question { questions: vec![question("Which?", &["A", "B"])], call: None };
     let expected = BTreeMap::from([("Which?".to_owned(), "A".to_owned())]);
     assert_eq!(answered(&one, &[("Which?", "A")]), expected);
     assert_eq!(answered(&one, &[("req_1", "A")]), expected);
-    let two = Ask::Question {
+    let two = RequestSubject::Question {
         questions: vec![question("Which?", &["A", "B"]), question("When?", &["now", "later"])],
         call: None,
     };

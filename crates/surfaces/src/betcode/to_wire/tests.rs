@@ -34,7 +34,8 @@ fn a_replay_from_any_point_says_the_same() {
     let all = recorded();
     let whole = project(&all);
     for after in 0..=all.len() as u64 {
-        let mut replay = Replay { conversation: Conversation::new(&snapshot(), "wt_1".to_owned()), after };
+        let mut replay =
+            BetcodeReplay { conversation: BetcodeProjector::new(&snapshot(), "wt_1".to_owned()), after };
         let (mut out, mut heard) = (Vec::new(), Vec::new());
         for event in &all {
             replay.project(event, &mut out);
@@ -63,10 +64,10 @@ fn sessions_are_summed_up() {
     assert!(info.is_resumed && info.is_compacted && info.message_count == 8, "{info:?}");
     assert!(info.context_usage_percent > 0.0, "{info:?}");
     let status = |status, launch| status_word(status, launch);
-    assert_eq!(status(Status::Stopped, Launch::OnPrompt), "idle");
-    assert_eq!(status(Status::Stopped, Launch::Now), "completed");
-    assert_eq!(status(Status::Failed, Launch::OnPrompt), "error");
-    assert_eq!(status(Status::Working, Launch::OnPrompt), "active");
+    assert_eq!(status(Status::Stopped, LaunchPolicy::OnPrompt), "idle");
+    assert_eq!(status(Status::Stopped, LaunchPolicy::Now), "completed");
+    assert_eq!(status(Status::Failed, LaunchPolicy::OnPrompt), "error");
+    assert_eq!(status(Status::Working, LaunchPolicy::OnPrompt), "active");
 }
 
 #[test]

@@ -64,7 +64,10 @@ fn the_open_api_document_has_every_route_and_no_body_on_reads() {
     for operation in OPERATIONS {
         let item = &document["paths"][operation.path][operation.verb.name().to_lowercase()];
         assert_eq!(item["operationId"], operation.key);
-        assert_eq!(item["requestBody"].is_null(), matches!(operation.verb, Verb::Get | Verb::Delete));
+        assert_eq!(
+            item["requestBody"].is_null(),
+            matches!(operation.verb, HttpMethod::Get | HttpMethod::Delete)
+        );
     }
     let get = &document["paths"]["/api/v1/memory/{id}"]["get"]["parameters"];
     assert_eq!((&get[0]["in"], &get[1]["in"]), (&json!("path"), &json!("query")));

@@ -1,47 +1,47 @@
 //! The half of a stream that comes from the journal, with a sign of life while a turn is long.
 
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId};
 use runtime::Supervisor;
 use runtime::journal::Cursor;
 use tokio::sync::watch;
 
-use super::start::Opened;
-use super::{HungUp, Line};
+use super::start::StartedSession;
+use super::{RozClientGone, RozSender};
 use crate::limits;
-use crate::roz::to_wire::Conversation;
+use crate::roz::to_wire::RozProjector;
 
-pub(super) struct Feed {
+pub(super) struct RozFeed {
     supervisor: Supervisor,
     session: SessionId,
-    line: Line,
-    conversation: Conversation,
+    line: RozSender,
+    conversation: RozProjector,
     after: u64,
     /// The client says no more; it hears the turn to its end.
     last_word: watch::Receiver<bool>,
 }
 
 /// Why a feed ends early; without an error the client is gone.
-type Ended = Option<Error>;
+type FeedEnd = Option<Error>;
 
-impl From<HungUp> for Ended {
-    fn from(_: HungUp) -> Self {
+impl From<RozClientGone> for FeedEnd {
+    fn from(_: RozClientGone) -> Self {
         None
     }
 }
 
-impl Feed {
+impl RozFeed {
     pub(super) fn new(
         supervisor: Supervisor,
-        opened: &Opened,
-        line: Line,
+        opened: &StartedSession,
+        line: RozSender,
         last_word: watch::Receiver<bool>,
     ) -> Self {
         Self {
             supervisor,
             session: opened.snapshot.spec.id.clone(),
             line,
-            conversation: Conversation::new(&opened.snapshot, opened.max_context_tokens),
+            conversation: RozProjector::new(&opened.snapshot, opened.max_context_tokens),
             after: opened.snapshot.last_seq,
             last_word,
         }
@@ -59,7 +59,7 @@ impl Feed {
         }
     }
 
-    async fn follow(&mut self) -> Result<(), Ended> {
+    async fn follow(&mut self) -> Result<(), FeedEnd> {
         let mut cursor = self.supervisor.events_after(&self.session, self.after).await?;
         let mut alive = tokio::time::interval(limits::KEEPALIVE_EVERY);
         alive.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -79,7 +79,7 @@ impl Feed {
                 () = self.line.hung_up() => return Err(None),
             };
             let Some(events) = events else {
-                self.line.say(self.conversation.keepalive()).await?;
+                self.line.send_body(self.conversation.keepalive()).await?;
                 continue;
             };
             let events = match events {
@@ -103,15 +103,19 @@ impl Feed {
         }
     }
 
-    async fn show(&mut self, event: &domain::Event) -> Result<(), Ended> {
+    async fn show(&mut self, event: &domain::Event) -> Result<(), FeedEnd> {
         let mut messages = Vec::new();
         let event = &*self.supervisor.to_execute(&self.session, event);
         self.conversation.take(event, &mut messages);
         for message in messages {
             self.line.send(message).await?;
         }
-        if let EventKind::RequestOpened { request, automatic: false, ask: Ask::Question { .. }, .. } =
-            &event.kind
+        if let EventKind::RequestOpened {
+            request,
+            automatic: false,
+            ask: RequestSubject::Question { .. },
+            ..
+        } = &event.kind
         {
             // This protocol has no way to answer; a question that nobody can answer must not hold the turn.
             let command = Command::Decide {
@@ -128,7 +132,7 @@ impl Feed {
     }
 
     /// Returns whether nothing more is to be expected: no turn is open and everything was said.
-    async fn is_over(&self, cursor: &Cursor) -> Result<bool, Ended> {
+    async fn is_over(&self, cursor: &Cursor) -> Result<bool, FeedEnd> {
         let snapshot = self.supervisor.snapshot(&self.session).await?;
         Ok(snapshot.state.turn.is_none() && cursor.seq() >= snapshot.last_seq.max(cursor.newest()))
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::event::{Attachment, ClientTool};
-use domain::request::Ask;
+use domain::request::RequestSubject;
 use domain::tools::TURN_SOURCE;
-use domain::{Command, Decision, Error, ErrorCode, EventKind, RequestId, SessionId, StopHow, WhenBusy};
+use domain::{Command, Decision, Error, ErrorCode, EventKind, RequestId, SessionId, StopMode, WhenBusy};
 use runtime::{Snapshot, Supervisor};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use wire::roz::v1 as pb;
 use wire::roz::v1::session_request::Request as Said;
 use wire::roz::v1::session_response::Response as Body;
 
-use super::{HungUp, Line, Opened};
+use super::{RozClientGone, RozSender, StartedSession};
 use crate::roz::{from_wire, to_wire};
 use crate::{limits, shorten};
 
@@ -33,10 +33,10 @@ pub(super) fn is_ours(source: &str) -> bool {
 }
 
 /// One side of a running session.
-pub(super) struct Talk {
+pub(super) struct RozStream {
     supervisor: Supervisor,
     session: SessionId,
-    line: Line,
+    line: RozSender,
     /// What the next message brings along and nothing has taken yet.
     past: Vec<Attachment>,
     system_context: Option<String>,
@@ -46,8 +46,8 @@ pub(super) struct Talk {
     hurry: Arc<Notify>,
 }
 
-impl Talk {
-    pub(super) fn new(supervisor: Supervisor, opened: &Opened, line: Line) -> Self {
+impl RozStream {
+    pub(super) fn new(supervisor: Supervisor, opened: &StartedSession, line: RozSender) -> Self {
         let session = opened.snapshot.spec.id.clone();
         let past = opened.past.clone();
         let hurry = Arc::default();
@@ -55,12 +55,12 @@ impl Talk {
     }
 
     /// Does what the client says.
-    pub(super) async fn hear(&mut self, request: pb::SessionRequest) -> Result<(), HungUp> {
+    pub(super) async fn handle_message(&mut self, request: pb::SessionRequest) -> Result<(), RozClientGone> {
         let done = match request.request {
             Some(Said::Start(_)) => {
                 return self.refuse("already_started", "the session has started already").await;
             }
-            Some(Said::Ping(_)) => return self.line.say(Body::Pong(pb::Pong {})).await,
+            Some(Said::Ping(_)) => return self.line.send_body(Body::Pong(pb::Pong {})).await,
             Some(Said::UserMessage(message)) => return self.message(message).await,
             Some(Said::ToolResult(result)) => return self.tool_result(result).await,
             Some(Said::CancelTurn(_)) => return self.cancel_turn().await,
@@ -72,7 +72,7 @@ impl Talk {
         };
         match done {
             Ok(()) => Ok(()),
-            Err(error) => self.line.say(to_wire::failure(&error)).await,
+            Err(error) => self.line.send_body(to_wire::failure(&error)).await,
         }
     }
 
@@ -84,8 +84,8 @@ impl Talk {
         }
     }
 
-    async fn refuse(&self, code: &str, message: &str) -> Result<(), HungUp> {
-        self.line.say(to_wire::error(code, message, false)).await
+    async fn refuse(&self, code: &str, message: &str) -> Result<(), RozClientGone> {
+        self.line.send_body(to_wire::error(code, message, false)).await
     }
 
     async fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
@@ -96,7 +96,7 @@ impl Talk {
         self.supervisor.command(&self.session, command).await.map(drop)
     }
 
-    async fn message(&mut self, message: pb::UserMessage) -> Result<(), HungUp> {
+    async fn message(&mut self, message: pb::UserMessage) -> Result<(), RozClientGone> {
         let busy = self.sending.as_ref().is_some_and(|sending| !sending.is_finished());
         let in_turn = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
         if busy || in_turn {
@@ -106,7 +106,7 @@ impl Talk {
         }
         let prompt = match self.read(message) {
             Ok(prompt) => prompt,
-            Err(error) => return self.line.say(to_wire::failure(&error)).await,
+            Err(error) => return self.line.send_body(to_wire::failure(&error)).await,
         };
         self.past.clear();
         self.system_context = None;
@@ -121,13 +121,13 @@ impl Talk {
                     _ => to_wire::failure(&error),
                 };
                 // A client that is gone needs no answer.
-                let _ = line.say(body).await;
+                let _ = line.send_body(body).await;
             }
         }));
         Ok(())
     }
 
-    fn read(&self, message: pb::UserMessage) -> Result<Prompt, Error> {
+    fn read(&self, message: pb::UserMessage) -> Result<RozPrompt, Error> {
         let id = from_wire::message_id(message.message_id)?;
         if message.content.trim().is_empty() && message.context.is_empty() {
             return Err(Error::invalid("content", "is required"));
@@ -144,14 +144,14 @@ impl Talk {
         files.extend(from_wire::context(message.context)?);
         from_wire::check_size(&files)?;
         let tools = from_wire::tools(&message.tools)?;
-        Ok(Prompt { id: id.unwrap_or_else(own_id), text: message.content, files, tools })
+        Ok(RozPrompt { id: id.unwrap_or_else(own_id), text: message.content, files, tools })
     }
 
-    async fn tool_result(&self, result: pb::ToolResult) -> Result<(), HungUp> {
+    async fn tool_result(&self, result: pb::ToolResult) -> Result<(), RozClientGone> {
         let Ok(snapshot) = self.snapshot().await else { return Ok(()) };
         let state = &snapshot.state;
         let waiting = state.requests.values().find(|pending| match &pending.ask {
-            Ask::ClientTool { call, .. } => call.as_str() == result.tool_call_id,
+            RequestSubject::ClientTool { call, .. } => call.as_str() == result.tool_call_id,
             _ => false,
         });
         let Some(pending) = waiting else {
@@ -166,12 +166,12 @@ impl Talk {
         match self.command(command).await {
             // Somebody else was quicker: the clock, the end of the turn.
             Err(error) if error.code == ErrorCode::RequestNotFound => Ok(()),
-            Err(error) => self.line.say(to_wire::failure(&error)).await,
+            Err(error) => self.line.send_body(to_wire::failure(&error)).await,
             Ok(()) => Ok(()),
         }
     }
 
-    async fn cancel_turn(&mut self) -> Result<(), HungUp> {
+    async fn cancel_turn(&mut self) -> Result<(), RozClientGone> {
         self.hurry.notify_one();
         self.settle().await;
         let open = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
@@ -180,7 +180,7 @@ impl Talk {
         }
         match self.command(Command::CancelTurn).await {
             Ok(()) => Ok(()),
-            Err(error) => self.line.say(to_wire::failure(&error)).await,
+            Err(error) => self.line.send_body(to_wire::failure(&error)).await,
         }
     }
 
@@ -196,7 +196,7 @@ impl Talk {
         self.command(Command::CancelTurn).await?;
         let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
         tokio::spawn(async move {
-            if let Err(error) = supervisor.stop(&session, StopHow::Graceful).await {
+            if let Err(error) = supervisor.stop(&session, StopMode::Graceful).await {
                 tracing::debug!(%session, %error, "a cancelled session was ended already, or by force");
             }
         });
@@ -287,7 +287,7 @@ impl Talk {
 /// Finds the permission that a client means by the id of its call, or of the request itself.
 pub(in crate::roz) fn waiting_permission(snapshot: &Snapshot, id: &str) -> Option<(RequestId, String)> {
     snapshot.state.requests.values().find_map(|pending| match &pending.ask {
-        Ask::Permission(permission) => {
+        RequestSubject::Permission(permission) => {
             let named = permission.call.as_ref().is_some_and(|call| call.as_str() == id);
             (named || pending.id.to_string() == id).then(|| (pending.id, permission.tool.clone()))
         }
@@ -296,14 +296,14 @@ pub(in crate::roz) fn waiting_permission(snapshot: &Snapshot, id: &str) -> Optio
 }
 
 /// A message that is to become a turn.
-struct Prompt {
+struct RozPrompt {
     id: String,
     text: String,
     files: Vec<Attachment>,
     tools: Vec<ClientTool>,
 }
 
-impl Prompt {
+impl RozPrompt {
     /// Offers the tools of the turn, lets the agent read them, and begins it.
     async fn send(self, supervisor: &Supervisor, session: &SessionId, hurry: &Notify) -> Result<(), Error> {
         let only_now = !self.tools.is_empty();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::Attachment;
-use domain::{Command, Error, Launch, Upkeep};
+use domain::{Command, Error, LaunchPolicy, Timeouts};
 use runtime::store::environments::EnvironmentRow;
 use runtime::{NewSession, Snapshot};
 use wire::roz::v1 as pb;
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::roz::{Roz, from_wire, permissions, to_wire};
 
 /// A session that has begun.
-pub(super) struct Opened {
+pub(super) struct StartedSession {
     pub(super) snapshot: Arc<Snapshot>,
     /// Answers the start.
     pub(super) greeting: Body,
@@ -26,7 +26,7 @@ pub(super) struct Opened {
 }
 
 impl Roz {
-    pub(super) async fn open(&self, start: pb::StartSession) -> Result<Opened, Error> {
+    pub(super) async fn open(&self, start: pb::StartSession) -> Result<StartedSession, Error> {
         let environment = self.environment(&start.environment_id).await?;
         self.check_host(start.host_id.as_ref()).await?;
         let tools = from_wire::tools(&start.tools)?;
@@ -48,7 +48,7 @@ impl Roz {
         let judge = |tool: &str| self.supervisor.judge(&snapshot.spec, tool);
         let rules = permissions::rules(snapshot.state.mode, &to_wire::offered(&snapshot), judge);
         let greeting = to_wire::started(&snapshot, rules);
-        Ok(Opened { snapshot, greeting, past, max_context_tokens })
+        Ok(StartedSession { snapshot, greeting, past, max_context_tokens })
     }
 }
 
@@ -82,8 +82,8 @@ pub(in crate::roz) fn session_in(
         max_tokens: 0,
         timeout: None,
         initial_message: String::new(),
-        launch: Launch::Now,
-        upkeep: Upkeep { attended_wait: Some(wait), unattended_wait: Some(wait), ..Upkeep::default() },
+        launch: LaunchPolicy::Now,
+        upkeep: Timeouts { attended_wait: Some(wait), unattended_wait: Some(wait), ..Timeouts::default() },
         by: SOURCE.to_owned(),
     }
 }

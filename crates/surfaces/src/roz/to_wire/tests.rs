@@ -31,7 +31,7 @@ fn project(kinds: Vec<EventKind>) -> Vec<Body> {
 fn started(by: &str) -> EventKind {
     EventKind::TurnStarted {
         turn: TurnId(1),
-        origin: domain::turn::Origin::Client,
+        origin: domain::turn::TurnOrigin::Client,
         prompt: "go".to_owned(),
         attachments: Vec::new(),
         by: by.to_owned(),
@@ -58,7 +58,7 @@ fn called(request: u64, tool: &str) -> EventKind {
         request: RequestId(request),
         native: format!("n{request}"),
         automatic: false,
-        ask: Ask::ClientTool {
+        ask: RequestSubject::ClientTool {
             call: CallId::new(format!("c{request}")),
             tool: tool.to_owned(),
             input: json!({"x": 1}),
@@ -70,7 +70,7 @@ fn called(request: u64, tool: &str) -> EventKind {
 fn returned(request: u64) -> EventKind {
     EventKind::RequestSettled {
         request: RequestId(request),
-        outcome: Outcome::ToolReturned { ok: true, output: "done".to_owned() },
+        outcome: RequestOutcome::ToolReturned { ok: true, output: "done".to_owned() },
         by: "roz".to_owned(),
         message: String::new(),
         grant: None,

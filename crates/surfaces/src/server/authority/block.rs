@@ -17,11 +17,11 @@ enum At {
     /// More bytes of a number whose value does not matter, then this.
     Number(After),
     /// The first byte of a text's length comes next.
-    Length(Role),
+    Length(TextRole),
     /// More bytes of a text's length.
-    LongLength { role: Role, length: u32, shift: u32 },
+    LongLength { role: TextRole, length: u32, shift: u32 },
     /// A text with this many bytes left.
-    Text { role: Role, left: u32 },
+    Text { role: TextRole, left: u32 },
     /// Cannot be followed any more; `h2` will refuse the block.
     Lost,
 }
@@ -34,7 +34,7 @@ enum After {
 
 /// What a text is.
 #[derive(Clone, Copy, Debug)]
-enum Role {
+enum TextRole {
     /// A name, of which this much equals `:authority`; none when it is another.
     Name { same: Option<usize> },
     /// A value that stays as it is.
@@ -65,7 +65,7 @@ impl Block {
                 if bytes[0] & 0x80 == 0 {
                     self.at = match after {
                         After::Representation => At::Representation,
-                        After::Value => At::Length(Role::Value),
+                        After::Value => At::Length(TextRole::Value),
                     };
                 }
             }
@@ -97,15 +97,15 @@ fn representation(byte: u8) -> At {
         _ => (byte & 0x0f, 0x0f),
     };
     match index {
-        0 => At::Length(Role::Name { same: Some(0) }),
-        NAME_INDEX => At::Length(Role::Authority { is_path: false }),
+        0 => At::Length(TextRole::Name { same: Some(0) }),
+        NAME_INDEX => At::Length(TextRole::Authority { is_path: false }),
         _ if index == most => At::Number(After::Value),
-        _ => At::Length(Role::Value),
+        _ => At::Length(TextRole::Value),
     }
 }
 
 /// Says what follows the first byte of a text's length.
-fn length(role: Role, byte: u8) -> At {
+fn length(role: TextRole, byte: u8) -> At {
     // A Huffman-coded text has no bytes that could be overwritten one by one; C-core never writes one.
     let role = if byte & 0x80 == 0 { role } else { role.coded() };
     match byte & 0x7f {
@@ -114,7 +114,7 @@ fn length(role: Role, byte: u8) -> At {
     }
 }
 
-fn long_length(role: Role, length: u32, shift: u32, byte: u8) -> At {
+fn long_length(role: TextRole, length: u32, shift: u32, byte: u8) -> At {
     // Frames are shorter than 2^24 bytes, and so is every text that fits into a block `h2` would take.
     if shift > 21 {
         return At::Lost;
@@ -127,35 +127,35 @@ fn long_length(role: Role, length: u32, shift: u32, byte: u8) -> At {
 }
 
 /// Says what a text with this much left is, or what follows it.
-fn text(role: Role, left: u32) -> At {
+fn text(role: TextRole, left: u32) -> At {
     if left > 0 {
         return At::Text { role, left };
     }
     match role {
-        Role::Name { same: Some(same) } if same == NAME.len() => {
-            At::Length(Role::Authority { is_path: false })
+        TextRole::Name { same: Some(same) } if same == NAME.len() => {
+            At::Length(TextRole::Authority { is_path: false })
         }
-        Role::Name { .. } => At::Length(Role::Value),
-        Role::Value | Role::Authority { .. } => At::Representation,
+        TextRole::Name { .. } => At::Length(TextRole::Value),
+        TextRole::Value | TextRole::Authority { .. } => At::Representation,
     }
 }
 
-impl Role {
+impl TextRole {
     fn coded(self) -> Self {
         match self {
-            Role::Name { .. } => Role::Name { same: None },
-            Role::Value | Role::Authority { .. } => Role::Value,
+            TextRole::Name { .. } => TextRole::Name { same: None },
+            TextRole::Value | TextRole::Authority { .. } => TextRole::Value,
         }
     }
 
     /// Takes bytes of the text and returns what is known of it then.
     fn take(self, bytes: &mut [u8]) -> Self {
         match self {
-            Role::Name { same: Some(same) } => {
+            TextRole::Name { same: Some(same) } => {
                 let equal = NAME.get(same..same + bytes.len()).is_some_and(|expected| expected == &*bytes);
-                Role::Name { same: equal.then_some(same + bytes.len()) }
+                TextRole::Name { same: equal.then_some(same + bytes.len()) }
             }
-            Role::Authority { mut is_path } => {
+            TextRole::Authority { mut is_path } => {
                 for byte in bytes {
                     is_path |= *byte == b'%';
                     // What C-core leaves as it is in a path, but has a meaning in an authority.
@@ -163,7 +163,7 @@ impl Role {
                         *byte = STAND_IN;
                     }
                 }
-                Role::Authority { is_path }
+                TextRole::Authority { is_path }
             }
             other => other,
         }

@@ -138,12 +138,12 @@ impl Layer {
                 |numbers| Matrix { numbers, from: at, rows: count, columns: head, down: width, right: 1 };
             let turned =
                 Matrix { numbers: &key, from: at, rows: head, columns: count, down: 1, right: width };
-            let whole = Place { from: 0, down: count };
+            let whole = OutputSlice { from: 0, down: count };
             multiply(scale, rows(&query), turned, 0.0, &mut weights, whole);
             weights.chunks_exact_mut(count).for_each(softmax);
             let square =
                 Matrix { numbers: &weights, from: 0, rows: count, columns: count, down: count, right: 1 };
-            multiply(1.0, square, rows(&value), 0.0, &mut attended, Place { from: at, down: width });
+            multiply(1.0, square, rows(&value), 0.0, &mut attended, OutputSlice { from: at, down: width });
         }
         attended
     }
@@ -172,7 +172,7 @@ impl Linear {
             down: 1,
             right: self.inputs,
         };
-        multiply(1.0, states, turned, 1.0, &mut out, Place { from: 0, down: self.outputs });
+        multiply(1.0, states, turned, 1.0, &mut out, OutputSlice { from: 0, down: self.outputs });
         out
     }
 }
@@ -247,14 +247,14 @@ impl Matrix<'_> {
 }
 
 /// Where a product goes.
-struct Place {
+struct OutputSlice {
     from: usize,
     down: usize,
 }
 
 /// Computes `out = scale · one · other + keep · out`. Does nothing if the parts do not fit together, which their makers
 /// rule out.
-fn multiply(scale: f32, one: Matrix<'_>, other: Matrix<'_>, keep: f32, out: &mut [f32], at: Place) {
+fn multiply(scale: f32, one: Matrix<'_>, other: Matrix<'_>, keep: f32, out: &mut [f32], at: OutputSlice) {
     let last = at.from + (one.rows.max(1) - 1) * at.down + other.columns.max(1) - 1;
     let fits = one.fits() && other.fits() && one.columns == other.rows && last < out.len();
     debug_assert!(fits);
@@ -301,7 +301,14 @@ mod tests {
         let (one, other) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]);
         let matrix = |numbers, down, right| Matrix { numbers, from: 0, rows: 2, columns: 2, down, right };
         let mut out = vec![1.0; 6];
-        multiply(2.0, matrix(&one, 2, 1), matrix(&other, 1, 2), 1.0, &mut out, Place { from: 1, down: 3 });
+        multiply(
+            2.0,
+            matrix(&one, 2, 1),
+            matrix(&other, 1, 2),
+            1.0,
+            &mut out,
+            OutputSlice { from: 1, down: 3 },
+        );
         assert_eq!(out, [1.0, 35.0, 47.0, 1.0, 79.0, 107.0]);
     }
 }

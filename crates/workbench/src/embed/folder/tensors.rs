@@ -17,13 +17,13 @@ const SAMPLE: usize = 16;
 
 /// A file that was read.
 pub(super) struct Tensors {
-    header: HashMap<String, Place>,
+    header: HashMap<String, TensorLocation>,
     numbers: Vec<u8>,
     fingerprint: String,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct TensorLocation {
     #[serde(default)]
     dtype: String,
     #[serde(default)]
@@ -52,7 +52,7 @@ impl Tensors {
         let mut numbers = Vec::new();
         file.read_to_end(&mut numbers).map_err(said)?;
         let fingerprint = fingerprint(&header, &numbers);
-        let header: HashMap<String, Place> =
+        let header: HashMap<String, TensorLocation> =
             serde_json::from_slice(&header).map_err(|error| format!("its header cannot be read: {error}"))?;
         Ok(Self { header, numbers, fingerprint })
     }

@@ -7,7 +7,7 @@ use runtime::store::{Durability, Store};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::super::{FADING, MONTH_US};
-use crate::qdrant::{Marks, Point, fingerprint, id_of};
+use crate::qdrant::{Point, PointFilterFields, fingerprint, id_of};
 use crate::random;
 use crate::vectors::Vector;
 
@@ -66,16 +66,16 @@ fn known_owner(connection: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 /// Returns how many numbers a vector of the maker has; none if there is none.
-pub(super) fn width(connection: &Connection, maker: &str) -> rusqlite::Result<Option<usize>> {
+pub(super) fn width(connection: &Connection, embedder: &str) -> rusqlite::Result<Option<usize>> {
     let select = concat!("SELECT length(vector) FROM bench_memories WHERE ", with_point!(), " LIMIT 1");
-    let found = connection.query_row(select, [maker], |row| row.get::<_, i64>(0)).optional()?;
+    let found = connection.query_row(select, [embedder], |row| row.get::<_, i64>(0)).optional()?;
     Ok(found.and_then(|width| usize::try_from(width).ok()))
 }
 
 /// Returns how many memories have a point.
-pub(super) fn count(connection: &Connection, maker: &str) -> rusqlite::Result<u64> {
+pub(super) fn count(connection: &Connection, embedder: &str) -> rusqlite::Result<u64> {
     let select = concat!("SELECT count(*) FROM bench_memories WHERE ", with_point!());
-    let found = connection.query_row(select, [maker], |row| row.get::<_, i64>(0))?;
+    let found = connection.query_row(select, [embedder], |row| row.get::<_, i64>(0))?;
     Ok(u64::try_from(found).unwrap_or(0))
 }
 
@@ -83,7 +83,7 @@ pub(super) fn count(connection: &Connection, maker: &str) -> rusqlite::Result<u6
 pub(super) fn page(
     connection: &Connection,
     owner: &str,
-    maker: &str,
+    embedder: &str,
     behind: i64,
     most: usize,
 ) -> rusqlite::Result<Vec<Point>> {
@@ -93,7 +93,7 @@ pub(super) fn page(
         " AND key > ?2 ORDER BY key LIMIT ?3"
     ))?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows = select.query_map(rusqlite::params![maker, behind, most], |row| point(row, owner))?;
+    let rows = select.query_map(rusqlite::params![embedder, behind, most], |row| point(row, owner))?;
     rows.collect()
 }
 
@@ -101,7 +101,7 @@ pub(super) fn page(
 pub(super) fn of_keys(
     connection: &Connection,
     owner: &str,
-    maker: &str,
+    embedder: &str,
     keys: &[i64],
 ) -> rusqlite::Result<Changed> {
     let mut select = connection.prepare_cached(concat!(
@@ -111,7 +111,7 @@ pub(super) fn of_keys(
     ))?;
     let mut changed = Changed::default();
     for key in keys {
-        let mut rows = select.query(rusqlite::params![maker, key])?;
+        let mut rows = select.query(rusqlite::params![embedder, key])?;
         let Some(row) = rows.next()? else { continue };
         if row.get(9)? {
             changed.there.push(point(row, owner)?);
@@ -123,7 +123,7 @@ pub(super) fn of_keys(
 }
 
 /// Looks into a daemon's file.
-pub(super) fn seen(path: &Path, maker: &str) -> Result<Seen, Error> {
+pub(super) fn seen(path: &Path, embedder: &str) -> Result<Seen, Error> {
     if !path.exists() {
         return Ok(Seen::default());
     }
@@ -134,8 +134,8 @@ pub(super) fn seen(path: &Path, maker: &str) -> Result<Seen, Error> {
         }
         Ok(Seen {
             owner: known_owner(&connection)?,
-            memories: count(&connection, maker)?,
-            width: width(&connection, maker)?,
+            memories: count(&connection, embedder)?,
+            width: width(&connection, embedder)?,
         })
     };
     look().map_err(|error: rusqlite::Error| {
@@ -151,7 +151,7 @@ fn point(row: &Row<'_>, owner: &str) -> rusqlite::Result<Point> {
         id: id_of(owner, row.get_ref(1)?.as_str()?),
         key: row.get(0)?,
         vector: numbers.collect(),
-        marks: Marks {
+        marks: PointFilterFields {
             store: owner.to_owned(),
             tenant: text(2)?,
             team: text(3)?,

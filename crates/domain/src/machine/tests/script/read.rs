@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use crate::agent::{AgentEvent, Exit};
-use crate::command::{Command, StopHow, WhenBusy};
+use crate::command::{Command, StopMode, WhenBusy};
 use crate::error::{Error, ErrorCode};
 use crate::event::{
     AgentCommand, Attachment, ClientTool, EventKind, Level, ServerStatus, Todo, TodoStatus, ToolServer,
 };
 use crate::id::{CallId, RequestId};
 use crate::machine::{Input, Timer};
-use crate::permission::{Choice, Decision, Findings, Grant, Mode, Verdict, pattern};
-use crate::request::{Ask, PermissionAsk, Question};
+use crate::permission::{CallEvaluation, Choice, Decision, Grant, Mode, RuleVerdict, pattern};
+use crate::request::{PermissionSubject, Question, RequestSubject};
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
@@ -55,16 +55,16 @@ fn judged(text: &str) -> Input {
     let (native, rest) = split(rest);
     let by = "rule x".to_owned();
     let verdict = match verdict {
-        "allow" => Verdict::Allow { by },
-        "deny" => Verdict::Deny { by, message: "not here".to_owned() },
-        "ask" => Verdict::Ask,
-        "unsaid" => Verdict::Unsaid,
+        "allow" => RuleVerdict::Allow { by },
+        "deny" => RuleVerdict::Deny { by, message: "not here".to_owned() },
+        "ask" => RuleVerdict::Ask,
+        "unsaid" => RuleVerdict::Unsaid,
         other => panic!("no verdict is called {other}"),
     };
     match asked("ask", native, rest) {
-        AgentEvent::Asked { native, ask: Ask::Permission(ask) } => {
+        AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) } => {
             let real_paths = pattern::paths_of(&ask.tool, &ask.input, std::path::Path::new("/repo"));
-            Input::Asked { native, ask, findings: Findings { verdict, real_paths } }
+            Input::Asked { native, ask, findings: CallEvaluation { verdict, real_paths } }
         }
         other => panic!("{other:?} is no permission"),
     }
@@ -131,7 +131,7 @@ fn command(line: &str) -> Command {
         }
         "ask" => Command::AskPermission {
             native: crate::request::bridged(first),
-            ask: PermissionAsk {
+            ask: PermissionSubject {
                 call: Some(CallId::new(first)),
                 tool: more.to_owned(),
                 input: json!({}),
@@ -159,8 +159,8 @@ fn command(line: &str) -> Command {
         "clear" => Command::ClearGrants { tool: rest.trim_start_matches("all").to_owned(), by },
         "hold" => Command::HoldInput { holder: Some(rest.to_owned()) },
         "release" => Command::HoldInput { holder: None },
-        "stop" if rest == "graceful" => Command::Stop { how: StopHow::Graceful },
-        "stop" if rest == "now" => Command::Stop { how: StopHow::Now },
+        "stop" if rest == "graceful" => Command::Stop { how: StopMode::Graceful },
+        "stop" if rest == "now" => Command::Stop { how: StopMode::Now },
         "restart" => Command::Restart { provider_config: pairs(rest) },
         "configure" => Command::Configure { provider_config: pairs(rest) },
         "report" => Command::Report(reported(first, more)),
@@ -279,9 +279,9 @@ fn agent_event(line: &str) -> AgentEvent {
         "refuses" => ended(EndReason::Refused, "", rest),
         "ask" | "question" | "client_tool" => asked(word, first, more),
         "sub_ask" => match asked("ask", first, more) {
-            AgentEvent::Asked { native, ask: Ask::Permission(ask) } => {
-                let ask = Ask::Permission(PermissionAsk { parent: Some(CallId::new("task")), ..ask });
-                AgentEvent::Asked { native, ask }
+            AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) } => {
+                let subject = PermissionSubject { parent: Some(CallId::new("task")), ..ask };
+                AgentEvent::Asked { native, ask: RequestSubject::Permission(subject) }
             }
             other => other,
         },
@@ -330,21 +330,25 @@ fn ended(reason: EndReason, text: &str, error: &str) -> AgentEvent {
 fn asked(kind: &str, native: &str, rest: &str) -> AgentEvent {
     let (tool, input) = split(rest);
     let ask = match kind {
-        "ask" => Ask::Permission(PermissionAsk {
+        "ask" => RequestSubject::Permission(PermissionSubject {
             call: None,
             tool: tool.to_owned(),
             input: json_of(input),
             title: String::new(),
             parent: None,
         }),
-        "question" => Ask::Question {
+        "question" => RequestSubject::Question {
             questions: rest
                 .split_whitespace()
                 .map(|id| Question { id: id.to_owned(), text: format!("{id}?"), ..Question::default() })
                 .collect(),
             call: None,
         },
-        _ => Ask::ClientTool { call: CallId::new(native), tool: tool.to_owned(), input: json_of(input) },
+        _ => RequestSubject::ClientTool {
+            call: CallId::new(native),
+            tool: tool.to_owned(),
+            input: json_of(input),
+        },
     };
     AgentEvent::Asked { native: native.to_owned(), ask }
 }

@@ -8,8 +8,8 @@ use super::read::{TIMERS, timer_name};
 use crate::agent::AgentInput;
 use crate::event::EventKind;
 use crate::machine::{Effect, StopStep};
-use crate::request::{Ask, Outcome};
-use crate::turn::{EndReason, Interrupt};
+use crate::request::{RequestOutcome, RequestSubject};
+use crate::turn::{EndReason, InterruptReason};
 
 pub(super) fn show_all(effects: &[Effect]) -> String {
     let all = TIMERS.map(Effect::Disarm);
@@ -47,7 +47,7 @@ fn show_told(input: &AgentInput) -> String {
         AgentInput::Steer { text } => format!("steer {text:?}"),
         AgentInput::Interrupt => "interrupt".to_owned(),
         AgentInput::Decide { native, decision, updated_input, .. } => {
-            let outcome = Outcome::Decided { decision: *decision };
+            let outcome = RequestOutcome::Decided { decision: *decision };
             let changed = updated_input.as_ref().map(|input| format!(" as {input}")).unwrap_or_default();
             format!("{native} {}{changed}", outcome.word())
         }
@@ -84,8 +84,8 @@ fn show_event(kind: &EventKind) -> String {
         }
         EventKind::InterruptRequested { turn, reason } => {
             let why = match reason {
-                Interrupt::Cancelled => "cancelled",
-                Interrupt::BudgetExceeded => "budget",
+                InterruptReason::Cancelled => "cancelled",
+                InterruptReason::BudgetExceeded => "budget",
             };
             format!("interrupt {} {why}", turn.0)
         }
@@ -130,14 +130,14 @@ fn show_end(turn: u64, reason: EndReason, text: &str, error: &str) -> String {
     shown
 }
 
-fn show_ask(ask: &Ask) -> String {
+fn show_ask(ask: &RequestSubject) -> String {
     match ask {
-        Ask::Permission(permission) => format!("permission {}", permission.tool),
-        Ask::Question { questions, .. } => {
+        RequestSubject::Permission(permission) => format!("permission {}", permission.tool),
+        RequestSubject::Question { questions, .. } => {
             let ids: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
             format!("question {}", ids.join(" "))
         }
-        Ask::ClientTool { tool, .. } => format!("client tool {tool}"),
+        RequestSubject::ClientTool { tool, .. } => format!("client tool {tool}"),
     }
 }
 

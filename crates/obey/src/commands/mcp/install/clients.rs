@@ -21,14 +21,14 @@ pub(super) enum Format {
     /// JSON, with comments where the client allows them; the servers are in this object.
     Json {
         container: &'static str,
-        style: Style,
+        style: JsonServerStyle,
     },
     Toml,
 }
 
 /// How a server is written in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum JsonServerStyle {
     /// `command` and `args`.
     Plain,
     /// The same with `"type": "stdio"`.
@@ -39,7 +39,7 @@ pub(super) enum Style {
 
 /// One client.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct McpClientConfig {
     kind: McpClient,
     /// As `--client` takes it.
     pub(super) name: &'static str,
@@ -50,30 +50,35 @@ pub(super) struct Client {
 }
 
 const SERVERS: &str = "mcpServers";
-const fn json_in(container: &'static str, style: Style) -> Format {
+const fn json_in(container: &'static str, style: JsonServerStyle) -> Format {
     Format::Json { container, style }
 }
 
-impl Client {
+impl McpClientConfig {
     pub(super) fn of(kind: McpClient) -> Self {
         let restart = "Start it again to see the tools.";
         let (name, title, format, next) = match kind {
             McpClient::Claude => {
                 let next = "See it with: claude mcp list";
-                ("claude", "Claude Code", json_in(SERVERS, Style::Typed), next)
+                ("claude", "Claude Code", json_in(SERVERS, JsonServerStyle::Typed), next)
             }
             McpClient::ClaudeDesktop => {
-                ("claude-desktop", "Claude Desktop", json_in(SERVERS, Style::Plain), restart)
+                ("claude-desktop", "Claude Desktop", json_in(SERVERS, JsonServerStyle::Plain), restart)
             }
             McpClient::Codex => ("codex", "Codex", Format::Toml, "See it with: codex mcp list"),
-            McpClient::Cursor => ("cursor", "Cursor", json_in(SERVERS, Style::Plain), restart),
-            McpClient::Gemini => {
-                ("gemini", "Gemini CLI", json_in(SERVERS, Style::Plain), "See it with: gemini mcp list")
+            McpClient::Cursor => ("cursor", "Cursor", json_in(SERVERS, JsonServerStyle::Plain), restart),
+            McpClient::Gemini => (
+                "gemini",
+                "Gemini CLI",
+                json_in(SERVERS, JsonServerStyle::Plain),
+                "See it with: gemini mcp list",
+            ),
+            McpClient::Opencode => ("opencode", "OpenCode", json_in("mcp", JsonServerStyle::Words), restart),
+            McpClient::Vscode => ("vscode", "VS Code", json_in("servers", JsonServerStyle::Typed), restart),
+            McpClient::Windsurf => {
+                ("windsurf", "Windsurf", json_in(SERVERS, JsonServerStyle::Plain), restart)
             }
-            McpClient::Opencode => ("opencode", "OpenCode", json_in("mcp", Style::Words), restart),
-            McpClient::Vscode => ("vscode", "VS Code", json_in("servers", Style::Typed), restart),
-            McpClient::Windsurf => ("windsurf", "Windsurf", json_in(SERVERS, Style::Plain), restart),
-            McpClient::Zed => ("zed", "Zed", json_in("context_servers", Style::Plain), restart),
+            McpClient::Zed => ("zed", "Zed", json_in("context_servers", JsonServerStyle::Plain), restart),
         };
         Self { kind, name, title, format, next }
     }
@@ -138,12 +143,12 @@ impl Client {
         let Entry { command, args } = entry;
         let style = match self.format {
             Format::Json { style, .. } => style,
-            Format::Toml => Style::Plain,
+            Format::Toml => JsonServerStyle::Plain,
         };
         match style {
-            Style::Plain => json!({"command": command, "args": args}),
-            Style::Typed => json!({"type": "stdio", "command": command, "args": args}),
-            Style::Words => {
+            JsonServerStyle::Plain => json!({"command": command, "args": args}),
+            JsonServerStyle::Typed => json!({"type": "stdio", "command": command, "args": args}),
+            JsonServerStyle::Words => {
                 let words: Vec<&String> = std::iter::once(command).chain(args).collect();
                 json!({"type": "local", "command": words, "enabled": true})
             }
@@ -164,13 +169,13 @@ mod tests {
     use super::*;
 
     fn file(kind: McpClient, scope: McpScope, vars: &[(&str, &str)]) -> Result<PathBuf> {
-        Client::of(kind).file(scope, &Vars::of(vars), Some(Path::new("/h")), Path::new("/p"))
+        McpClientConfig::of(kind).file(scope, &Vars::of(vars), Some(Path::new("/h")), Path::new("/p"))
     }
 
     #[test]
     fn every_client_has_the_name_its_flag_has_and_a_file() {
         for kind in McpClient::value_variants() {
-            let client = Client::of(*kind);
+            let client = McpClientConfig::of(*kind);
             assert_eq!(kind.to_possible_value().unwrap().get_name(), client.name);
             assert!(file(*kind, McpScope::User, &[]).unwrap().starts_with("/h"));
             match file(*kind, McpScope::Project, &[]) {

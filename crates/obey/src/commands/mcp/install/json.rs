@@ -6,7 +6,7 @@ mod tree;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Map, Value};
 
-use tree::{Kind, Member, Node};
+use tree::{JsonKind, Member, Node};
 
 const NAME: &str = "obey";
 const USUAL_INDENT: &str = "  ";
@@ -54,7 +54,7 @@ pub(super) fn remove(text: &str, container: &str) -> Result<String, String> {
     }
     let root = tree::parse(text)?;
     let Some(servers) = find(&root, container)? else { return Ok(text.to_owned()) };
-    let Kind::Object(members) = &servers.kind else { return Ok(text.to_owned()) };
+    let JsonKind::Object(members) = &servers.kind else { return Ok(text.to_owned()) };
     let Some(at) = members.iter().rposition(|member| member.name == NAME) else { return Ok(text.to_owned()) };
     let after = without(text, servers, members, at);
     let mut wanted = root.value();
@@ -73,12 +73,12 @@ fn kept(after: String, wanted: &Value) -> Result<String, String> {
 }
 
 fn find<'a>(root: &'a Node, container: &str) -> Result<Option<&'a Node>, String> {
-    if !matches!(root.kind, Kind::Object(_)) {
+    if !matches!(root.kind, JsonKind::Object(_)) {
         return Err("is JSON, but no object".to_owned());
     }
     match member(root, container) {
         None => Ok(None),
-        Some(Member { value, .. }) if matches!(value.kind, Kind::Object(_)) => Ok(Some(value)),
+        Some(Member { value, .. }) if matches!(value.kind, JsonKind::Object(_)) => Ok(Some(value)),
         Some(_) => Err(format!("{container} is no object")),
     }
 }
@@ -86,7 +86,7 @@ fn find<'a>(root: &'a Node, container: &str) -> Result<Option<&'a Node>, String>
 /// Returns the member of a name; of several the last counts, as for every reader.
 fn member<'a>(object: &'a Node, name: &str) -> Option<&'a Member> {
     match &object.kind {
-        Kind::Object(members) => members.iter().rev().find(|member| member.name == name),
+        JsonKind::Object(members) => members.iter().rev().find(|member| member.name == name),
         _ => None,
     }
 }
@@ -122,7 +122,7 @@ impl Style {
 
     /// Puts a member at the end of an object.
     fn insert(&self, text: &str, object: &Node, name: &str, value: &Value) -> String {
-        let Kind::Object(members) = &object.kind else { return text.to_owned() };
+        let JsonKind::Object(members) = &object.kind else { return text.to_owned() };
         let inside = &text[object.start + 1..object.end - 1];
         let key = Value::String(name.to_owned());
         let closing = line_indent(text, object.start);

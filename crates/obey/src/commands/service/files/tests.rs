@@ -60,20 +60,20 @@ fn only_what_we_wrote_counts_as_ours() {
     let temp = tempfile::tempdir().unwrap();
     let service = Service { config_home: temp.path().to_owned(), ..service() };
     let unit = &service.files(ServiceManager::Systemd)[0];
-    assert_eq!(unit.found().unwrap(), Found::Missing);
+    assert_eq!(unit.found().unwrap(), FileState::Missing);
     unit.write().unwrap();
-    assert_eq!(unit.found().unwrap(), Found::Same);
+    assert_eq!(unit.found().unwrap(), FileState::Same);
     let older = ServiceFile { text: unit.text.replace("RestartSec=1", "RestartSec=9"), ..unit.clone() };
     older.write().unwrap();
-    assert_eq!(unit.found().unwrap(), Found::Different);
+    assert_eq!(unit.found().unwrap(), FileState::Different);
     let quoting = format!("[Unit]\n\n\n\n# {MARKER}\n");
     for foreign in ["[Unit]\nDescription=mine\n", quoting.as_str(), ""] {
         fs::write(&unit.path, foreign).unwrap();
-        assert_eq!(unit.found().unwrap(), Found::Foreign, "{foreign:?}");
+        assert_eq!(unit.found().unwrap(), FileState::Foreign, "{foreign:?}");
     }
     fs::write(&unit.path, [0xff, 0xfe]).unwrap();
-    assert_eq!(unit.found().unwrap(), Found::Foreign);
+    assert_eq!(unit.found().unwrap(), FileState::Foreign);
     let list = &Service { home: temp.path().to_owned(), ..service }.files(ServiceManager::Launchd)[0];
     list.write().unwrap();
-    assert_eq!(list.found().unwrap(), Found::Same);
+    assert_eq!(list.found().unwrap(), FileState::Same);
 }

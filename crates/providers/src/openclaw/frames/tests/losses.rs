@@ -3,20 +3,24 @@
 use super::*;
 
 /// Connects again, to the process of a name. Returns all that came of it.
-fn back(talk: &mut Talk, boot: &str) -> (Vec<AgentEvent>, Vec<Value>) {
-    back_with(talk, boot, &json!([]))
+fn back(conversation: &mut GatewayConversation, boot: &str) -> (Vec<AgentEvent>, Vec<Value>) {
+    back_with(conversation, boot, &json!([]))
 }
 
 /// The same, with approvals that wait at the gateway.
-fn back_with(talk: &mut Talk, boot: &str, approvals: &Value) -> (Vec<AgentEvent>, Vec<Value>) {
-    let (mut events, mut frames) = greet_as(talk, boot);
+fn back_with(
+    conversation: &mut GatewayConversation,
+    boot: &str,
+    approvals: &Value,
+) -> (Vec<AgentEvent>, Vec<Value>) {
+    let (mut events, mut frames) = greet_as(conversation, boot);
     let mut all = Vec::new();
-    while !talk.is_connected {
+    while !conversation.is_connected {
         let asked = frames.remove(0);
         let answered = match asked["method"].as_str().unwrap() {
-            "sessions.create" => refuse(talk, &asked, "session exists"),
-            "exec.approval.list" => answer(talk, &asked, approvals.clone()),
-            _ => answer(talk, &asked, json!({})),
+            "sessions.create" => refuse(conversation, &asked, "session exists"),
+            "exec.approval.list" => answer(conversation, &asked, approvals.clone()),
+            _ => answer(conversation, &asked, json!({})),
         };
         events.extend(answered.0);
         all.extend(answered.1.clone());
@@ -39,15 +43,15 @@ fn find(frames: &[Value], method: &str) -> Value {
 
 #[test]
 fn a_run_that_ended_while_the_connection_was_lost_is_ended() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
-    take(&mut talk, stream("r1", "assistant", json!({"delta": "hel"})));
-    talk.lose();
-    assert!(!talk.is_connected && talk.is_at_work());
-    let frames = back(&mut talk, "boot-1").1;
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
+    take(&mut conversation, stream("r1", "assistant", json!({"delta": "hel"})));
+    conversation.lose();
+    assert!(!conversation.is_connected && conversation.is_at_work());
+    let frames = back(&mut conversation, "boot-1").1;
     let wait = find(&frames, "agent.wait");
     let (events, _) = answer(
-        &mut talk,
+        &mut conversation,
         &wait,
         json!({"runId": "r1", "status": "ok", "endedAt": 2, "terminalReply": {"text": "hello"}}),
     );
@@ -57,12 +61,12 @@ fn a_run_that_ended_while_the_connection_was_lost_is_ended() {
 
 #[test]
 fn a_run_of_a_gateway_that_was_started_anew_has_failed() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
     let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
-    take(&mut talk, stream("r1", "tool", start));
-    talk.lose();
-    let (events, frames) = back(&mut talk, "boot-2");
+    take(&mut conversation, stream("r1", "tool", start));
+    conversation.lose();
+    let (events, frames) = back(&mut conversation, "boot-2");
     let [
         AgentEvent::ToolFinished { ok: false, .. },
         AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. },
@@ -73,18 +77,21 @@ fn a_run_of_a_gateway_that_was_started_anew_has_failed() {
     assert!(error.starts_with("OBEY-2032: ") && error.contains("started anew"), "{error}");
     assert!(frames.iter().all(|frame| frame["method"] != "agent.wait"), "{frames:?}");
     // What the run said before is over; the next one is heard.
-    prompt(&mut talk, "r2");
-    assert!(take(&mut talk, chat("r1", json!({"state": "error"}))).0.is_empty());
-    assert_eq!(take(&mut talk, stream("r2", "assistant", json!({"text": "a", "delta": "a"}))).0.len(), 1);
+    prompt(&mut conversation, "r2");
+    assert!(take(&mut conversation, chat("r1", json!({"state": "error"}))).0.is_empty());
+    assert_eq!(
+        take(&mut conversation, stream("r2", "assistant", json!({"text": "a", "delta": "a"}))).0.len(),
+        1
+    );
 }
 
 #[test]
 fn a_run_that_goes_on_is_asked_for_until_it_is_over() {
-    let mut talk = ready();
-    let sent = prompt(&mut talk, "r1");
-    answer(&mut talk, &sent, json!({"runId": "r1", "status": "started"}));
-    talk.lose();
-    let (events, frames) = back(&mut talk, "boot-1");
+    let mut conversation = ready();
+    let sent = prompt(&mut conversation, "r1");
+    answer(&mut conversation, &sent, json!({"runId": "r1", "status": "started"}));
+    conversation.lose();
+    let (events, frames) = back(&mut conversation, "boot-1");
     assert!(events.is_empty(), "{events:?}");
     let mut wait = find(&frames, "agent.wait");
     for status in [
@@ -92,50 +99,52 @@ fn a_run_that_goes_on_is_asked_for_until_it_is_over() {
         json!({"runId": "r1", "status": "pending", "timeoutPhase": "queue"}),
         json!({"runId": "r1", "status": "timeout", "error": "HTTP 500", "pendingError": true, "startedAt": 1}),
     ] {
-        let (events, frames) = answer(&mut talk, &wait, status);
-        assert!(events.is_empty() && frames.is_empty() && talk.is_unsure(), "{events:?} {frames:?}");
+        let (events, frames) = answer(&mut conversation, &wait, status);
+        assert!(events.is_empty() && frames.is_empty() && conversation.is_unsure(), "{events:?} {frames:?}");
         // After a while.
-        let mut out = Out::default();
-        talk.look(&mut out);
-        assert!(!talk.is_unsure());
+        let mut out = FrameEffects::default();
+        conversation.look(&mut out);
+        assert!(!conversation.is_unsure());
         wait = serde_json::from_str(&out.frames[0]).unwrap();
         assert_eq!((&wait["method"], &wait["params"]["runId"]), (&json!("agent.wait"), &json!("r1")));
     }
     // An answer about another run is none about this one.
-    assert!(answer(&mut talk, &wait, json!({"runId": "r0", "status": "ok", "endedAt": 1})).0.is_empty());
+    assert!(
+        answer(&mut conversation, &wait, json!({"runId": "r0", "status": "ok", "endedAt": 1})).0.is_empty()
+    );
     let aborted =
         json!({"runId": "r1", "status": "timeout", "stopReason": "rpc", "startedAt": 1, "endedAt": 2});
-    let (events, _) = answer(&mut talk, &wait, aborted);
+    let (events, _) = answer(&mut conversation, &wait, aborted);
     assert!(
         matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. }] if error.contains("rpc")),
         "{events:?}"
     );
-    assert!(!talk.is_unsure());
+    assert!(!conversation.is_unsure());
 }
 
 #[test]
 fn a_prompt_that_was_lost_on_its_way_is_sent_again() {
-    let mut talk = ready();
-    let sent = prompt(&mut talk, "r1");
-    talk.lose();
-    let (_, frames) = back(&mut talk, "boot-1");
+    let mut conversation = ready();
+    let sent = prompt(&mut conversation, "r1");
+    conversation.lose();
+    let (_, frames) = back(&mut conversation, "boot-1");
     let again = find(&frames, "chat.send");
     // The gateway takes a name once: what it had heard is not heard twice.
     assert_eq!(again["params"], sent["params"]);
-    answer(&mut talk, &again, json!({"runId": "r1", "status": "in_flight"}));
-    talk.lose();
-    let (_, frames) = back(&mut talk, "boot-1");
+    answer(&mut conversation, &again, json!({"runId": "r1", "status": "in_flight"}));
+    conversation.lose();
+    let (_, frames) = back(&mut conversation, "boot-1");
     assert!(frames.iter().all(|frame| frame["method"] != "chat.send"), "{frames:?}");
 }
 
 #[test]
 fn a_run_that_the_gateway_does_not_know_has_failed() {
-    let mut talk = ready();
-    let sent = prompt(&mut talk, "r1");
-    answer(&mut talk, &sent, json!({}));
-    talk.lose();
-    let (_, frames) = back(&mut talk, "boot-1");
-    let (events, _) = refuse(&mut talk, &find(&frames, "agent.wait"), "agent run was not found");
+    let mut conversation = ready();
+    let sent = prompt(&mut conversation, "r1");
+    answer(&mut conversation, &sent, json!({}));
+    conversation.lose();
+    let (_, frames) = back(&mut conversation, "boot-1");
+    let (events, _) = refuse(&mut conversation, &find(&frames, "agent.wait"), "agent run was not found");
     assert!(
         matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Failed, error, .. }]
             if error.starts_with("OBEY-2032: ") && error.contains("not found")),
@@ -147,9 +156,9 @@ fn approval(id: &str, key: &str) -> Value {
     json!({"id": id, "request": {"command": "touch x", "cwd": "/w", "sessionKey": key}, "expiresAtMs": 9})
 }
 
-fn request(talk: &mut Talk, id: &str) -> Vec<AgentEvent> {
+fn request(conversation: &mut GatewayConversation, id: &str) -> Vec<AgentEvent> {
     let payload = approval(id, "agent:main:k");
-    take(talk, json!({"type": "event", "event": "exec.approval.requested", "payload": payload})).0
+    take(conversation, json!({"type": "event", "event": "exec.approval.requested", "payload": payload})).0
 }
 
 fn resolved(frames: &[Value]) -> Vec<(String, String)> {
@@ -160,16 +169,16 @@ fn resolved(frames: &[Value]) -> Vec<(String, String)> {
 
 #[test]
 fn what_was_decided_while_the_connection_was_lost_is_told() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
     for id in ["kept", "late", "other", "gone"] {
-        assert_eq!(request(&mut talk, id).len(), 1);
+        assert_eq!(request(&mut conversation, id).len(), 1);
     }
     // This one is sent, and whether it arrived is not known.
-    talk.decide("other", Decision::Deny, "", &mut Out::default());
-    talk.lose();
+    conversation.decide("other", Decision::Deny, "", &mut FrameEffects::default());
+    conversation.lose();
     for id in ["kept", "late"] {
-        talk.decide(id, Decision::AllowOnce, "", &mut Out::default());
+        conversation.decide(id, Decision::AllowOnce, "", &mut FrameEffects::default());
     }
     let waiting = json!([
         approval("kept", "agent:main:k"),
@@ -177,7 +186,7 @@ fn what_was_decided_while_the_connection_was_lost_is_told() {
         approval("new", "agent:main:k"),
         approval("of somebody else", "agent:main:x"),
     ]);
-    let (events, frames) = back_with(&mut talk, "boot-1", &waiting);
+    let (events, frames) = back_with(&mut conversation, "boot-1", &waiting);
     let told = |id: &str, decision: &str| (id.to_owned(), decision.to_owned());
     assert_eq!(resolved(&frames), [told("kept", "allow-once"), told("other", "deny")]);
     // What was settled elsewhere is withdrawn, what was asked meanwhile is asked, and nothing is asked twice.
@@ -187,41 +196,41 @@ fn what_was_decided_while_the_connection_was_lost_is_told() {
         "{events:?}"
     );
     let told = frames.iter().find(|frame| frame["method"] == "exec.approval.resolve").unwrap();
-    answer(&mut talk, told, json!({"ok": true}));
-    talk.lose();
-    let (events, frames) = back_with(&mut talk, "boot-1", &json!([approval("new", "agent:main:k")]));
+    answer(&mut conversation, told, json!({"ok": true}));
+    conversation.lose();
+    let (events, frames) = back_with(&mut conversation, "boot-1", &json!([approval("new", "agent:main:k")]));
     assert!(events.is_empty() && resolved(&frames).is_empty(), "{events:?} {frames:?}");
-    talk.decide("new", Decision::AllowOnce, "", &mut Out::default());
+    conversation.decide("new", Decision::AllowOnce, "", &mut FrameEffects::default());
 }
 
 #[test]
 fn a_gateway_that_lists_no_approvals_is_told_all_the_same() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
-    request(&mut talk, "a1");
-    talk.lose();
-    talk.decide("a1", Decision::AllowOnce, "", &mut Out::default());
-    let (_, mut frames) = greet(&mut talk);
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
+    request(&mut conversation, "a1");
+    conversation.lose();
+    conversation.decide("a1", Decision::AllowOnce, "", &mut FrameEffects::default());
+    let (_, mut frames) = greet(&mut conversation);
     for _ in 0..2 {
-        (_, frames) = answer(&mut talk, &frames[0], json!({}));
+        (_, frames) = answer(&mut conversation, &frames[0], json!({}));
     }
     assert_eq!(frames[0]["method"], "exec.approval.list");
-    let (_, frames) = refuse(&mut talk, &frames[0], "unknown method");
+    let (_, frames) = refuse(&mut conversation, &frames[0], "unknown method");
     assert_eq!(resolved(&frames), [("a1".to_owned(), "allow-once".to_owned())]);
 }
 
 #[test]
 fn what_was_said_while_the_connection_was_lost_is_sent_in_order() {
-    let mut talk = ready();
-    let sent = prompt(&mut talk, "r1");
-    answer(&mut talk, &sent, json!({}));
-    talk.lose();
+    let mut conversation = ready();
+    let sent = prompt(&mut conversation, "r1");
+    answer(&mut conversation, &sent, json!({}));
+    conversation.lose();
     for number in 0..40 {
-        let mut out = Out::default();
-        talk.steer(&format!("and {number}"), &format!("s{number}"), &mut out);
+        let mut out = FrameEffects::default();
+        conversation.steer(&format!("and {number}"), &format!("s{number}"), &mut out);
         assert_eq!(out.events.is_empty(), number < 32, "{number}: {:?}", out.events);
     }
-    let (_, frames) = back(&mut talk, "boot-1");
+    let (_, frames) = back(&mut conversation, "boot-1");
     let said: Vec<&str> = frames
         .iter()
         .filter(|frame| frame["method"] == "chat.send")
@@ -233,42 +242,43 @@ fn what_was_said_while_the_connection_was_lost_is_sent_in_order() {
 
 #[test]
 fn a_run_that_was_stopped_while_the_connection_was_lost_is_aborted_when_it_is_back() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
-    talk.lose();
-    talk.interrupt(&mut Out::default());
-    let mut out = Out::default();
-    talk.fail(String::new(), &mut out);
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
+    conversation.lose();
+    conversation.interrupt(&mut FrameEffects::default());
+    let mut out = FrameEffects::default();
+    conversation.fail(String::new(), &mut out);
     assert!(
         matches!(&out.events[..], [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
         "{out:?}"
     );
-    let (_, frames) = back(&mut talk, "boot-1");
+    let (_, frames) = back(&mut conversation, "boot-1");
     assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "r1");
     // An abort that was sent, and whose run is still open.
-    prompt(&mut talk, "r2");
-    talk.interrupt(&mut Out::default());
-    talk.lose();
-    let (_, frames) = back(&mut talk, "boot-1");
+    prompt(&mut conversation, "r2");
+    conversation.interrupt(&mut FrameEffects::default());
+    conversation.lose();
+    let (_, frames) = back(&mut conversation, "boot-1");
     assert_eq!(find(&frames, "chat.abort")["params"]["runId"], "r2");
-    talk.lose();
+    conversation.lose();
     // Another process has nothing to abort.
-    let (_, frames) = back(&mut talk, "boot-2");
+    let (_, frames) = back(&mut conversation, "boot-2");
     assert!(frames.iter().all(|frame| frame["method"] != "chat.abort"), "{frames:?}");
 }
 
 #[test]
 fn calls_are_heard_on_a_new_connection_too() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
     let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
-    take(&mut talk, stream("r1", "tool", start));
-    talk.lose();
-    find(&back(&mut talk, "boot-1").1, "sessions.subscribe");
+    take(&mut conversation, stream("r1", "tool", start));
+    conversation.lose();
+    find(&back(&mut conversation, "boot-1").1, "sessions.subscribe");
     let result = json!({"content": [{"type": "text", "text": "a.txt"}]});
     let result =
         json!({"phase": "result", "name": "exec", "toolCallId": "c1", "isError": false, "result": result});
-    let (events, _) = take(&mut talk, event("session.tool", "r1", json!({"stream": "tool", "data": result})));
+    let (events, _) =
+        take(&mut conversation, event("session.tool", "r1", json!({"stream": "tool", "data": result})));
     assert!(matches!(&events[..], [AgentEvent::ToolFinished { ok: true, .. }]), "{events:?}");
 }
 
@@ -290,23 +300,23 @@ fn last(text: &str) -> Value {
 
 #[test]
 fn text_that_was_missed_is_said_with_the_next_piece() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
-    let mut said = texts(&take(&mut talk, piece("i:1", "one ", "one ")).0);
-    talk.lose();
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
+    let mut said = texts(&take(&mut conversation, piece("i:1", "one ", "one ")).0);
+    conversation.lose();
     // " two" was said while nobody listened.
-    back(&mut talk, "boot-1");
-    said += &texts(&take(&mut talk, piece("i:1", "one two three", "three")).0);
+    back(&mut conversation, "boot-1");
+    said += &texts(&take(&mut conversation, piece("i:1", "one two three", "three")).0);
     assert_eq!(said, "one two three");
     // Another message begins anew, also behind a call.
     let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
-    take(&mut talk, stream("r1", "tool", start));
-    assert_eq!(texts(&take(&mut talk, piece("i:1", "one two three.", ".")).0), ".");
-    assert_eq!(texts(&take(&mut talk, piece("i:2", "fo", "fo")).0), "fo");
-    let (events, _) = take(&mut talk, last("four"));
+    take(&mut conversation, stream("r1", "tool", start));
+    assert_eq!(texts(&take(&mut conversation, piece("i:1", "one two three.", ".")).0), ".");
+    assert_eq!(texts(&take(&mut conversation, piece("i:2", "fo", "fo")).0), "fo");
+    let (events, _) = take(&mut conversation, last("four"));
     assert_eq!(texts(&events), "ur");
-    let mut out = Out::default();
-    talk.settle(&mut out);
+    let mut out = FrameEffects::default();
+    conversation.settle(&mut out);
     assert!(
         matches!(out.events.last(), Some(AgentEvent::TurnEnded { text, .. }) if text == "four"),
         "{out:?}"
@@ -315,37 +325,37 @@ fn text_that_was_missed_is_said_with_the_next_piece() {
 
 #[test]
 fn text_that_was_changed_is_right_in_the_end() {
-    let mut talk = ready();
-    prompt(&mut talk, "r1");
-    take(&mut talk, piece("i:1", "one two", "one two"));
-    talk.lose();
-    back(&mut talk, "boot-1");
-    let (events, _) = take(&mut talk, last("three"));
+    let mut conversation = ready();
+    prompt(&mut conversation, "r1");
+    take(&mut conversation, piece("i:1", "one two", "one two"));
+    conversation.lose();
+    back(&mut conversation, "boot-1");
+    let (events, _) = take(&mut conversation, last("three"));
     assert!(
         matches!(&events[..], [AgentEvent::Notice { level: Level::Warning, message }] if message.contains("changed")),
         "{events:?}"
     );
-    let mut out = Out::default();
-    talk.settle(&mut out);
+    let mut out = FrameEffects::default();
+    conversation.settle(&mut out);
     assert!(
         matches!(out.events.last(), Some(AgentEvent::TurnEnded { text, .. }) if text == "three"),
         "{out:?}"
     );
     // As long as nothing was missed, what the model wrote stands, however the gateway tidies it up.
-    prompt(&mut talk, "r1");
-    assert_eq!(texts(&take(&mut talk, piece("i:1", "a b", "a  b\n\n")).0), "a  b\n\n");
-    assert_eq!(texts(&take(&mut talk, piece("i:1", "a b c", "c")).0), "c");
-    let (events, _) = take(&mut talk, last("a b c"));
+    prompt(&mut conversation, "r1");
+    assert_eq!(texts(&take(&mut conversation, piece("i:1", "a b", "a  b\n\n")).0), "a  b\n\n");
+    assert_eq!(texts(&take(&mut conversation, piece("i:1", "a b c", "c")).0), "c");
+    let (events, _) = take(&mut conversation, last("a b c"));
     assert!(events.is_empty(), "{events:?}");
     // The same words with less space around them, or with those before a call, are no change.
     for text in ["one two", "zero\n\none two"] {
-        prompt(&mut talk, "r1");
-        take(&mut talk, piece("i:1", "one two ", "one two "));
-        let (events, _) = take(&mut talk, last(text));
+        prompt(&mut conversation, "r1");
+        take(&mut conversation, piece("i:1", "one two ", "one two "));
+        let (events, _) = take(&mut conversation, last(text));
         assert!(events.is_empty(), "{events:?}");
     }
     // A model that is tried again begins anew, of which the gateway tells by itself.
-    prompt(&mut talk, "r1");
+    prompt(&mut conversation, "r1");
     let empty = json!({"itemId": "i:2", "text": "", "delta": "", "replace": true});
-    assert!(take(&mut talk, stream("r1", "assistant", empty)).0.is_empty());
+    assert!(take(&mut conversation, stream("r1", "assistant", empty)).0.is_empty());
 }

@@ -19,23 +19,24 @@ fn assistant(run: &str, text: &str) -> Value {
         "__openclaw": {"runId": run}})
 }
 
-fn written(talk: &mut Talk, message: &Value) -> (Vec<AgentEvent>, Vec<Value>) {
+fn written(conversation: &mut GatewayConversation, message: &Value) -> (Vec<AgentEvent>, Vec<Value>) {
     let payload = json!({"sessionKey": "agent:main:k", "message": message});
-    take(talk, json!({"type": "event", "event": "session.message", "payload": payload}))
+    take(conversation, json!({"type": "event", "event": "session.message", "payload": payload}))
 }
 
-fn phase(talk: &mut Talk, run: &str, phase: &str) {
-    let (events, frames) = take(talk, stream(run, "lifecycle", json!({"phase": phase, "startedAt": 1})));
+fn phase(conversation: &mut GatewayConversation, run: &str, phase: &str) {
+    let (events, frames) =
+        take(conversation, stream(run, "lifecycle", json!({"phase": phase, "startedAt": 1})));
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
 }
 
 /// Prompts, and hears that the gateway has put the prompt aside. Returns what it is asked for then.
-fn put_aside(talk: &mut Talk, run: &str) -> Value {
-    let sent = prompt(talk, run);
+fn put_aside(conversation: &mut GatewayConversation, run: &str) -> Value {
+    let sent = prompt(conversation, run);
     assert_eq!(sent["params"]["queueMode"], "followup");
-    answer(talk, &sent, json!({"runId": run, "status": "started"}));
-    let (events, frames) = take(talk, chat(run, json!({"state": "final", "seq": 1})));
-    assert!(events.is_empty() && talk.is_at_work(), "{events:?}");
+    answer(conversation, &sent, json!({"runId": run, "status": "started"}));
+    let (events, frames) = take(conversation, chat(run, json!({"state": "final", "seq": 1})));
+    assert!(events.is_empty() && conversation.is_at_work(), "{events:?}");
     assert_eq!(frames[0]["method"], "chat.history");
     frames[0].clone()
 }
@@ -45,14 +46,14 @@ fn history(messages: &[Value], waiting: &[&str], active: &[&str]) -> Value {
     json!({"messages": messages, "pendingInputs": {"items": items}, "sessionInfo": {"activeRunIds": active}})
 }
 
-fn say(talk: &mut Talk, run: &str, text: &str) -> Vec<AgentEvent> {
-    take(talk, stream(run, "assistant", json!({"itemId": "i:1", "text": text, "delta": text}))).0
+fn say(conversation: &mut GatewayConversation, run: &str, text: &str) -> Vec<AgentEvent> {
+    take(conversation, stream(run, "assistant", json!({"itemId": "i:1", "text": text, "delta": text}))).0
 }
 
-fn finish(talk: &mut Talk, run: &str, text: &str) -> Vec<AgentEvent> {
-    written(talk, &assistant(run, text));
+fn finish(conversation: &mut GatewayConversation, run: &str, text: &str) -> Vec<AgentEvent> {
+    written(conversation, &assistant(run, text));
     let message = json!({"content": [{"type": "text", "text": text}]});
-    take(talk, chat(run, json!({"state": "final", "message": message}))).0
+    take(conversation, chat(run, json!({"state": "final", "message": message}))).0
 }
 
 fn is_completed(events: &[AgentEvent], said: &str) -> bool {
@@ -61,58 +62,58 @@ fn is_completed(events: &[AgentEvent], said: &str) -> bool {
 
 #[test]
 fn a_prompt_behind_a_turn_that_the_gateway_took_up_is_answered() {
-    let mut talk = ready();
-    let asked = put_aside(&mut talk, "r1");
-    let (events, frames) = answer(&mut talk, &asked, history(&[], &["r1"], &["its own", "r1"]));
-    assert!(events.is_empty() && frames.is_empty() && talk.is_unsure(), "{events:?} {frames:?}");
+    let mut conversation = ready();
+    let asked = put_aside(&mut conversation, "r1");
+    let (events, frames) = answer(&mut conversation, &asked, history(&[], &["r1"], &["its own", "r1"]));
+    assert!(events.is_empty() && frames.is_empty() && conversation.is_unsure(), "{events:?} {frames:?}");
     // The turn that it took up is known by its message, and ended.
-    let (events, frames) = written(&mut talk, &recovery("its own"));
+    let (events, frames) = written(&mut conversation, &recovery("its own"));
     assert!(matches!(&events[..], [AgentEvent::Notice { level: Level::Info, .. }]), "{events:?}");
     assert_eq!(
         (&frames[0]["method"], &frames[0]["params"]["runId"]),
         (&json!("chat.abort"), &json!("its own"))
     );
-    answer(&mut talk, &frames[0], json!({"aborted": true, "runIds": ["its own"]}));
-    assert!(say(&mut talk, "its own", "half").is_empty());
-    phase(&mut talk, "its own", "end");
+    answer(&mut conversation, &frames[0], json!({"aborted": true, "runIds": ["its own"]}));
+    assert!(say(&mut conversation, "its own", "half").is_empty());
+    phase(&mut conversation, "its own", "end");
     // Then the prompt is run, under another name.
-    phase(&mut talk, "another", "start");
-    let (events, frames) = written(&mut talk, &user("r1"));
+    phase(&mut conversation, "another", "start");
+    let (events, frames) = written(&mut conversation, &user("r1"));
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
     assert_eq!(
-        say(&mut talk, "another", "a whole"),
+        say(&mut conversation, "another", "a whole"),
         [AgentEvent::Text { text: "a whole".into(), parent: None }]
     );
-    let events = finish(&mut talk, "another", "a whole answer");
+    let events = finish(&mut conversation, "another", "a whole answer");
     assert!(is_completed(&events, "a whole answer"), "{events:?}");
     // The next prompt is as ever.
-    prompt(&mut talk, "r2");
-    assert_eq!(say(&mut talk, "r2", "yes").len(), 1);
-    assert!(is_completed(&finish(&mut talk, "r2", "yes"), "yes"));
+    prompt(&mut conversation, "r2");
+    assert_eq!(say(&mut conversation, "r2", "yes").len(), 1);
+    assert!(is_completed(&finish(&mut conversation, "r2", "yes"), "yes"));
 }
 
 #[test]
 fn a_run_of_somebody_else_is_waited_for_and_not_ended() {
-    let mut talk = ready();
-    let asked = put_aside(&mut talk, "r1");
-    let (_, frames) = answer(&mut talk, &asked, history(&[user("theirs")], &["r1"], &["theirs"]));
-    assert!(frames.is_empty() && talk.is_unsure(), "{frames:?}");
-    phase(&mut talk, "theirs", "end");
-    let mut out = Out::default();
-    talk.look(&mut out);
+    let mut conversation = ready();
+    let asked = put_aside(&mut conversation, "r1");
+    let (_, frames) = answer(&mut conversation, &asked, history(&[user("theirs")], &["r1"], &["theirs"]));
+    assert!(frames.is_empty() && conversation.is_unsure(), "{frames:?}");
+    phase(&mut conversation, "theirs", "end");
+    let mut out = FrameEffects::default();
+    conversation.look(&mut out);
     assert!(out.frames[0].contains("chat.history"), "{out:?}");
-    assert!(talk.is_at_work());
+    assert!(conversation.is_at_work());
 }
 
 #[test]
 fn what_is_said_to_a_prompt_that_waits_reaches_its_run() {
-    let mut talk = ready();
-    put_aside(&mut talk, "r1");
-    let mut out = Out::default();
-    talk.steer("and this", "s1", &mut out);
+    let mut conversation = ready();
+    put_aside(&mut conversation, "r1");
+    let mut out = FrameEffects::default();
+    conversation.steer("and this", "s1", &mut out);
     assert!(out.frames.is_empty() && out.events.is_empty(), "{out:?}");
-    phase(&mut talk, "another", "start");
-    let (_, frames) = written(&mut talk, &user("r1"));
+    phase(&mut conversation, "another", "start");
+    let (_, frames) = written(&mut conversation, &user("r1"));
     assert_eq!(
         (&frames[0]["params"]["message"], &frames[0]["params"]["queueMode"]),
         (&json!("and this"), &json!("steer"))
@@ -121,30 +122,30 @@ fn what_is_said_to_a_prompt_that_waits_reaches_its_run() {
 
 #[test]
 fn a_prompt_that_waits_can_be_interrupted() {
-    let mut talk = ready();
-    put_aside(&mut talk, "r1");
-    let mut out = Out::default();
-    talk.interrupt(&mut out);
+    let mut conversation = ready();
+    put_aside(&mut conversation, "r1");
+    let mut out = FrameEffects::default();
+    conversation.interrupt(&mut out);
     let asked: Value = serde_json::from_str(&out.frames[0]).unwrap();
-    let (events, _) = answer(&mut talk, &asked, json!({"aborted": true, "runIds": ["r1"]}));
+    let (events, _) = answer(&mut conversation, &asked, json!({"aborted": true, "runIds": ["r1"]}));
     assert!(
         matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
         "{events:?}"
     );
     // One that has just begun is aborted under its other name.
-    put_aside(&mut talk, "r2");
-    talk.steer("and this", "s1", &mut Out::default());
-    let mut out = Out::default();
-    talk.interrupt(&mut out);
+    put_aside(&mut conversation, "r2");
+    conversation.steer("and this", "s1", &mut FrameEffects::default());
+    let mut out = FrameEffects::default();
+    conversation.interrupt(&mut out);
     let asked: Value = serde_json::from_str(&out.frames[0]).unwrap();
-    let (_, frames) = answer(&mut talk, &asked, json!({"aborted": false, "runIds": []}));
-    let (_, frames) = answer(&mut talk, &frames[0], history(&[user("r2")], &[], &["another"]));
+    let (_, frames) = answer(&mut conversation, &asked, json!({"aborted": false, "runIds": []}));
+    let (_, frames) = answer(&mut conversation, &frames[0], history(&[user("r2")], &[], &["another"]));
     assert_eq!(
         (&frames[0]["method"], &frames[0]["params"]["runId"]),
         (&json!("chat.abort"), &json!("another"))
     );
     assert_eq!(frames.len(), 1, "nothing is said to what is aborted: {frames:?}");
-    let (events, _) = take(&mut talk, chat("another", json!({"state": "aborted"})));
+    let (events, _) = take(&mut conversation, chat("another", json!({"state": "aborted"})));
     assert!(
         matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
         "{events:?}"
@@ -153,65 +154,65 @@ fn a_prompt_that_waits_can_be_interrupted() {
 
 #[test]
 fn a_run_that_began_or_ended_unseen_is_found() {
-    let mut talk = ready();
-    let asked = put_aside(&mut talk, "r1");
-    answer(&mut talk, &asked, history(&[user("r1")], &[], &["another"]));
-    assert_eq!(say(&mut talk, "another", "yes").len(), 1);
-    assert!(is_completed(&finish(&mut talk, "another", "yes"), "yes"));
-    let asked = put_aside(&mut talk, "r2");
+    let mut conversation = ready();
+    let asked = put_aside(&mut conversation, "r1");
+    answer(&mut conversation, &asked, history(&[user("r1")], &[], &["another"]));
+    assert_eq!(say(&mut conversation, "another", "yes").len(), 1);
+    assert!(is_completed(&finish(&mut conversation, "another", "yes"), "yes"));
+    let asked = put_aside(&mut conversation, "r2");
     let messages = [user("r2"), assistant("third", "let me see"), assistant("third", "no"), user("theirs")];
-    let (events, _) = answer(&mut talk, &asked, history(&messages, &[], &[]));
+    let (events, _) = answer(&mut conversation, &asked, history(&messages, &[], &[]));
     assert!(is_completed(&events, "no"), "{events:?}");
     assert!(events.iter().any(|event| matches!(event, AgentEvent::Usage { .. })), "{events:?}");
     // Its own message is out of sight when it has said very much.
-    let asked = put_aside(&mut talk, "r4");
+    let asked = put_aside(&mut conversation, "r4");
     assert_eq!(asked["params"]["limit"], crate::limits::GATEWAY_RUN_LOOK);
     let many = vec![assistant("fourth", "and on"); crate::limits::GATEWAY_RUN_LOOK];
-    let (events, _) = answer(&mut talk, &asked, history(&many, &[], &[]));
+    let (events, _) = answer(&mut conversation, &asked, history(&many, &[], &[]));
     assert!(is_completed(&events, "and on"), "{events:?}");
     // One for which nothing is run does not wait for ever, and it is said.
-    let asked = put_aside(&mut talk, "r3");
-    let (events, _) = answer(&mut talk, &asked, history(&[user("r2")], &[], &[]));
+    let asked = put_aside(&mut conversation, "r3");
+    let (events, _) = answer(&mut conversation, &asked, history(&[user("r2")], &[], &[]));
     assert!(matches!(&events[0], AgentEvent::Notice { level: Level::Warning, .. }), "{events:?}");
     assert!(is_completed(&events, ""), "{events:?}");
 }
 
 #[test]
 fn a_prompt_that_waits_outlives_the_connection() {
-    let mut talk = ready();
-    let asked = put_aside(&mut talk, "r1");
-    answer(&mut talk, &asked, history(&[], &["r1"], &["theirs"]));
-    phase(&mut talk, "theirs", "start");
-    talk.lose();
-    let mut out = Out::default();
-    talk.resume(&mut out);
+    let mut conversation = ready();
+    let asked = put_aside(&mut conversation, "r1");
+    answer(&mut conversation, &asked, history(&[], &["r1"], &["theirs"]));
+    phase(&mut conversation, "theirs", "start");
+    conversation.lose();
+    let mut out = FrameEffects::default();
+    conversation.resume(&mut out);
     assert!(out.frames.iter().any(|frame| frame.contains("chat.history")), "{out:?}");
     // What had begun before may be over: it is not taken for the prompt's.
-    written(&mut talk, &user("r1"));
-    assert!(say(&mut talk, "theirs", "not ours").is_empty());
+    written(&mut conversation, &user("r1"));
+    assert!(say(&mut conversation, "theirs", "not ours").is_empty());
     assert!(out.frames.iter().all(|frame| !frame.contains("agent.wait")), "{out:?}");
     // One that was put aside while nobody listened is known by its run's empty end.
-    let mut talk = ready();
-    prompt(&mut talk, "r2");
-    talk.lose();
-    let mut out = Out::default();
-    talk.resume(&mut out);
+    let mut conversation = ready();
+    prompt(&mut conversation, "r2");
+    conversation.lose();
+    let mut out = FrameEffects::default();
+    conversation.resume(&mut out);
     let wait = out.frames.iter().find(|frame| frame.contains("agent.wait")).unwrap();
     let wait: Value = serde_json::from_str(wait).unwrap();
-    let (events, frames) = answer(&mut talk, &wait, json!({"runId": "r2", "status": "ok"}));
-    assert!(events.is_empty() && talk.is_at_work(), "{events:?}");
+    let (events, frames) = answer(&mut conversation, &wait, json!({"runId": "r2", "status": "ok"}));
+    assert!(events.is_empty() && conversation.is_at_work(), "{events:?}");
     assert_eq!(frames[0]["method"], "chat.history");
 }
 
 #[test]
 fn a_turn_that_was_taken_up_unseen_is_ended_when_the_gateway_is_back() {
-    let mut talk = ready();
-    talk.lose();
-    let mut out = Out::default();
-    talk.resume(&mut out);
+    let mut conversation = ready();
+    conversation.lose();
+    let mut out = FrameEffects::default();
+    conversation.resume(&mut out);
     let asked: Value = serde_json::from_str(out.frames.last().unwrap()).unwrap();
     let found = [user("r0"), recovery("old"), recovery("its own")];
-    let (_, frames) = answer(&mut talk, &asked, history(&found, &[], &["its own"]));
+    let (_, frames) = answer(&mut conversation, &asked, history(&found, &[], &["its own"]));
     assert_eq!(
         (&frames[0]["method"], &frames[0]["params"]["runId"]),
         (&json!("chat.abort"), &json!("its own"))
@@ -220,24 +221,24 @@ fn a_turn_that_was_taken_up_unseen_is_ended_when_the_gateway_is_back() {
     let mut begun = history(&found, &[], &[]);
     begun["sessionInfo"] = json!({"hasActiveRun": true});
     begun["inFlightRun"] = json!({"runId": "its own", "text": "half a"});
-    let (_, frames) = answer(&mut talk, &asked, begun);
+    let (_, frames) = answer(&mut conversation, &asked, begun);
     assert_eq!(frames[0]["params"]["runId"], "its own");
     // One that is over is left alone, and so is somebody else's.
-    let (events, frames) = answer(&mut talk, &asked, history(&found, &[], &["theirs"]));
+    let (events, frames) = answer(&mut conversation, &asked, history(&found, &[], &["theirs"]));
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
 }
 
 #[test]
 fn a_run_whose_turn_ended_with_a_daemon_is_ended() {
-    let mut talk = Talk { had_turns: true, ..talk() };
-    let (_, frames) = greet(&mut talk);
-    let (_, frames) = answer(&mut talk, &frames[0], json!({"key": "agent:main:k"}));
-    let (_, frames) = answer(&mut talk, &frames[0], json!({}));
+    let mut conversation = GatewayConversation { had_turns: true, ..conversation() };
+    let (_, frames) = greet(&mut conversation);
+    let (_, frames) = answer(&mut conversation, &frames[0], json!({"key": "agent:main:k"}));
+    let (_, frames) = answer(&mut conversation, &frames[0], json!({}));
     let old = "agent:main:k-1-0123456789abcdef";
     // Who prompts at once is not meant.
-    prompt(&mut talk, "agent:main:k-1-fedcba9876543210");
+    prompt(&mut conversation, "agent:main:k-1-fedcba9876543210");
     let active = [old, "agent:main:k-1-fedcba9876543210", "of somebody else"];
-    let (events, sent) = answer(&mut talk, &frames[0], history(&[user(old)], &[], &active));
+    let (events, sent) = answer(&mut conversation, &frames[0], history(&[user(old)], &[], &active));
     assert!(matches!(&events[..], [AgentEvent::Notice { level: Level::Info, .. }]), "{events:?}");
     assert_eq!(sent.len(), 1);
     assert_eq!((&sent[0]["method"], &sent[0]["params"]["runId"]), (&json!("chat.abort"), &json!(old)));

@@ -10,11 +10,11 @@ const DEPTH_MAX: usize = 128;
 pub(super) struct Node {
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: JsonKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum JsonKind {
     Object(Vec<Member>),
     List(Vec<Node>),
     Plain(Value),
@@ -35,9 +35,9 @@ impl Node {
     /// Returns what is meant, without comments.
     pub(super) fn value(&self) -> Value {
         match &self.kind {
-            Kind::Plain(value) => value.clone(),
-            Kind::List(list) => list.iter().map(Node::value).collect(),
-            Kind::Object(members) => {
+            JsonKind::Plain(value) => value.clone(),
+            JsonKind::List(list) => list.iter().map(Node::value).collect(),
+            JsonKind::Object(members) => {
                 let pairs = members.iter().map(|member| (member.name.clone(), member.value.value()));
                 Value::Object(pairs.collect::<Map<_, _>>())
             }
@@ -120,20 +120,20 @@ impl Reader<'_> {
         let kind = match self.next() {
             Some('{') => self.object(depth)?,
             Some('[') => self.list(depth)?,
-            Some('"') => Kind::Plain(Value::String(self.string()?)),
+            Some('"') => JsonKind::Plain(Value::String(self.string()?)),
             Some(_) => self.word()?,
             None => return Err("it ends too early".to_owned()),
         };
         Ok(Node { start, end: self.at, kind })
     }
 
-    fn object(&mut self, depth: usize) -> Result<Kind, String> {
+    fn object(&mut self, depth: usize) -> Result<JsonKind, String> {
         self.at += 1;
         let mut members = Vec::new();
         loop {
             self.blanks()?;
             if self.takes('}') {
-                return Ok(Kind::Object(members));
+                return Ok(JsonKind::Object(members));
             }
             if members.last().is_some_and(|member: &Member| member.comma.is_none()) {
                 return Err("a comma is missing".to_owned());
@@ -156,14 +156,14 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Kind, String> {
+    fn list(&mut self, depth: usize) -> Result<JsonKind, String> {
         self.at += 1;
         let mut list = Vec::new();
         let mut comma = true;
         loop {
             self.blanks()?;
             if self.takes(']') {
-                return Ok(Kind::List(list));
+                return Ok(JsonKind::List(list));
             }
             if !comma {
                 return Err("a comma is missing".to_owned());
@@ -187,12 +187,12 @@ impl Reader<'_> {
         Ok(text)
     }
 
-    fn word(&mut self) -> Result<Kind, String> {
+    fn word(&mut self) -> Result<JsonKind, String> {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
         let length = self.rest().len() - self.rest().trim_start_matches(letters).len();
         let read: Result<Value, _> = serde_json::from_str(&self.rest()[..length]);
         let value = read.map_err(|_| "this is no value".to_owned())?;
         self.at += length;
-        Ok(Kind::Plain(value))
+        Ok(JsonKind::Plain(value))
     }
 }

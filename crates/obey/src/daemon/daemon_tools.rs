@@ -1,0 +1,55 @@
+//! What agents inside the daemon are offered beside their own tools: the operations of the workbench, where agents get
+//! them, and workers. They have asked for what must be asked for before a call comes here.
+
+use std::sync::Arc;
+
+use domain::{Error, SessionId};
+use runtime::toolbox::{OfferedTool, ToolOutput};
+use serde_json::Value;
+use surfaces::access;
+use surfaces::bridge::TeamTools;
+use surfaces::peer::Caller;
+
+use super::tools::{WorkbenchTools, need};
+
+/// The daemon's tools for agents inside of it.
+pub(crate) struct DaemonTools {
+    workbench: Option<WorkbenchTools>,
+    team: TeamTools,
+    offers: Arc<[OfferedTool]>,
+}
+
+impl DaemonTools {
+    pub(super) fn new(workbench: Option<WorkbenchTools>, team: TeamTools) -> Self {
+        let team_offers = TeamTools::offers().into_iter().map(|tool| OfferedTool {
+            need: need(&tool.name),
+            name: tool.name,
+            description: tool.description,
+            input_schema: tool.input_schema,
+        });
+        let offers = workbench.iter().flat_map(WorkbenchTools::offers).chain(team_offers).collect();
+        Self { workbench, team, offers }
+    }
+
+    pub(crate) fn offers(&self) -> Arc<[OfferedTool]> {
+        Arc::clone(&self.offers)
+    }
+
+    pub(crate) async fn call(
+        &self,
+        session: &SessionId,
+        tool: &str,
+        input: Value,
+    ) -> Result<ToolOutput, Error> {
+        access::check(access::tool(tool), &Caller::Agent(session.clone()), session.as_str())?;
+        if TeamTools::offers().iter().any(|offered| offered.name == tool) {
+            let output = self.team.call_inside(session, tool, &input).await?;
+            return Ok(ToolOutput { ok: output.ok, output: output.text, exit_code: None });
+        }
+        let Some(workbench) = &self.workbench else {
+            return Err(Error::invalid("tool", format_args!("there is no tool {tool:?}")));
+        };
+        let output = workbench.call(session, tool, input).await?;
+        Ok(ToolOutput { ok: true, output, exit_code: None })
+    }
+}

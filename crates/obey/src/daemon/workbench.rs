@@ -1,0 +1,239 @@
+//! The workbench of the daemon: made from its configuration, cleaned now and then.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Error, ErrorCode};
+use runtime::store::Store;
+use runtime::{Supervisor, clock};
+use sandbox::Sandbox;
+use surfaces::contextd::{Contextd, ContextdConfig, OpenWorkbench, WorkbenchFuture};
+use tokio::sync::OnceCell;
+use workbench::embed::{Embedder, Endpoint};
+use workbench::policy::Policies;
+use workbench::qdrant::QdrantServer;
+use workbench::scrub::KnownSecret;
+use workbench::sessions::SessionTtl;
+use workbench::{ProjectRules, Workbench, WorkbenchSetup, refs, scrub};
+
+use crate::config::Config;
+use crate::limits;
+use crate::serve::ServeOptions;
+
+/// Files of the user beside the configuration.
+const RULES: &str = "gitleaks.toml";
+const POLICIES: &str = "policies.toml";
+
+/// What the workbench is made of, but for the store.
+pub(crate) struct WorkbenchConfig {
+    sandbox: sandbox::Config,
+    scrub: scrub::Config,
+    policies: Policies,
+    ttl: SessionTtl,
+    refs_folder: std::path::PathBuf,
+    memory: crate::config::Memory,
+    /// The user brings rules of their own.
+    own_rules: bool,
+}
+
+impl WorkbenchConfig {
+    /// Makes what takes secrets out of events, unless the configuration does not want it.
+    pub(crate) async fn event_scrubber(
+        &self,
+        wanted: crate::config::scrub::Scrub,
+    ) -> Result<Option<scrub::Scrubber>, Error> {
+        if !wanted.events {
+            return Ok(None);
+        }
+        let config = self.scrub.clone();
+        let made = tokio::task::spawn_blocking(move || scrub::Scrubber::new(&config)).await;
+        let broke = |error: tokio::task::JoinError| {
+            Error::new(domain::ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
+                .with_detail(error.to_string())
+        };
+        made.map_err(broke)?.map(Some)
+    }
+
+    pub(crate) fn of(options: &ServeOptions) -> Result<Self, Error> {
+        let workbench = &options.config.workbench;
+        let mut scrub = scrub::Config::new().with_known(KnownSecret::from_env(environment()));
+        let (rules, policies) = (options.config_dir.join(RULES), options.config_dir.join(POLICIES));
+        let own = read(&rules)?;
+        let own_rules = own.is_some();
+        if let Some(text) = own {
+            scrub = scrub.with_file(rules.display().to_string(), text);
+        }
+        let text = read(&policies)?;
+        let name = policies.display().to_string();
+        // Connects to nothing; a mistake in the section is known at once.
+        qdrant(&options.config.memory)?;
+        Ok(Self {
+            sandbox: sandbox_config(&options.config, super::own_program()?.into_os_string()),
+            scrub,
+            policies: Policies::new(text.as_deref().map(|text| (name.as_str(), text)))?,
+            ttl: SessionTtl {
+                idle: Duration::from_secs(workbench.session_idle_minutes.saturating_mul(60)),
+                longest: Duration::from_secs(workbench.session_max_minutes.saturating_mul(60)),
+            },
+            refs_folder: options.data_dir.join("refs"),
+            memory: options.config.memory.clone(),
+            own_rules,
+        })
+    }
+
+    /// Keeps stored output in another folder: two processes must not share one.
+    pub(crate) fn with_refs(mut self, folder: std::path::PathBuf) -> Self {
+        self.refs_folder = folder;
+        self
+    }
+}
+
+/// Returns how commands are run, by the configuration.
+pub(crate) fn sandbox_config(config: &Config, program: OsString) -> sandbox::Config {
+    let mut made = sandbox::Config::new(vec![program, crate::STAGE_WORD.into()]);
+    made.required = config.sandbox.required;
+    made.read_only.clone_from(&config.sandbox.read_only);
+    made.writable.clone_from(&config.sandbox.writable);
+    made
+}
+
+/// Returns who makes the vectors of memories, by the configuration. Reading a model takes a while.
+pub(crate) async fn embedder(memory: crate::config::Memory) -> Result<Embedder, Error> {
+    let made = tokio::task::spawn_blocking(move || match &memory.model_folder {
+        Some(_) if !memory.embeddings_url.is_empty() => {
+            let message = "memory.model_folder and memory.embeddings_url exclude each other; set one of them";
+            Err(Error::new(ErrorCode::ConfigInvalid, message))
+        }
+        Some(folder) => Embedder::from_folder(folder),
+        None if memory.embeddings_url.is_empty() => Ok(Embedder::Words),
+        None => {
+            let key = std::env::var(&memory.embeddings_key_env).unwrap_or_default();
+            Ok(Embedder::Endpoint(Arc::new(Endpoint::new(
+                &memory.embeddings_url,
+                &memory.embeddings_model,
+                &key,
+            )?)))
+        }
+    });
+    made.await.map_err(|error| {
+        Error::new(ErrorCode::ConfigInvalid, "the model of memories cannot be read")
+            .with_detail(error.to_string())
+    })?
+}
+
+/// Returns the server that holds the vectors of memories, by the configuration; none is the default.
+pub(crate) fn qdrant(memory: &crate::config::Memory) -> Result<Option<QdrantServer>, Error> {
+    if memory.qdrant_url.is_empty() {
+        return Ok(None);
+    }
+    let key = std::env::var(&memory.qdrant_key_env).unwrap_or_default();
+    QdrantServer::new(&memory.qdrant_url, &memory.qdrant_collection, &memory.qdrant_key_env, &key).map(Some)
+}
+
+/// The workbench, opened when somebody first needs it.
+pub(crate) struct LazyWorkbench {
+    plan: WorkbenchConfig,
+    store: Store,
+    sandbox: OnceCell<Arc<Sandbox>>,
+    workbench: OnceCell<Arc<Workbench>>,
+}
+
+impl LazyWorkbench {
+    /// Begins to find out which sandbox holds. Rules of the user that cannot be used end the start, so that a workbench
+    /// with such is opened at once.
+    pub(crate) async fn start(plan: WorkbenchConfig, store: Store) -> Result<Arc<Self>, Error> {
+        let own_rules = plan.own_rules;
+        let lazy_workbench =
+            Arc::new(Self { plan, store, sandbox: OnceCell::new(), workbench: OnceCell::new() });
+        if own_rules {
+            lazy_workbench.workbench().await?;
+        }
+        let probing = Arc::clone(&lazy_workbench);
+        tokio::spawn(async move {
+            let sandbox = probing.sandbox().await;
+            let notes = &sandbox.findings().notes;
+            tracing::info!(tier = %sandbox.tier(), ?notes, "commands run in a sandbox of this tier");
+        });
+        Ok(lazy_workbench)
+    }
+
+    async fn sandbox(&self) -> &Arc<Sandbox> {
+        self.sandbox.get_or_init(async || Arc::new(Sandbox::probe(self.plan.sandbox.clone()).await)).await
+    }
+
+    async fn open(&self) -> Result<Arc<Workbench>, Error> {
+        let setup = WorkbenchSetup {
+            sandbox: Arc::clone(self.sandbox().await),
+            scrub: self.plan.scrub.clone(),
+            refs_folder: self.plan.refs_folder.clone(),
+            refs: refs::RefLimits::default(),
+            store: self.store.clone(),
+            ttl: self.plan.ttl,
+            policies: self.plan.policies.clone(),
+            embedder: embedder(self.plan.memory.clone()).await?,
+            qdrant: qdrant(&self.plan.memory)?,
+        };
+        let workbench = Workbench::open(setup).await.inspect_err(|error| {
+            tracing::error!(%error, detail = error.detail, "the workbench cannot be opened");
+        })?;
+        let workbench = Arc::new(workbench);
+        tokio::spawn(sweep(Arc::clone(&workbench)));
+        Ok(workbench)
+    }
+}
+
+impl OpenWorkbench for LazyWorkbench {
+    fn workbench(&self) -> WorkbenchFuture<'_> {
+        Box::pin(async { self.workbench.get_or_try_init(|| self.open()).await.cloned() })
+    }
+}
+
+/// Returns the project of callers that name none.
+pub(crate) fn usual_project(config: &Config) -> Option<std::path::PathBuf> {
+    config.workbench.default_project.clone().or_else(|| std::env::current_dir().ok())
+}
+
+/// Returns the workbench's surface.
+pub(crate) fn contextd(
+    options: &ServeOptions,
+    opening: Arc<LazyWorkbench>,
+    supervisor: Supervisor,
+) -> Contextd {
+    let workbench = &options.config.workbench;
+    let about = ContextdConfig {
+        default_project: usual_project(&options.config),
+        project_rules: if workbench.project_rules { ProjectRules::Trusted } else { ProjectRules::Ignored },
+    };
+    Contextd::new(opening, supervisor, about, env!("CARGO_PKG_VERSION"))
+}
+
+/// Closes sessions whose time ran out, as long as the daemon runs.
+async fn sweep(workbench: Arc<Workbench>) {
+    let mut interval = tokio::time::interval(limits::SWEEP_INTERVAL);
+    loop {
+        interval.tick().await;
+        let closed = workbench.sweep(clock::now());
+        if closed > 0 {
+            tracing::debug!(closed, "sessions of the workbench ran out of time");
+        }
+    }
+}
+
+/// What is set for the daemon, as far as it is text.
+fn environment() -> Vec<(String, String)> {
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
+}
+
+fn read(path: &Path) -> Result<Option<String>, Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            Err(Error::new(ErrorCode::ConfigInvalid, format!("cannot read {}: {error}", path.display())))
+        }
+    }
+}

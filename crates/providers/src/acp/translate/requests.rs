@@ -1,0 +1,269 @@
+//! What an ACP agent asks of its client: permissions, files, commands.
+
+use agent_client_protocol_schema::v1;
+use domain::event::Level;
+use domain::request::{PermissionSubject, RequestSubject};
+use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
+use runtime::provider::Decoded;
+use serde_json::{Value, json};
+
+use super::super::permitted::{self, PermittedAction};
+use super::super::state::{AcpCall, AcpState, PendingPermission, PermissionChoice};
+use super::super::{encode, names, options, rpc, typed};
+use super::updates;
+use crate::json_fields::Look;
+use crate::limits::{TITLE_MAX_CHARS, TOOL_OUTPUT_MAX_BYTES};
+use crate::text::one_line;
+
+/// Takes a request of the agent's; nothing where it cannot be read.
+pub(super) fn request(
+    state: &mut AcpState,
+    id: &Value,
+    method: &str,
+    params: &mut Value,
+    out: &mut Decoded,
+) -> Option<()> {
+    match method {
+        "session/request_permission" => {
+            let mut asked = std::mem::take(params);
+            let mut taken = |key: &str| asked.get_mut(key).map(Value::take).unwrap_or_default();
+            let (mut call, mut options) = (taken("toolCall"), taken("options"));
+            if !call.is_object() {
+                // A person is asked all the same: nobody else can say whether it matters.
+                call = json!({});
+            }
+            if let Value::Array(options) = &mut options {
+                options.retain_mut(options::mend);
+            }
+            *params = json!({"toolCall": call, "options": options});
+            permission(state, id, typed::read(params, method)?, out)?;
+        }
+        "fs/read_text_file" => {
+            let asked: v1::ReadTextFileRequest = typed::read(params, method)?;
+            let path = asked.path.to_string_lossy().into_owned();
+            let what = json!({"do": "read", "path": path, "line": asked.line, "limit": asked.limit});
+            let ask = ask("Read", json!({"file_path": path}), &path);
+            if wait(state, id, what, out) {
+                out.events.push(AgentEvent::Checks { native: id.to_string(), ask });
+            }
+        }
+        "fs/write_text_file" => {
+            let asked: v1::WriteTextFileRequest = typed::read(params, method)?;
+            let path = asked.path.to_string_lossy().into_owned();
+            let what = json!({"do": "write", "path": path, "content": asked.content});
+            let input = json!({"file_path": path, "content": asked.content});
+            let deed = PermittedAction::write(state, &path);
+            with_permission(state, id, ("Write", input, path), Some(&deed), what, out);
+        }
+        "terminal/create" => {
+            let asked: v1::CreateTerminalRequest = typed::read(params, method)?;
+            let command = command_line(&asked);
+            let what = json!({"do": "run", "command": command, "cwd": asked.cwd, "env": asked.env,
+                "limit": asked.output_byte_limit.filter(|limit| *limit > 0)});
+            let folder = asked.cwd.as_ref().map(|folder| folder.to_string_lossy()).unwrap_or_default();
+            // Variables can make anything of a command, and no permission for the command alone covers that.
+            let deed = asked.env.is_empty().then(|| PermittedAction::run(state, &command, &folder));
+            let input = command_input(&asked, &command);
+            with_permission(state, id, (names::SHELL, input, command), deed.as_ref(), what, out);
+        }
+        "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
+            // All four say which terminal, and nothing else.
+            let asked: v1::TerminalOutputRequest = typed::read(params, method)?;
+            let verb = method.trim_start_matches("terminal/");
+            errand(state, id, json!({"do": verb, "terminal": asked.terminal_id}), out);
+        }
+        _ => rpc::refuse(
+            id,
+            v1::ErrorCode::MethodNotFound,
+            &format!("obey does not do {method}"),
+            &mut out.replies,
+        ),
+    }
+    Some(())
+}
+
+/// Returns a command as a shell takes it. Some agents put the whole line into the command.
+fn command_line(asked: &v1::CreateTerminalRequest) -> String {
+    let mut line = asked.command.clone();
+    for arg in &asked.args {
+        line.push(' ');
+        line.push_str(&quoted(arg));
+    }
+    line
+}
+
+/// Returns what is asked about a command. Its variables stand before it, too: rules and grants look at the line alone, and
+/// one for the command is none for what another `PATH` makes of it.
+fn command_input(asked: &v1::CreateTerminalRequest, command: &str) -> Value {
+    let set = |variable: &v1::EnvVariable| format!("{}={}", variable.name, quoted(&variable.value));
+    let set: Vec<String> = asked.env.iter().map(set).collect();
+    let line =
+        if set.is_empty() { command.to_owned() } else { format!("export {}; {command}", set.join(" ")) };
+    let mut input = json!({"command": line});
+    if let Some(folder) = &asked.cwd {
+        input["cwd"] = json!(folder);
+    }
+    if !asked.env.is_empty() {
+        let pairs = asked.env.iter().map(|variable| (variable.name.clone(), json!(variable.value)));
+        input["env"] = Value::Object(pairs.collect());
+    }
+    input
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn permission(
+    state: &mut AcpState,
+    id: &Value,
+    asked: v1::RequestPermissionRequest,
+    out: &mut Decoded,
+) -> Option<()> {
+    let call: &v1::ToolCall = &asked.tool_call.try_into().ok()?;
+    let named = names::call(call, state);
+    let options: Vec<_> = asked.options.into_iter().map(|option| (option.kind, option.option_id)).collect();
+    let started = updates::start_call(state, call, out);
+    // Some ask about a call in other words than they reported it with.
+    if started.as_ref().and_then(|call| state.calls.get(call)).is_some_and(|call| call.bridged) {
+        // The daemon asks for itself, once the call reaches it.
+        rpc::reply(id, encode::chosen(&options, Decision::AllowOnce), &mut out.replies);
+        return Some(());
+    }
+    let deeds = permitted::of(state, call, &named);
+    let native = id.to_string();
+    state.remember_permission(
+        &native,
+        PendingPermission {
+            id: id.clone(),
+            call: started.clone(),
+            what: PermissionChoice::Options { options, deeds },
+        },
+    );
+    let ask = PermissionSubject {
+        call: started,
+        tool: named.tool,
+        input: named.input,
+        title: named.title,
+        parent: None,
+    };
+    out.events.push(AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) });
+    Some(())
+}
+
+/// Does something that changes the folder, once it is allowed: by what was allowed in this turn already, by the mode, or
+/// by a permission of its own.
+fn with_permission(
+    state: &mut AcpState,
+    id: &Value,
+    (tool, input, about): (&str, Value, String),
+    deed: Option<&PermittedAction>,
+    what: Value,
+    out: &mut Decoded,
+) {
+    if state.mode == Mode::Plan {
+        let message = one_line(
+            &format!("{tool} refused, since nothing may be changed in plan mode: {about}"),
+            TITLE_MAX_CHARS,
+        );
+        out.events.push(AgentEvent::Notice { level: Level::Warning, message });
+        rpc::refuse(
+            id,
+            v1::ErrorCode::InternalError,
+            "nothing may be changed in plan mode",
+            &mut out.replies,
+        );
+        return;
+    }
+    if deed.is_some_and(|deed| permitted::take(state, deed)) {
+        errand(state, id, what, out);
+        return;
+    }
+    if !wait(state, id, what, out) {
+        return;
+    }
+    let (native, ask) = (id.to_string(), ask(tool, input, &about));
+    // What the mode allows, a rule may forbid.
+    let by_mode = state.mode == Mode::AcceptEdits && tool == "Write";
+    out.events.push(match by_mode {
+        true => AgentEvent::Checks { native, ask },
+        false => AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) },
+    });
+}
+
+fn ask(tool: &str, input: Value, about: &str) -> PermissionSubject {
+    let title = one_line(&format!("{tool}: {about}"), TITLE_MAX_CHARS);
+    PermissionSubject { call: None, tool: tool.to_owned(), input, title, parent: None }
+}
+
+/// Keeps an errand until the session has decided; returns whether there is room for it.
+fn wait(state: &mut AcpState, id: &Value, what: Value, out: &mut Decoded) -> bool {
+    let asking = PendingPermission { id: id.clone(), call: None, what: PermissionChoice::Errand(what) };
+    let kept = state.remember_permission(&id.to_string(), asking);
+    if !kept {
+        rpc::refuse(id, v1::ErrorCode::InternalError, "too much is under way", &mut out.replies);
+    }
+    kept
+}
+
+fn errand(state: &mut AcpState, id: &Value, what: Value, out: &mut Decoded) {
+    if state.remember_client_request(id, what).is_none() {
+        rpc::refuse(id, v1::ErrorCode::InternalError, "too much is under way", &mut out.replies);
+    }
+}
+
+/// Answers the agent with what became of an errand.
+pub(in crate::acp) fn returned(
+    state: &mut AcpState,
+    name: &str,
+    result: Result<Value, Error>,
+    out: &mut Decoded,
+) {
+    let Some(wanted) = state.errands.remove(name) else { return };
+    match result {
+        Ok(value) => {
+            show_terminal(state, &wanted.what, &value);
+            if wanted.id.is_null() {
+                // It was our own.
+                return;
+            }
+            rpc::reply(&wanted.id, value, &mut out.replies);
+        }
+        Err(error) => {
+            let gone = error.code == ErrorCode::InvalidArgument && error.message.contains("does not exist");
+            let code = if gone { v1::ErrorCode::ResourceNotFound } else { v1::ErrorCode::InternalError };
+            rpc::refuse(&wanted.id, code, &error.message, &mut out.replies);
+        }
+    }
+}
+
+/// Keeps what a terminal of ours printed for the call that shows it: its agent says the terminal's name and no more.
+fn show_terminal(state: &mut AcpState, what: &Value, said: &Value) {
+    let (name, printed) = (what.text("terminal"), said.text("output"));
+    if what.text("do") != "output" {
+        return;
+    }
+    let shows = |call: &&mut AcpCall| !name.is_empty() && call.terminal == name;
+    if let Some(call) = state.calls.values_mut().find(shows)
+        && printed.len() <= TOOL_OUTPUT_MAX_BYTES
+    {
+        printed.clone_into(&mut call.output);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_a_line_that_means_the_same() {
+        assert_eq!(command_line(&v1::CreateTerminalRequest::new("s", "echo a b")), "echo a b");
+        let args = ["%s\n", "it's", "", "a-b"].map(str::to_owned).to_vec();
+        let asked = v1::CreateTerminalRequest::new("s", "printf").args(args);
+        assert_eq!(command_line(&asked), "printf '%s\n' 'it'\\''s' '' a-b");
+    }
+}

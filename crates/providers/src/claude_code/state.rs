@@ -1,0 +1,190 @@
+//! The codec state: everything the codec keeps between two lines. One plain struct, saved with the events: what is
+//! not in it does not survive the daemon, so translating and encoding keep nothing anywhere else. Its size is bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use domain::event::Todo;
+use domain::{CallId, Mode, Usage};
+use serde::{Deserialize, Serialize};
+
+use super::usage::UsageTally;
+use super::uuid;
+use crate::limits;
+
+/// What is known about the agent and the turn it is in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct ClaudeState {
+    /// How the agent calls the conversation.
+    pub(super) session: String,
+    /// Tells the runs of one session's agent apart, so that no two messages share a name.
+    pub(super) run: String,
+    /// Lines numbered so far.
+    pub(super) sent: u64,
+    /// The agent said that it takes prompts.
+    pub(super) ready: bool,
+    /// Lines before that which nobody understood.
+    pub(super) garbage: u32,
+    pub(super) version: String,
+    /// The model as it was asked for; empty: the agent's default.
+    pub(super) asked_model: String,
+    /// The model the agent last named at the start of a turn.
+    pub(super) turn_model: String,
+    pub(super) mode: Mode,
+    /// The agent's own name of the mode it is in.
+    pub(super) native_mode: String,
+    /// The agent has the daemon's own server.
+    pub(super) bridged: bool,
+    /// Fingerprint of the commands last listed at the start of a turn.
+    pub(super) commands: u64,
+    /// The agent has told of servers of tools.
+    pub(super) servers: bool,
+    /// Prompts and steering messages whose end has not been seen, oldest first.
+    pub(super) outstanding: VecDeque<String>,
+    /// A turn began and has not ended, ours or the agent's own.
+    pub(super) in_turn: bool,
+    /// The agent was told to end its turn.
+    pub(super) interrupting: bool,
+    /// Calls that started and have not finished.
+    pub(super) calls: BTreeMap<CallId, ClaudeCall>,
+    /// The last messages of the model, oldest first.
+    pub(super) messages: VecDeque<ModelMessage>,
+    pub(super) todos: Vec<Todo>,
+    pub(super) tally: UsageTally,
+    /// Tokens of the window in use and the window's size, as last reported.
+    pub(super) context_tokens: Option<u64>,
+    pub(super) context_window: Option<u64>,
+    /// A compaction that was announced; its summary is the next line.
+    pub(super) compaction: Option<PendingCompaction>,
+    /// An error the agent wrote as its own words; the end of the turn normally repeats it.
+    pub(super) error: String,
+    /// That error was the model's limit on what it writes.
+    pub(super) cut_off: bool,
+}
+
+/// An open call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct ClaudeCall {
+    /// The call of the sub-agent that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<CallId>,
+    /// What the call changes in the list of things to do, once it succeeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) todo: Option<TodoChange>,
+}
+
+/// A change to one entry of the list of things to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct TodoChange {
+    pub(super) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<String>,
+}
+
+/// A message of the model: what of it was told already.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct ModelMessage {
+    pub(super) id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<CallId>,
+    pub(super) usage: Usage,
+    pub(super) text: StreamedBlocks,
+    pub(super) thinking: StreamedBlocks,
+}
+
+/// Blocks of one kind within a message. Whole blocks come without their index, so they are matched by count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct StreamedBlocks {
+    /// Told piece by piece.
+    pub(super) streamed: u32,
+    /// Index of the one streamed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last: Option<u64>,
+    /// Of those, how many came whole as well.
+    pub(super) repeated: u32,
+}
+
+impl StreamedBlocks {
+    /// Notes a piece of the block with this index.
+    pub(super) fn piece(&mut self, index: u64) {
+        if self.last != Some(index) {
+            self.last = Some(index);
+            self.streamed = self.streamed.saturating_add(1);
+        }
+    }
+
+    /// Notes a whole block; returns whether its pieces were told already.
+    pub(super) fn whole(&mut self) -> bool {
+        let told = self.repeated < self.streamed;
+        if told {
+            self.repeated += 1;
+        }
+        told
+    }
+
+    /// Returns whether something was streamed that never came whole: the model was cut off.
+    pub(super) fn is_torn(&self) -> bool {
+        self.repeated < self.streamed
+    }
+}
+
+/// A compaction whose summary has not come yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct PendingCompaction {
+    pub(super) before: Option<u64>,
+    pub(super) after: Option<u64>,
+}
+
+impl ClaudeState {
+    /// Returns the next number for a line of ours.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent
+    }
+
+    /// Names the next message to the agent and waits for its end.
+    pub(super) fn expect_end(&mut self) -> String {
+        let number = self.next_number();
+        let name = uuid::of_message(&self.session, &self.run, number);
+        if self.outstanding.len() == limits::OUTSTANDING_MAX {
+            self.outstanding.pop_front();
+        }
+        self.outstanding.push_back(name.clone());
+        name
+    }
+
+    /// Returns the message with this id, made when it is new.
+    pub(super) fn message(&mut self, id: &str, parent: Option<&CallId>) -> &mut ModelMessage {
+        let known = self.messages.iter().rposition(|message| message.id == id);
+        let at = known.unwrap_or_else(|| {
+            if self.messages.len() == limits::MESSAGES_MAX {
+                self.messages.pop_front();
+            }
+            let new = ModelMessage { id: id.to_owned(), parent: parent.cloned(), ..ModelMessage::default() };
+            self.messages.push_back(new);
+            self.messages.len() - 1
+        });
+        &mut self.messages[at]
+    }
+
+    /// Returns the id of the message that this speaker is in the middle of.
+    pub(super) fn current_message(&self, parent: Option<&CallId>) -> Option<String> {
+        let latest = self.messages.iter().rev().find(|message| message.parent.as_ref() == parent);
+        latest.map(|message| message.id.clone())
+    }
+
+    /// Forgets what ended with the turn. A call still open is closed by the session's rules, so its late result
+    /// must not close it again.
+    pub(super) fn end_turn(&mut self) {
+        self.in_turn = false;
+        self.interrupting = false;
+        self.outstanding.clear();
+        self.calls.clear();
+        self.error.clear();
+        self.cut_off = false;
+    }
+}

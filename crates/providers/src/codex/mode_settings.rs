@@ -1,0 +1,169 @@
+//! How much Codex may do by itself: the session's mode as a sandbox, an approval policy and a way of working.
+//!
+//! | mode | sandbox | approvals | what it comes to |
+//! |---|---|---|---|
+//! | supervised | `read-only` | `on-request` | reads by itself; every edit, and every command that needs more, is asked |
+//! | acceptEdits | `workspace-write` | `on-request` | edits and runs within its directory; what leads out of it is asked |
+//! | plan | `read-only` | `on-request` | plans; carrying out the plan is asked |
+//! | autonomous | `workspace-write` | `on-request` | as acceptEdits; the rules allow what is asked, on record |
+//!
+//! `untrusted` is no mode's policy: with it Codex asks about every `cat`. `never` is none either: what is not asked is
+//! not on record, and what the sandbox forbids could then not be allowed by anybody. Both can be had by
+//! `provider_config`, which wins over the mode.
+//!
+//! In our own sandbox Codex' cannot be built, as it needs namespaces, and is not needed. What its `read-only` makes it ask
+//! about, `untrusted` does there: supervised and plan ask about every command that is not known to be harmless. Pure.
+
+use domain::Mode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::settings::CodexSettings;
+use crate::json_fields::Look;
+
+/// What the agent is told about a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CodexModeSettings<'a> {
+    pub(super) sandbox: &'a str,
+    pub(super) approval_policy: &'a str,
+    pub(super) planning: bool,
+}
+
+impl<'a> CodexModeSettings<'a> {
+    /// Returns what a mode means, with what `provider_config` says instead.
+    pub(super) fn of(mode: Mode, settings: &'a CodexSettings) -> Self {
+        let sandbox = match mode {
+            Mode::Supervised | Mode::Plan => "read-only",
+            Mode::AcceptEdits | Mode::Autonomous => "workspace-write",
+        };
+        let (sandbox, approvals) = match (settings.contained, mode) {
+            (false, _) => (sandbox, "on-request"),
+            (true, Mode::Supervised | Mode::Plan) => ("danger-full-access", "untrusted"),
+            (true, Mode::AcceptEdits | Mode::Autonomous) => ("danger-full-access", "on-request"),
+        };
+        if settings.contained {
+            let approval_policy =
+                if settings.approval_policy.is_empty() { approvals } else { &settings.approval_policy };
+            return Self { sandbox, approval_policy, planning: mode == Mode::Plan };
+        }
+        let or = |said: &'a str, own: &'a str| if said.is_empty() { own } else { said };
+        Self {
+            sandbox: or(&settings.sandbox, sandbox),
+            approval_policy: or(&settings.approval_policy, approvals),
+            planning: mode == Mode::Plan,
+        }
+    }
+
+    /// Returns the settings of a running conversation.
+    pub(super) fn update(&self, settings: &CodexSettings, workspace: &Workspace, model: &str) -> Value {
+        let mut update = json!({
+            "approvalPolicy": self.approval_policy,
+            "sandboxPolicy": self.policy(settings, workspace),
+        });
+        // Its settings must name a model, so without one the way of working stays as it is.
+        if !model.is_empty() {
+            let mode = if self.planning { "plan" } else { "default" };
+            let effort = Some(&settings.reasoning_effort).filter(|effort| !effort.is_empty());
+            update["collaborationMode"] = json!({
+                "mode": mode,
+                "settings": {"model": model, "reasoning_effort": effort, "developer_instructions": null},
+            });
+        }
+        update
+    }
+
+    fn policy(&self, settings: &CodexSettings, workspace: &Workspace) -> Value {
+        match self.sandbox {
+            "danger-full-access" => json!({"type": "dangerFullAccess"}),
+            "workspace-write" => {
+                let own = settings.add_dirs.iter().map(|dir| dir.to_string_lossy().into_owned());
+                let roots: Vec<String> = workspace.writable_roots.iter().cloned().chain(own).collect();
+                json!({
+                    "type": "workspaceWrite",
+                    "writableRoots": roots,
+                    "networkAccess": workspace.network_access || settings.network_access,
+                    "excludeTmpdirEnvVar": workspace.exclude_tmpdir_env_var,
+                    "excludeSlashTmp": workspace.exclude_slash_tmp,
+                })
+            }
+            _ => json!({"type": "readOnly"}),
+        }
+    }
+}
+
+/// What Codex's own configuration says about `workspace-write`. A later change of the sandbox must be told whole, so
+/// it has to be known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Workspace {
+    pub(super) writable_roots: Vec<String>,
+    pub(super) network_access: bool,
+    pub(super) exclude_tmpdir_env_var: bool,
+    pub(super) exclude_slash_tmp: bool,
+}
+
+impl Workspace {
+    /// Reads it from the configuration.
+    pub(super) fn read(config: &Value) -> Self {
+        let said = config.under("sandbox_workspace_write");
+        Self {
+            writable_roots: said
+                .list("writable_roots")
+                .iter()
+                .filter_map(|root| root.as_str().map(str::to_owned))
+                .collect(),
+            network_access: said.is("network_access"),
+            exclude_tmpdir_env_var: said.is("exclude_tmpdir_env_var"),
+            exclude_slash_tmp: said.is("exclude_slash_tmp"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_has_a_sandbox_and_asks() {
+        let settings = CodexSettings::default();
+        let sandboxes: Vec<&str> =
+            Mode::ALL.iter().map(|(mode, _)| CodexModeSettings::of(*mode, &settings).sandbox).collect();
+        assert_eq!(sandboxes, ["read-only", "workspace-write", "read-only", "workspace-write"]);
+        for (mode, _) in Mode::ALL {
+            let stance = CodexModeSettings::of(mode, &settings);
+            assert_eq!((stance.approval_policy, stance.planning), ("on-request", mode == Mode::Plan));
+        }
+    }
+
+    #[test]
+    fn what_the_session_was_created_with_wins() {
+        let settings = CodexSettings {
+            sandbox: "danger-full-access".into(),
+            approval_policy: "never".into(),
+            ..CodexSettings::default()
+        };
+        let stance = CodexModeSettings::of(Mode::Supervised, &settings);
+        assert_eq!((stance.sandbox, stance.approval_policy), ("danger-full-access", "never"));
+        let update = stance.update(&settings, &Workspace::default(), "");
+        assert_eq!(update, json!({"approvalPolicy": "never", "sandboxPolicy": {"type": "dangerFullAccess"}}));
+    }
+
+    #[test]
+    fn a_changed_sandbox_keeps_what_the_configuration_allows() {
+        let config =
+            json!({"sandbox_workspace_write": {"writable_roots": ["/a"], "exclude_slash_tmp": true}});
+        let settings =
+            CodexSettings { add_dirs: vec!["/b".into()], network_access: true, ..CodexSettings::default() };
+        let update = CodexModeSettings::of(Mode::AcceptEdits, &settings).update(
+            &settings,
+            &Workspace::read(&config),
+            "gpt-5.5",
+        );
+        assert_eq!(
+            update["sandboxPolicy"],
+            json!({"type": "workspaceWrite", "writableRoots": ["/a", "/b"], "networkAccess": true,
+                "excludeTmpdirEnvVar": false, "excludeSlashTmp": true})
+        );
+        assert_eq!(update["collaborationMode"]["mode"], "default");
+    }
+}

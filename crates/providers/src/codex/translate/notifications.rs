@@ -1,0 +1,202 @@
+//! What a person should know beside the conversation itself: warnings, retries, servers that did not start.
+
+use domain::AgentEvent;
+use domain::event::{Level, ServerStatus, ToolServer};
+use runtime::provider::Decoded;
+use serde_json::{Value, json};
+
+use super::super::rpc::CodexRequestKind;
+use super::super::state::CodexState;
+use super::{NotificationScope, notice, turn, whose};
+use crate::json_fields::Look;
+use crate::limits::{MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX, SERVERS_MAX, TITLE_MAX_CHARS};
+use crate::text::cut;
+
+/// Notifications that say nothing a session needs, by their names or how these begin (`/` at the end). Known by name,
+/// so that a kind that is new in another version is kept as it came instead of being lost.
+pub(super) const NOISE: [&str; 44] = [
+    "account/",
+    "app/list/updated",
+    "autoApprovalReview/strictReviewRequired",
+    "command/exec/outputDelta",
+    "deprecationNotice",
+    "externalAgentConfig/",
+    "fs/changed",
+    "fuzzyFileSearch/",
+    "hook/started",
+    "item/autoApprovalReview/",
+    "item/commandExecution/terminalInteraction",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "mcpServer/event/stream/notification",
+    "mcpServer/oauthLogin/completed",
+    "model/safetyBuffering/updated",
+    "model/verification",
+    "modelProvider/authRecoveryCompleted",
+    "modelProvider/authRecoveryStarted",
+    "process/exited",
+    "process/outputDelta",
+    "project/changed",
+    "remoteControl/status/changed",
+    "skills/changed",
+    "thread/archived",
+    "thread/attachment/updated",
+    // The end of the compaction's own item says it.
+    "thread/compacted",
+    "thread/environment/connected",
+    "thread/environment/disconnected",
+    "thread/goal/cleared",
+    "thread/goal/updated",
+    "thread/name/updated",
+    "thread/prediction/updated",
+    "thread/project/updated",
+    "thread/queue/changed",
+    "thread/readState/changed",
+    "thread/realtime/",
+    "thread/reverted",
+    // The beginning and the end of a turn say it.
+    "thread/status/changed",
+    "thread/unarchived",
+    "turn/diff/updated",
+    "turn/moderationMetadata",
+    "windows/",
+    "windowsSandbox/",
+];
+
+/// Takes any other notification; returns whether it was understood.
+pub(super) fn other(state: &mut CodexState, method: &str, params: &Value, out: &mut Decoded) -> bool {
+    match method {
+        "warning" | "guardianWarning" => notice(out, Level::Warning, params.text("message")),
+        "configWarning" => config_warning(params, out),
+        "mcpServer/startupStatus/updated" => server(state, params, out),
+        "model/rerouted" => rerouted(state, params, out),
+        "hook/completed" => hook(params, out),
+        "thread/closed" | "thread/deleted" => gone(state, method, params, out),
+        _ => {
+            return NOISE.iter().any(|noise| match noise.strip_suffix('/') {
+                Some(_) => method.starts_with(noise),
+                None => method == *noise,
+            });
+        }
+    }
+    true
+}
+
+/// Takes an error. One that ends the turn comes again with the turn's end.
+pub(super) fn error(state: &CodexState, params: &Value, out: &mut Decoded) {
+    let message = turn::message_of(params.under("error"));
+    if params.is("willRetry") {
+        notice(out, Level::Warning, &format!("the model did not answer: {message}"));
+    } else if state.turn.is_none() && !matches!(whose(state, params), NotificationScope::Nobodys) {
+        notice(out, Level::Error, &message);
+    }
+}
+
+/// Takes settings that changed, by us or by the agent.
+pub(super) fn settings(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    if !matches!(whose(state, params), NotificationScope::Own) {
+        return;
+    }
+    let settings = params.under("threadSettings");
+    let planning = settings.under("collaborationMode").text("mode") == "plan";
+    if planning != state.planning {
+        state.planning = planning;
+        out.events.push(AgentEvent::PlanMode(planning));
+    }
+    changed_model(state, settings.text("model"), out);
+}
+
+fn changed_model(state: &mut CodexState, model: &str, out: &mut Decoded) {
+    if !model.is_empty() && model != state.model {
+        model.clone_into(&mut state.model);
+        out.events.push(AgentEvent::Model(model.to_owned()));
+    }
+}
+
+fn rerouted(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    if matches!(whose(state, params), NotificationScope::Own) {
+        let (from, to) = (params.text("fromModel"), params.text("toModel"));
+        notice(out, Level::Warning, &format!("the model {from} was replaced by {to}"));
+        changed_model(state, to, out);
+    }
+}
+
+fn config_warning(params: &Value, out: &mut Decoded) {
+    let summary = params.text("summary");
+    // Said at every start on a machine without its own copy; the one that came with the agent does as well.
+    if summary.contains("bundled bubblewrap") {
+        return;
+    }
+    let details = params.text("details");
+    let separator = if details.is_empty() { "" } else { ": " };
+    notice(out, Level::Warning, &format!("Codex's configuration: {summary}{separator}{details}"));
+}
+
+/// Takes what became of a server of tools; of one that runs, its tools are asked for.
+fn server(state: &mut CodexState, params: &Value, out: &mut Decoded) {
+    let (name, error) = (params.text("name"), params.text("error"));
+    let status = match params.text("status") {
+        "starting" => ServerStatus::Starting,
+        "ready" => ServerStatus::Running,
+        "cancelled" => ServerStatus::Stopped,
+        _ => ServerStatus::Failed,
+    };
+    if let Some(server) = server_named(state, name) {
+        server.status = status;
+        server.error = cut(error, MESSAGE_MAX_CHARS);
+    }
+    if status == ServerStatus::Running {
+        let params =
+            json!({"threadId": params.under("threadId"), "serverName": name, "detail": "toolsAndAuthOnly"});
+        state.send_request(CodexRequestKind::Servers, params, &mut out.replies);
+    }
+    out.events.push(AgentEvent::Servers(state.servers.clone()));
+    if status == ServerStatus::Failed {
+        notice(out, Level::Error, &format!("MCP server {name} did not start: {error}"));
+    }
+}
+
+/// Takes the tools of servers.
+pub(super) fn listed_servers(state: &mut CodexState, page: &Value, out: &mut Decoded) {
+    for listed in page.list("data") {
+        let Some(server) = server_named(state, listed.text("name")) else { continue };
+        let tools = listed.under("tools").as_object().into_iter().flatten();
+        server.tools = tools.take(SERVER_TOOLS_MAX).map(|(tool, _)| cut(tool, TITLE_MAX_CHARS)).collect();
+        server.endpoint = cut(listed.text("httpOrigin"), MESSAGE_MAX_CHARS);
+    }
+    out.events.push(AgentEvent::Servers(state.servers.clone()));
+}
+
+/// Returns a server, made where it is new and there is room.
+fn server_named<'a>(state: &'a mut CodexState, name: &str) -> Option<&'a mut ToolServer> {
+    let name = cut(name, TITLE_MAX_CHARS);
+    let known = state.servers.iter().position(|server| server.name == name);
+    if known.is_none() && state.servers.len() < SERVERS_MAX {
+        let (status, tools) = (ServerStatus::Starting, Vec::new());
+        let (endpoint, error) = (String::new(), String::new());
+        state.servers.push(ToolServer { name, status, tools, endpoint, error });
+        return state.servers.last_mut();
+    }
+    known.and_then(|at| state.servers.get_mut(at))
+}
+
+fn hook(params: &Value, out: &mut Decoded) {
+    let run = params.under("run");
+    let said: Vec<&str> = run.list("entries").iter().map(|entry| entry.text("text")).collect();
+    let what = match run.text("status") {
+        "failed" => "failed",
+        "blocked" => "blocked what the agent wanted to do",
+        "stopped" => "stopped the agent",
+        _ => return,
+    };
+    notice(out, Level::Warning, &format!("hook {} {what}: {}", run.text("eventName"), said.join("; ")));
+}
+
+/// Takes the loss of a conversation. Without the one it is about, a session cannot go on; a restart takes it up.
+fn gone(state: &CodexState, method: &str, params: &Value, out: &mut Decoded) {
+    if !state.thread.is_empty() && params.text("threadId") == state.thread {
+        let what = if method == "thread/deleted" { "deleted" } else { "closed" };
+        let message = format!("the conversation was {what}; restart the session to go on");
+        out.events.push(AgentEvent::Broken { code: None, message });
+    }
+}

@@ -1,0 +1,185 @@
+//! Programs that a part of the daemon talks to over their standard streams, such as the servers of tools of an agent
+//! that lives in the daemon. Each is held by a shim of its own, so that its whole tree can be killed, ends soon after a
+//! daemon that was killed, and is known for its session's where it calls the daemon. Knows nothing of what is said.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::{Error, ErrorCode, SessionId};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::oneshot;
+
+use crate::process::{
+    AgentControls, AgentLink, AgentOutput, AgentSpawner, Batch, HoldLimits, OutputEnd, ProcessPlan, Stream,
+};
+use crate::session::SharedServices;
+use crate::{execute, ids, limits};
+
+/// Starts programs for one session.
+#[derive(Clone)]
+pub struct HelperPrograms {
+    services: SharedServices,
+    session: SessionId,
+    working_dir: PathBuf,
+}
+
+/// A program to start: its complete environment; it runs in the session's folder.
+#[derive(Clone, Debug)]
+pub struct HelperCommand {
+    /// A path, or a name to be found in the `PATH` of the environment.
+    pub command: PathBuf,
+    pub args: Vec<OsString>,
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// A program that runs. Dropping it ends the program and everything it started.
+pub struct HelperProcess {
+    /// Dropped with this, which is the sign to end.
+    _ending: oneshot::Sender<()>,
+    words: StderrTail,
+}
+
+impl HelperPrograms {
+    pub(crate) fn new(services: &SharedServices, session: &SessionId, working_dir: PathBuf) -> Self {
+        Self { services: Arc::clone(services), session: session.clone(), working_dir }
+    }
+
+    /// Starts a program. What is written to the stream is its input; what is read is its output, until it ends.
+    pub async fn start(&self, program: HelperCommand) -> Result<(HelperProcess, DuplexStream), Error> {
+        let shown = program.command.display().to_string();
+        let plan = ProcessPlan {
+            program: program.command,
+            args: program.args,
+            env: program.environment,
+            cwd: self.working_dir.clone(),
+        };
+        // Named like the folder of a run: a process below it is then known for the session's.
+        let dir = self.services.agents_dir.join(format!("{}.held-{}", self.session, ids::unique()));
+        let hold = HoldLimits { linger: limits::HELD_LINGER, spool_bytes_max: self.services.spool_max_bytes };
+        let link = AgentSpawner::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &hold)
+            .await
+            .map_err(|error| Error::new(ErrorCode::CommandFailed, format!("{shown}: {error}")))?;
+        let (near, far) = tokio::io::duplex(limits::HELD_PIPE_BYTES);
+        let (input, output) = tokio::io::split(far);
+        let (ending, ended) = oneshot::channel();
+        let words = StderrTail::default();
+        let leaving = tokio::spawn(pass_input(input, link.controls()));
+        tokio::spawn(attend(link, dir, output, words.clone(), leaving, ended));
+        Ok((HelperProcess { _ending: ending, words }, near))
+    }
+}
+
+impl HelperProcess {
+    /// Returns the last thing the program complained about, and how it ended if it has.
+    pub fn last_words(&self) -> String {
+        let words = self.words.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let complaint = String::from_utf8_lossy(words.errors.as_slices().0).trim().to_owned();
+        let last = complaint.lines().last().unwrap_or_default();
+        [words.end.as_str(), last].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+}
+
+/// What a program said on its standard error, as far as it is kept, and how it ended.
+#[derive(Clone, Default)]
+struct StderrTail(Arc<Mutex<StderrBuffer>>);
+
+#[derive(Default)]
+struct StderrBuffer {
+    errors: VecDeque<u8>,
+    end: String,
+}
+
+impl StderrTail {
+    fn complain(&self, bytes: &[u8]) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.errors.extend(bytes);
+        let beyond = said.errors.len().saturating_sub(limits::HELD_ERRORS_MAX_BYTES);
+        said.errors.drain(..beyond);
+        said.errors.make_contiguous();
+    }
+
+    fn end(&self, end: &AgentOutput) {
+        let text = match end {
+            AgentOutput::Ended(OutputEnd::Exited(exit)) if exit.signal != 0 => {
+                format!("killed by signal {}", exit.signal)
+            }
+            AgentOutput::Ended(OutputEnd::Exited(exit)) => format!("exit code {}", exit.code),
+            _ => "lost".to_owned(),
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).end = text;
+    }
+}
+
+/// Passes input on until there is no more, and then closes the program's.
+async fn pass_input(mut input: ReadHalf<DuplexStream>, controls: AgentControls) {
+    let mut buffer = vec![0; limits::HELD_PIPE_BYTES];
+    let mut write_id = 0;
+    loop {
+        write_id += 1;
+        match input.read(&mut buffer).await {
+            Ok(0) | Err(_) => {
+                // A shim that cannot be reached is gone, and its program with it.
+                let _ = controls.close_stdin(write_id);
+                return;
+            }
+            // A program that takes nothing in for so long is of no use; its caller sees the end of its output.
+            Ok(count) if controls.write(write_id, &buffer[..count]).is_err() => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Passes output on until the program ends or is not wanted any more, and clears away what is left of it.
+async fn attend(
+    mut link: AgentLink,
+    dir: PathBuf,
+    mut output: WriteHalf<DuplexStream>,
+    words: StderrTail,
+    leaving: tokio::task::JoinHandle<()>,
+    mut unwanted: oneshot::Receiver<()>,
+) {
+    loop {
+        let next = tokio::select! {
+            biased;
+            _ = &mut unwanted => break,
+            next = link.next() => next,
+        };
+        let AgentOutput::Records(batch) = next else {
+            words.end(&next);
+            break;
+        };
+        let passed = tokio::select! {
+            biased;
+            _ = &mut unwanted => break,
+            passed = pass_output(&batch, &mut output, &words) => passed,
+        };
+        if passed.is_err() {
+            break;
+        }
+        if let Err(error) = link.discard_before(batch.after.segment) {
+            tracing::warn!(%error, "cannot delete output that was read");
+        }
+    }
+    // Whoever reads sees the end.
+    let _ = output.shutdown().await;
+    leaving.abort();
+    drop((output, leaving.await));
+    execute::end_and_remove(link, dir).await;
+}
+
+async fn pass_output(
+    batch: &Batch,
+    output: &mut WriteHalf<DuplexStream>,
+    words: &StderrTail,
+) -> std::io::Result<()> {
+    for record in batch.records() {
+        match record.stream {
+            Stream::Out => output.write_all(record.payload).await?,
+            Stream::Err => words.complain(record.payload),
+            Stream::Meta | Stream::Exit | Stream::Input | Stream::Other(_) => {}
+        }
+    }
+    Ok(())
+}

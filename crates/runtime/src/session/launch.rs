@@ -1,0 +1,328 @@
+//! Beginning and ending runs of an agent: launching it, finding it again after the daemon's death, ending it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use domain::{AgentEvent, Error, ErrorCode, Exit, Input, ProviderKind, SessionId, StopStep};
+use tokio::sync::mpsc;
+
+use super::actor::Actor;
+use super::agent_handle::{AgentHandle, ProcessAgent};
+use crate::campaign::Campaigns;
+use crate::environment;
+use crate::failpoint;
+use crate::helper_process::HelperPrograms;
+use crate::limits;
+use crate::process::{
+    AgentLink, AgentSpawner, AttachError, Claim, HoldLimits, OutputEnd, Position, ProcessPlan, SpawnError,
+    Target,
+};
+use crate::provider::{BridgeServer, ClientRequestHandler, Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
+use crate::store::SpoolMark;
+
+impl Actor {
+    /// Returns the folder of the current run.
+    pub(super) fn run_dir(&self) -> PathBuf {
+        run_dir(&self.services.agents_dir, &self.machine.spec().id, self.run)
+    }
+
+    /// Starts the agent and says how it went.
+    pub(super) async fn launch(&mut self, resume: bool) -> Input {
+        match self.try_launch(resume).await {
+            Ok(pid) => Input::Launched { pid },
+            Err(error) => Input::LaunchFailed(error),
+        }
+    }
+
+    async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
+        Campaigns::new(self.services.store.clone()).check_folders(self.machine.spec()).await?;
+        let provider = self.services.providers.get(self.machine.spec().provider)?;
+        match provider.launch(&self.launch_request(resume))? {
+            LaunchPlan::Process(launch) => self.spawn(*launch).await,
+            LaunchPlan::InProcess(mut agent) => {
+                self.check_inside()?;
+                let (sender, events) = mpsc::channel::<AgentEvent>(limits::IN_PROCESS_EVENTS_MAX);
+                agent.start(sender);
+                self.agent = AgentHandle::InProcess { agent, events };
+                Ok(0)
+            }
+        }
+    }
+
+    fn launch_request(&self, resume: bool) -> LaunchRequest<'_> {
+        let (spec, state) = (self.machine.spec(), self.machine.state());
+        let environment = environment::of_agent(spec, &self.services.socket);
+        let (bridge, past) = (self.bridge(), Some(self.past()));
+        let free = spec.containment.sandbox.is_none();
+        let programs = free.then(|| HelperPrograms::new(&self.services, &spec.id, spec.working_dir.clone()));
+        LaunchRequest { spec, state, resume, environment, bridge, past, programs }
+    }
+
+    /// Returns the agent's way to the tools that others run for it. Sessions to which nobody offers any do without: it
+    /// is a process of its own.
+    fn bridge(&self) -> Option<BridgeServer> {
+        if self.machine.state().tools.is_empty() && !self.services.offers_tools {
+            return None;
+        }
+        let session = self.machine.spec().id.to_string();
+        let socket = match self.machine.spec().containment.sandbox {
+            Some(_) => sandbox::agent::SOCKET_INSIDE.to_owned(),
+            None => self.services.socket.display().to_string(),
+        };
+        let args =
+            ["mcp", "--session", &session, "--socket", &socket, "--no-autostart"].map(str::to_owned).to_vec();
+        Some(BridgeServer { command: self.services.shim_program.clone(), args })
+    }
+
+    /// An agent without a process cannot be put in the sandbox. The one inside the daemon runs its commands there anyway;
+    /// a gateway of somebody else does not.
+    fn check_inside(&self) -> Result<(), Error> {
+        let spec = self.machine.spec();
+        if spec.containment.sandbox.is_none() || spec.provider == ProviderKind::OpenaiApi {
+            return Ok(());
+        }
+        let message =
+            format!("{} has no process of its own that the sandbox could hold", spec.provider.name());
+        Err(Error::new(ErrorCode::SandboxFailed, message))
+    }
+
+    async fn spawn(&mut self, mut launch: ProcessLaunch) -> Result<u32, Error> {
+        let dir = self.run_dir();
+        let program = launch.program.display().to_string();
+        let bell = match self.machine.spec().containment.sandbox {
+            Some(network) => Some(self.wall_in(network, &mut launch)?),
+            None => None,
+        };
+        let plan = ProcessPlan {
+            program: launch.program,
+            args: launch.args,
+            env: launch.environment,
+            cwd: self.machine.spec().working_dir.clone(),
+        };
+        let limits = HoldLimits { spool_bytes_max: self.services.spool_max_bytes, ..HoldLimits::default() };
+        let link =
+            AgentSpawner::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &limits)
+                .await
+                .map_err(|error| spawn_error(&program, &error))?;
+        if let Some(bell) = bell
+            && let Err(error) = bell.wait(&dir).await
+        {
+            link.outside().kill_left_behind().await;
+            link.close().await;
+            remove_dir(&dir).await;
+            return Err(error);
+        }
+        let pid = link.agent_pid().unwrap_or(0);
+        self.holder_pid.store(link.shim_pid().unwrap_or(0), Ordering::Relaxed);
+        let agent = ProcessAgent::new(link, launch.codec, dir).helped_by(self.helper());
+        self.agent = AgentHandle::Process(Box::new(agent));
+        Ok(pid)
+    }
+
+    /// Finds the agent again that a former daemon left running.
+    pub(super) async fn reattach(&mut self, mark: &SpoolMark, codec: &str) -> Reattached {
+        let provider = match self.services.providers.get(self.machine.spec().provider) {
+            Ok(provider) => provider,
+            Err(error) => return Reattached::Lost(error.message),
+        };
+        if !provider.capabilities().process {
+            return Reattached::Revive;
+        }
+        // Without a recorded start the former daemon died before it greeted the agent, so nothing was said yet.
+        if self.machine.state().pid != 0 {
+            let codec = provider.codec(self.machine.spec(), codec);
+            return match self.attach(mark, codec).await {
+                Ok(_) => Reattached::Held,
+                Err(lost) => lost,
+            };
+        }
+        match clear_unstarted(&self.run_dir()).await {
+            Ok(true) => return Reattached::NeverStarted,
+            Ok(false) => {}
+            Err(error) => return Reattached::Lost(error.to_string()),
+        }
+        match self.attach(mark, self.fresh_codec()).await {
+            Ok(0) => {
+                // Its shim was there, but ended without having started anything.
+                self.agent = AgentHandle::None;
+                match clear_unstarted(&self.run_dir()).await {
+                    Ok(true) => Reattached::NeverStarted,
+                    Ok(false) | Err(_) => Reattached::Lost("the agent could not be started".to_owned()),
+                }
+            }
+            Ok(pid) => Reattached::Ungreeted { pid },
+            Err(lost) => lost,
+        }
+    }
+
+    /// Takes hold of the agent in the folder of the current run. Returns its process; 0: there never was one.
+    async fn attach(
+        &mut self,
+        mark: &SpoolMark,
+        codec: Result<Box<dyn Codec>, Error>,
+    ) -> Result<u32, Reattached> {
+        let codec = codec.map_err(|error| Reattached::Lost(error.message))?;
+        let from = match mark.segment {
+            0 => Position::START,
+            segment => Position { segment, offset: mark.offset },
+        };
+        let dir = self.run_dir();
+        let mut link = attach_in_time(&dir, from, self.services.epoch).await;
+        let is_lost = match &link {
+            Ok(_) => false,
+            Err(AttachError::Unreachable(_)) => true,
+            // It obeys somebody who is not a daemon: a later one would have counted itself.
+            Err(AttachError::Refused(_)) => !self.services.is_succeeded().await,
+        };
+        if let Err(error) = &link
+            && is_lost
+            && Claim::end_holder(&dir).await.is_ok_and(|was_held| was_held)
+        {
+            // It stood still, so it was ended, and its agent with it. What they had written is still to be read.
+            tracing::warn!(%error, dir = %dir.display(), "a shim that does not answer or obey was ended");
+            link = attach_in_time(&dir, from, self.services.epoch).await;
+        }
+        match link {
+            Ok(link) => {
+                let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry).helped_by(self.helper());
+                let pid = agent.link.agent_pid().unwrap_or(0);
+                self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
+                self.agent = AgentHandle::Process(Box::new(agent));
+                Ok(pid)
+            }
+            Err(error) => Err(Reattached::Lost(error.to_string())),
+        }
+    }
+
+    fn helper(&self) -> Option<Arc<dyn ClientRequestHandler>> {
+        let spec = self.machine.spec();
+        self.services.providers.get(spec.provider).ok().and_then(|provider| provider.helper(spec))
+    }
+
+    fn fresh_codec(&self) -> Result<Box<dyn Codec>, Error> {
+        let (spec, state) = (self.machine.spec(), self.machine.state());
+        let request = self.launch_request(!state.native_session.is_empty());
+        match self.services.providers.get(spec.provider)?.launch(&request)? {
+            LaunchPlan::Process(launch) => Ok(launch.codec),
+            LaunchPlan::InProcess(_) => {
+                Err(Error::new(ErrorCode::ProviderNotReady, "the agent is no process any more"))
+            }
+        }
+    }
+
+    /// One step of ending the agent. What it leads to comes back as output.
+    pub(super) fn terminate(&mut self, step: StopStep) {
+        failpoint!("stop.step");
+        let write_id = self.next_write_id();
+        let sent = match (&mut self.agent, step) {
+            (AgentHandle::None, _) => Ok(()),
+            // The farewell is in the outbox already; closing the input says the same to those who do not read it.
+            (AgentHandle::Process(process), StopStep::Ask) => process.link.close_stdin(write_id),
+            (AgentHandle::Process(process), StopStep::Term) => {
+                process.link.signal(Target::Group, libc::SIGTERM)
+            }
+            (AgentHandle::Process(process), StopStep::Kill) => {
+                self.killed_by = Some(tokio::time::Instant::now() + limits::KILL_WAIT);
+                process.link.signal(Target::Tree, libc::SIGKILL)
+            }
+            (AgentHandle::InProcess { agent, .. }, _) => {
+                agent.stop();
+                Ok(())
+            }
+        };
+        if let Err(error) = sent {
+            // The shim is gone, which its link reports as the agent's end.
+            tracing::debug!(session = %self.machine.spec().id, %error, "cannot reach the shim to end its agent");
+        }
+    }
+
+    /// The shim does not do as it was told, perhaps because it stands still: ends it, and its agent with it. That too
+    /// comes back as output.
+    pub(super) async fn kill_from_outside(&mut self) {
+        self.killed_by = None;
+        let AgentHandle::Process(process) = &self.agent else { return };
+        tracing::warn!(session = %self.machine.spec().id, "the shim does not kill its agent; killing both");
+        process.link.outside().kill_left_behind().await;
+    }
+
+    /// Lets go of an agent that has ended and whose end is committed; nothing of it stays behind.
+    pub(super) async fn release_agent(&mut self, end: OutputEnd) {
+        let AgentHandle::Process(process) = std::mem::replace(&mut self.agent, AgentHandle::None) else {
+            return;
+        };
+        let ProcessAgent { link, dir, .. } = *process;
+        self.holder_pid.store(0, Ordering::Relaxed);
+        self.killed_by = None;
+        failpoint!("exit.committed");
+        match end {
+            // Unreachable means gone, and then there is nobody to tell.
+            OutputEnd::Exited(_) => {
+                let _ = link.ack_exit();
+            }
+            OutputEnd::ShimLost => link.outside().kill_left_behind().await,
+        }
+        link.close().await;
+        failpoint!("exit.acknowledged");
+        remove_dir(&dir).await;
+        self.forget_sealed();
+        failpoint!("exit.removed");
+    }
+}
+
+/// Attaches to an agent; a shim that takes too long counts as out of reach.
+async fn attach_in_time(dir: &Path, from: Position, epoch: u64) -> Result<AgentLink, AttachError> {
+    let attached = tokio::time::timeout(limits::REATTACH_WAIT, AgentLink::attach(dir, from, epoch)).await;
+    attached.unwrap_or_else(|_| Err(AttachError::Unreachable(io::ErrorKind::TimedOut.into())))
+}
+
+/// Clears the folder of a run away whose agent was never started. A shim of the former daemon may still be on its way
+/// there: it will find nothing. Returns whether there is none.
+async fn clear_unstarted(dir: &Path) -> io::Result<bool> {
+    match Claim::take(dir) {
+        Ok(Some(claim)) if claim.meta().is_none() => claim.clear().await.map(|()| true),
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// What was found of an agent that a former daemon had.
+pub(super) enum Reattached {
+    Held,
+    /// It runs, but was never told anything.
+    Ungreeted {
+        pid: u32,
+    },
+    /// The former daemon died before it started the agent.
+    NeverStarted,
+    /// The agent lived in the former daemon.
+    Revive,
+    /// There is nothing left of it, or it obeys another daemon.
+    Lost(String),
+}
+
+impl Reattached {
+    /// Returns how the loss of an agent is told to the rules.
+    pub(super) fn exit(message: &str) -> Input {
+        Input::AgentExited(Exit { message: message.to_owned(), ..Exit::default() })
+    }
+}
+
+/// Returns the folder of one run of a session's agent.
+pub(crate) fn run_dir(agents_dir: &Path, id: &SessionId, run: u64) -> PathBuf {
+    agents_dir.join(format!("{id}.{run}"))
+}
+
+async fn remove_dir(dir: &Path) {
+    if let Err(error) = tokio::fs::remove_dir_all(dir).await
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(dir = %dir.display(), %error, "cannot remove an agent's folder");
+    }
+}
+
+fn spawn_error(program: &str, error: &SpawnError) -> Error {
+    Error::new(ErrorCode::CreateFailed, format!("the agent {program} could not be started: {error}"))
+}

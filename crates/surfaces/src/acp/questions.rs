@@ -1,0 +1,430 @@
+//! What waits for a person is asked of the editor: permissions, questions. Whoever answers first, here or elsewhere,
+//! settles it; the others are told that it is over.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::permission::{Choice, Proposal};
+use domain::request::{PermissionSubject, Question, RequestSubject};
+use domain::{Command, Decision, RequestId};
+use serde_json::{Map, Value, json};
+
+use super::client_requests::{PendingClientRequest, Reply};
+use super::connection::ConnectionContext;
+use super::editor_tools::{self, EditorClient};
+use super::feed::AcpFeed;
+use super::resume_state::{NoteWriter as _, NotedQuestions};
+use super::rpc::RpcId;
+use super::session_stream::SessionStreamState;
+
+/// What the client was asked; the id once the question is on its way.
+#[derive(Debug, Default)]
+pub(super) struct SentQuestion {
+    client_request: Option<RpcId>,
+}
+
+type Table = Arc<Mutex<HashMap<RequestId, SentQuestion>>>;
+
+fn locked(table: &Table) -> MutexGuard<'_, HashMap<RequestId, SentQuestion>> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl AcpFeed {
+    /// Asks the client, in a task of its own: a person takes their time. What another daemon asked already is not asked
+    /// again; its answer is waited for.
+    pub(super) fn ask_client(&mut self, request: RequestId, ask: &RequestSubject, proposals: &[Proposal]) {
+        let mut asking = ClientQuestions {
+            core: Arc::clone(&self.core),
+            shared: Arc::clone(&self.shared),
+            table: Arc::clone(&self.asked),
+            request,
+            known: VecDeque::new(),
+            open: None,
+            replies: Vec::new(),
+            lines: Vec::new(),
+        };
+        if let Some(trail) = self.trails.remove(&request) {
+            asking.open = Some(trail.open);
+            asking.known = trail.replies.into();
+        }
+        let asked = || SentQuestion {
+            client_request: asking.open.as_ref().map(|client_request| client_request.id.clone()),
+        };
+        match ask {
+            RequestSubject::Permission(permission) => {
+                let call = permission.call.as_ref().map_or_else(|| request.to_string(), ToString::to_string);
+                let call =
+                    self.projector.asked_call(&call, &permission.tool, &permission.input, &permission.title);
+                locked(&self.asked).insert(request, asked());
+                tokio::spawn(asking.permission(permission.clone(), call, options(proposals)));
+            }
+            RequestSubject::Question { questions, .. } => {
+                locked(&self.asked).insert(request, asked());
+                tokio::spawn(asking.questions(questions.clone()));
+            }
+            RequestSubject::ClientTool { tool, input, .. } if editor_tools::is_ours(tool) => {
+                locked(&self.asked).insert(request, asked());
+                tokio::spawn(asking.client_tool(tool.clone(), input.clone()));
+            }
+            // Another client registered the tool and runs it.
+            RequestSubject::ClientTool { .. } => {}
+        }
+    }
+
+    /// Somebody has settled a request; where the editor still shows it, it is taken back.
+    pub(super) async fn call_off(&self, request: RequestId) {
+        let asked = locked(&self.asked).remove(&request);
+        if let Some(client_request) = asked.and_then(|asked| asked.client_request) {
+            self.core.client_requests.call_off(&client_request).await;
+            self.core.out.note(|notes| notes.trail(&self.shared.id, request, None));
+        }
+    }
+}
+
+/// One request on its way to the client and back: a few questions, one after the other. After the daemon was exchanged
+/// the same way is gone again, with what was answered before.
+struct ClientQuestions {
+    core: Arc<ConnectionContext>,
+    shared: Arc<SessionStreamState>,
+    table: Table,
+    request: RequestId,
+    /// What the client answered to another daemon, and the question that was open then.
+    known: VecDeque<Reply>,
+    open: Option<PendingClientRequest>,
+    /// What it has answered, and in which lines.
+    replies: Vec<Reply>,
+    lines: Vec<u64>,
+}
+
+impl EditorClient for ClientQuestions {
+    /// Sends a question and waits for its answer; nothing where it was settled meanwhile or the client is gone.
+    async fn send_request(&mut self, method: &str, params: &Value) -> Option<Reply> {
+        if let Some(reply) = self.known.pop_front() {
+            self.replies.push(reply.clone());
+            return Some(reply);
+        }
+        let client_request = match self.open.take() {
+            Some(client_request) => client_request,
+            None => self.send(method, params).await?,
+        };
+        let known = match locked(&self.table).get_mut(&self.request) {
+            Some(asked) => {
+                asked.client_request = Some(client_request.id.clone());
+                true
+            }
+            None => false,
+        };
+        if !known {
+            self.core.client_requests.call_off(&client_request.id).await;
+            self.forget();
+            return None;
+        }
+        let replied = client_request.answer().await?;
+        self.replies.push(replied.reply.clone());
+        self.lines.push(replied.line);
+        Some(replied.reply)
+    }
+}
+
+impl ClientQuestions {
+    async fn permission(mut self, ask: PermissionSubject, mut call: Value, options: Vec<Value>) {
+        if ask.tool == "Write" && self.open.is_none() {
+            self.compare(&mut call).await;
+        }
+        let params = json!({
+            "sessionId": self.shared.id.as_str(),
+            "toolCall": call,
+            "options": options,
+        });
+        let Some(reply) = self.send_request("session/request_permission", &params).await else { return };
+        let (decision, message) = decision(&reply);
+        self.decide(decision, message, chosen_grant(&reply)).await;
+    }
+
+    /// A file that is written anew is shown beside what the editor has in it, saved or not.
+    async fn compare(&self, call: &mut Value) {
+        if !self.core.client().reads_files {
+            return;
+        }
+        let Some(path) = call["content"][0]["path"].as_str() else { return };
+        let params = json!({"sessionId": self.shared.id.as_str(), "path": path});
+        let reply = self.core.client_requests.send_request("fs/read_text_file", &params).await;
+        // A file that is not there yet has no former text.
+        if let Some(Ok(read)) = reply
+            && let Some(text) = read["content"].as_str()
+        {
+            call["content"][0]["oldText"] = text.into();
+        }
+    }
+
+    async fn client_tool(mut self, tool: String, input: Value) {
+        let session = self.shared.id.to_string();
+        let done = editor_tools::run(&mut self, &session, &tool, &input).await;
+        let Some((ok, output)) = done else { return };
+        let by = self.core.by();
+        self.command(Command::ReturnTool { request: self.request, ok, output, by }).await;
+    }
+
+    async fn questions(mut self, questions: Vec<Question>) {
+        let answers = if self.core.client().takes_forms {
+            self.form(&questions).await
+        } else {
+            self.choices(&questions).await
+        };
+        match answers {
+            QuestionOutcome::Given(answers) => {
+                let by = self.core.by();
+                self.command(Command::Answer { request: self.request, answers, by }).await;
+            }
+            QuestionOutcome::Refused => self.decide(Decision::Deny, "not answered".to_owned(), None).await,
+            QuestionOutcome::None => self.forget(),
+        }
+    }
+
+    /// Asks everything at once.
+    async fn form(&mut self, questions: &[Question]) -> QuestionOutcome {
+        let params = json!({
+            "sessionId": self.shared.id.as_str(),
+            "mode": "form",
+            "message": questions.iter().map(|question| question.text.as_str()).collect::<Vec<_>>().join("\n"),
+            "requestedSchema": schema(questions),
+        });
+        match self.send_request("elicitation/create", &params).await {
+            Some(Ok(reply)) if reply["action"] == "accept" => {
+                QuestionOutcome::Given(form_answers(&reply["content"]))
+            }
+            Some(_) => QuestionOutcome::Refused,
+            None => QuestionOutcome::None,
+        }
+    }
+
+    /// Asks one question after the other, for editors that know only permissions.
+    async fn choices(&mut self, questions: &[Question]) -> QuestionOutcome {
+        let mut answers = BTreeMap::new();
+        for question in questions {
+            if question.options.is_empty() {
+                let message =
+                    "a question waits that this editor cannot show; answer it with `obey session answer`";
+                self.core.out.log("warn", message);
+                return QuestionOutcome::None;
+            }
+            let params = choice(self.shared.id.as_str(), self.request, question);
+            match self.send_request("session/request_permission", &params).await {
+                None => return QuestionOutcome::None,
+                Some(reply) => match chosen(&reply, question) {
+                    Some(label) => answers.insert(question.id.clone(), label),
+                    None => return QuestionOutcome::Refused,
+                },
+            };
+        }
+        QuestionOutcome::Given(answers)
+    }
+
+    /// Sends the next question. What was answered so far is noted with it.
+    async fn send(&mut self, method: &str, params: &Value) -> Option<PendingClientRequest> {
+        let (id, request) = (&self.shared.id, self.request);
+        let replies = self.replies.clone();
+        let note = |client_request| NotedQuestions { replies, client_request };
+        let sent = self.core.client_requests.send(method, params, |notes, client_request| {
+            notes.trail(id, request, Some(&note(client_request)));
+        });
+        let client_request = sent.await?;
+        self.core.out.done(std::mem::take(&mut self.lines));
+        Some(client_request)
+    }
+
+    async fn decide(&mut self, decision: Decision, message: String, grant: Option<Choice>) {
+        let by = self.core.by();
+        let request = self.request;
+        self.command(Command::Decide { request, decision, message, updated_input: None, grant, by }).await;
+    }
+
+    async fn command(&mut self, command: Command) {
+        // The answer is in; nothing is to be called off any more.
+        locked(&self.table).remove(&self.request);
+        if let Err(error) = self.core.supervisor.command(&self.shared.id, command).await {
+            if self.core.is_leaving() {
+                // The answer is heard again by the next daemon.
+                return;
+            }
+            self.core.out.log("warn", format!("{} cannot be settled: {error}", self.request));
+        }
+        self.forget();
+    }
+
+    /// The way is at its end: what was noted of it is of no use any more.
+    fn forget(&mut self) {
+        self.core.out.note(|notes| notes.trail(&self.shared.id, self.request, None));
+        self.core.out.done(std::mem::take(&mut self.lines));
+    }
+}
+
+/// What came of questions.
+enum QuestionOutcome {
+    Given(BTreeMap<String, String>),
+    Refused,
+    None,
+}
+
+/// What begins the id of an option that grants more than the usual.
+const ALLOW_MORE: &str = "allow-always:";
+
+/// Returns what a client may choose from. What is remembered is said in the option's name.
+fn options(proposals: &[Proposal]) -> Vec<Value> {
+    let mut options = vec![json!({"optionId": "allow-once", "name": "Allow", "kind": "allow_once"})];
+    options.extend(proposals.iter().enumerate().map(|(at, proposal)| {
+        let id = if at == 0 { "allow-always".to_owned() } else { format!("{ALLOW_MORE}{}", proposal.id) };
+        json!({"optionId": id, "name": format!("Allow {}", proposal.text), "kind": "allow_always"})
+    }));
+    options.push(json!({"optionId": "reject-once", "name": "Reject", "kind": "reject_once"}));
+    options
+}
+
+/// Returns the grant a client chose by its option.
+fn chosen_grant(reply: &Reply) -> Option<Choice> {
+    let option = reply.as_ref().ok()?["outcome"]["optionId"].as_str()?;
+    let proposal = option.strip_prefix(ALLOW_MORE)?.to_owned();
+    Some(Choice { proposal, ..Choice::default() })
+}
+
+/// What the client's choice means. One that no longer wants to choose wants the turn to end.
+fn decision(reply: &Reply) -> (Decision, String) {
+    let chosen = reply.as_ref().ok().map(|reply| &reply["outcome"]);
+    let option = chosen.and_then(|chosen| chosen["optionId"].as_str());
+    match (chosen.and_then(|chosen| chosen["outcome"].as_str()), option) {
+        (Some("selected"), Some("allow-once")) => (Decision::AllowOnce, String::new()),
+        (Some("selected"), Some("allow-always")) => (Decision::AllowSession, String::new()),
+        (Some("selected"), Some(option)) if option.starts_with(ALLOW_MORE) => {
+            (Decision::AllowOnce, String::new())
+        }
+        (Some("selected"), _) => (Decision::Deny, "rejected in the editor".to_owned()),
+        (Some("cancelled"), _) => (Decision::DenyAndStop, "cancelled in the editor".to_owned()),
+        _ => (Decision::Deny, "the editor could not ask".to_owned()),
+    }
+}
+
+fn choice(session: &str, request: RequestId, question: &Question) -> Value {
+    let mut options: Vec<Value> = question
+        .options
+        .iter()
+        .enumerate()
+        .map(|(at, option)| {
+            json!({"optionId": format!("choice-{at}"), "name": option.label, "kind": "allow_once"})
+        })
+        .collect();
+    options.push(json!({"optionId": "skip", "name": "Skip", "kind": "reject_once"}));
+    json!({
+        "sessionId": session,
+        "toolCall": {
+            "toolCallId": format!("{request}:{}", question.id),
+            "title": question.text,
+            "kind": "think",
+            "status": "pending",
+        },
+        "options": options,
+    })
+}
+
+fn chosen(reply: &Reply, question: &Question) -> Option<String> {
+    let id = reply.as_ref().ok()?["outcome"]["optionId"].as_str()?;
+    let at: usize = id.strip_prefix("choice-")?.parse().ok()?;
+    question.options.get(at).map(|option| option.label.clone())
+}
+
+/// Returns questions as a form.
+fn schema(questions: &[Question]) -> Value {
+    let field = |question: &Question| {
+        let labels: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
+        let title = if question.header.is_empty() { &question.text } else { &question.header };
+        let mut field = json!({"title": title, "description": question.text});
+        if question.multi_select && !labels.is_empty() {
+            field["type"] = "array".into();
+            field["items"] = json!({"type": "string", "enum": labels});
+        } else {
+            field["type"] = "string".into();
+            if !labels.is_empty() {
+                field["enum"] = json!(labels);
+            }
+        }
+        (question.id.clone(), field)
+    };
+    let fields: Map<String, Value> = questions.iter().map(field).collect();
+    let required: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+    json!({"type": "object", "properties": fields, "required": required})
+}
+
+fn form_answers(content: &Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    };
+    let fields = content.as_object().into_iter().flatten();
+    fields.map(|(id, value)| (id.clone(), text(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::request::QuestionOption;
+
+    use super::*;
+
+    fn question() -> Question {
+        let option = |label: &str| QuestionOption { label: label.into(), description: String::new() };
+        Question {
+            id: "q".into(),
+            text: "Which?".into(),
+            options: vec![option("A"), option("B")],
+            ..Question::default()
+        }
+    }
+
+    #[test]
+    fn every_outcome_is_a_decision() {
+        let of = |reply: Reply| decision(&reply).0;
+        let selected = |id: &str| Ok(json!({"outcome": {"outcome": "selected", "optionId": id}}));
+        assert_eq!(of(selected("allow-once")), Decision::AllowOnce);
+        assert_eq!(of(selected("allow-always")), Decision::AllowSession);
+        assert_eq!(of(selected("allow-always:prefix")), Decision::AllowOnce);
+        assert_eq!(of(selected("reject-once")), Decision::Deny);
+        assert_eq!(of(selected("what is this")), Decision::Deny);
+        assert_eq!(of(Ok(json!({"outcome": {"outcome": "cancelled"}}))), Decision::DenyAndStop);
+        assert_eq!(of(Ok(json!({}))), Decision::Deny);
+        assert_eq!(of(Err(json!({"code": -32601}))), Decision::Deny);
+    }
+
+    #[test]
+    fn an_option_says_what_it_grants() {
+        let proposal = |id: &str| Proposal { id: id.to_owned(), text: format!("{id}, in this session") };
+        let shown: Vec<String> = options(&[proposal("command"), proposal("prefix")])
+            .iter()
+            .map(|option| {
+                format!("{}: {}", option["optionId"].as_str().unwrap(), option["name"].as_str().unwrap())
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "allow-once: Allow",
+                "allow-always: Allow command, in this session",
+                "allow-always:prefix: Allow prefix, in this session",
+                "reject-once: Reject",
+            ]
+        );
+        let reply: Reply = Ok(json!({"outcome": {"outcome": "selected", "optionId": "allow-always:prefix"}}));
+        assert_eq!(chosen_grant(&reply).unwrap().proposal, "prefix");
+    }
+
+    #[test]
+    fn a_question_is_a_form_or_a_choice() {
+        let form = schema(&[question()]);
+        assert_eq!(form["properties"]["q"]["enum"], json!(["A", "B"]));
+        assert_eq!(form_answers(&json!({"q": "B", "m": ["x", "y"]}))["m"], "x, y");
+        let params = choice("sess_1", RequestId(3), &question());
+        assert_eq!(params["options"].as_array().unwrap().len(), 3);
+        let reply = Ok(json!({"outcome": {"outcome": "selected", "optionId": "choice-1"}}));
+        assert_eq!(chosen(&reply, &question()).as_deref(), Some("B"));
+        let skip = Ok(json!({"outcome": {"outcome": "selected", "optionId": "skip"}}));
+        assert_eq!(chosen(&skip, &question()), None);
+    }
+}
