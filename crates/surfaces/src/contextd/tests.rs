@@ -62,9 +62,9 @@ impl Desk {
             refs_folder: folder.path().join("refs"),
             refs: refs::RefLimits::default(),
             store,
-            lives: SessionTtl::default(),
+            ttl: SessionTtl::default(),
             policies: Policies::new(None).unwrap(),
-            maker: workbench::embed::Embedder::Words,
+            embedder: workbench::embed::Embedder::Words,
             qdrant: None,
         })
         .await

@@ -72,10 +72,10 @@ fn a_piece_of_text_is_one_line_in_a_fixed_form() {
 
 #[test]
 fn thoughts_and_sub_agents_are_thoughts() {
-    let thought = ours(&mut story(), EventKind::ThinkingDelta { text: "hm".into(), parent: None });
+    let thought = ours(&mut projector(), EventKind::ThinkingDelta { text: "hm".into(), parent: None });
     assert_eq!(thought[0]["sessionUpdate"], "agent_thought_chunk");
     let parent = Some(CallId::new("c"));
-    let below = ours(&mut story(), EventKind::TextDelta { text: "hm".into(), parent });
+    let below = ours(&mut projector(), EventKind::TextDelta { text: "hm".into(), parent });
     assert_eq!(below[0]["sessionUpdate"], "agent_thought_chunk");
 }
 
@@ -88,8 +88,8 @@ fn only_the_words_of_others_are_told() {
         attachments: Vec::new(),
         by: "x".into(),
     };
-    assert_eq!(ours(&mut story(), prompt.clone()), Vec::<Value>::new());
-    let told = tell(&mut story(), prompt, PromptOwner::Others);
+    assert_eq!(ours(&mut projector(), prompt.clone()), Vec::<Value>::new());
+    let told = tell(&mut projector(), prompt, PromptOwner::Others);
     assert_eq!(
         told,
         [json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hi"}})]
@@ -98,11 +98,11 @@ fn only_the_words_of_others_are_told() {
 
 #[test]
 fn a_call_begins_grows_and_ends() {
-    let mut story = story();
+    let mut projector = projector();
     let call = CallId::new("c1");
     let input = json!({"command": "ls", "cwd": "/w"});
     let begun = ours(
-        &mut story,
+        &mut projector,
         EventKind::ToolStarted {
             call: call.clone(),
             tool: "shell".into(),
@@ -117,11 +117,11 @@ fn a_call_begins_grows_and_ends() {
             "status": "in_progress", "rawInput": input})]
     );
     let progress = |text: &str| EventKind::ToolProgress { call: call.clone(), output: text.into() };
-    assert_eq!(ours(&mut story, progress("a"))[0]["content"][0]["content"]["text"], "a");
-    assert_eq!(ours(&mut story, progress("b"))[0]["content"][0]["content"]["text"], "ab");
-    assert!(ours(&mut story, progress("c")).is_empty(), "told again when it has doubled");
+    assert_eq!(ours(&mut projector, progress("a"))[0]["content"][0]["content"]["text"], "a");
+    assert_eq!(ours(&mut projector, progress("b"))[0]["content"][0]["content"]["text"], "ab");
+    assert!(ours(&mut projector, progress("c")).is_empty(), "told again when it has doubled");
     let ended = ours(
-        &mut story,
+        &mut projector,
         EventKind::ToolFinished { call: call.clone(), tool: "shell".into(), ok: false, output: "no".into() },
     );
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_call_begins_grows_and_ends() {
 
 #[test]
 fn a_turn_leaves_no_call_open() {
-    let mut story = story();
+    let mut projector = projector();
     let start = EventKind::ToolStarted {
         call: CallId::new("c1"),
         tool: "Read".into(),
@@ -140,40 +140,40 @@ fn a_turn_leaves_no_call_open() {
         title: String::new(),
         parent: None,
     };
-    assert_eq!(ours(&mut story, start)[0]["locations"], json!([{"path": "/w/a.rs"}]));
+    assert_eq!(ours(&mut projector, start)[0]["locations"], json!([{"path": "/w/a.rs"}]));
     let ended = EventKind::TurnEnded {
         turn: TurnId(1),
         reason: EndReason::Cancelled,
         text: String::new(),
         error: String::new(),
     };
-    assert_eq!(ours(&mut story, ended)[0]["status"], "failed");
+    assert_eq!(ours(&mut projector, ended)[0]["status"], "failed");
 }
 
 #[test]
 fn plans_modes_models_commands_and_usage_are_told() {
-    let mut story = story();
+    let mut projector = projector();
     let todos = vec![Todo { id: "1".into(), text: "do".into(), status: TodoStatus::InProgress }];
     assert_eq!(
-        ours(&mut story, EventKind::TodosChanged { todos }),
+        ours(&mut projector, EventKind::TodosChanged { todos }),
         [json!({"sessionUpdate": "plan",
             "entries": [{"content": "do", "priority": "medium", "status": "in_progress"}]})]
     );
-    let told = ours(&mut story, EventKind::ModeChanged { mode: Mode::Autonomous });
+    let told = ours(&mut projector, EventKind::ModeChanged { mode: Mode::Autonomous });
     assert_eq!(told[0], json!({"sessionUpdate": "current_mode_update", "currentModeId": "autonomous"}));
     assert_eq!(told[1]["configOptions"][0]["currentValue"], "autonomous");
-    let told = ours(&mut story, EventKind::ModelChanged { model: "gpt-5.5".into() });
+    let told = ours(&mut projector, EventKind::ModelChanged { model: "gpt-5.5".into() });
     assert_eq!(told[0]["configOptions"][1]["currentValue"], "gpt-5.5");
     let commands = vec![AgentCommand { name: "/compact".into(), description: "d".into() }];
-    let told = ours(&mut story, EventKind::CommandsChanged { commands });
+    let told = ours(&mut projector, EventKind::CommandsChanged { commands });
     assert_eq!(told[0]["availableCommands"][0]["name"], "compact");
     let usage = Usage { cost_micro_usd: 1_500_000, ..Usage::default() };
     let report = EventKind::UsageReported { usage, context_tokens: Some(10), context_window: Some(100) };
     let used = json!({"sessionUpdate": "usage_update", "used": 10, "size": 100,
         "cost": {"amount": 1.5, "currency": "USD"}});
-    assert_eq!(ours(&mut story, report), [used]);
+    assert_eq!(ours(&mut projector, report), [used]);
     let mut out = Vec::new();
-    story.standing(&mut out);
+    projector.standing(&mut out);
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3);
 }
 
