@@ -113,6 +113,10 @@ fn turns() -> Vec<EventKind> {
     all
 }
 
+fn client_tool(call: &str, input: serde_json::Value) -> RequestSubject {
+    RequestSubject::ClientTool { call: CallId::new(call), tool: text("open"), input }
+}
+
 fn requests() -> Vec<EventKind> {
     let opened = |number, ask| EventKind::RequestOpened {
         request: RequestId(number),
@@ -134,11 +138,7 @@ fn requests() -> Vec<EventKind> {
         request: RequestId(4),
         native: text("n4"),
         automatic: true,
-        ask: RequestSubject::ClientTool {
-            call: CallId::new("toolu_4"),
-            tool: text("open"),
-            input: json!({}),
-        },
+        ask: client_tool("toolu_4", json!({})),
         proposals: Vec::new(),
     };
     vec![
@@ -165,14 +165,7 @@ fn requests() -> Vec<EventKind> {
                 call: Some(CallId::new("toolu_2")),
             },
         ),
-        opened(
-            3,
-            RequestSubject::ClientTool {
-                call: CallId::new("toolu_3"),
-                tool: text("open"),
-                input: json!({"line": 4}),
-            },
-        ),
+        opened(3, client_tool("toolu_3", json!({"line": 4}))),
         settled(1, RequestOutcome::Decided { decision: Decision::AllowOnce }, None),
         settled(1, RequestOutcome::Decided { decision: Decision::AllowSession }, Some(grant)),
         settled(1, RequestOutcome::Decided { decision: Decision::Deny }, None),
