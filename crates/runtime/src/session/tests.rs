@@ -243,14 +243,18 @@ async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
     assert_eq!(crate::process::scan::session_held_by(&agents, session.state.pid), None);
     assert_eq!(bench.supervisor.session_of_process(shim).as_ref(), Some(&session.spec.id));
     // What brings tools to a session of a gateway says so itself; for a session with a shim that counts for nothing.
-    std::fs::write(bench.folder.path().join("mcp"), "read line").unwrap();
+    std::fs::write(bench.folder.path().join("mcp"), "echo ready; read line").unwrap();
     let mut bridge = tokio::process::Command::new("sh")
         .args(["mcp", "--session", id])
         .current_dir(bench.folder.path())
         .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     let pid = bridge.id().unwrap();
+    // The kernel returns from spawn before it has put the new arguments in place; a program that speaks has them.
+    let mut ready = [0; 6];
+    tokio::io::AsyncReadExt::read_exact(bridge.stdout.as_mut().unwrap(), &mut ready).await.unwrap();
     assert_eq!(crate::process::scan::session_bridged_by(pid).as_deref(), Some(id));
     assert_eq!(bench.supervisor.session_of_process(pid), None);
     bridge.kill().await.unwrap();
