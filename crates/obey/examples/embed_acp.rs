@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use domain::ProviderKind;
 use runtime::Supervisor;
 use runtime::settings::{Settings, SettingsSources};
-use runtime::store::Store;
 use runtime::supervisor::SupervisorOptions;
+use storage::Store;
 use surfaces::acp::{AcpSessionDefaults, RuntimeConfig};
 
 #[tokio::main]

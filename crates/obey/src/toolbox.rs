@@ -7,12 +7,12 @@ mod record;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use agent_port::toolbox::{
+    ExternalToolCall, OfferedTool, SessionToolbox, SessionTools, StopSignal, ToolOutput, ToolTask, Work,
+};
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::permissions;
 use runtime::settings::Settings;
-use runtime::toolbox::{
-    ExternalToolCall, OfferedTool, SessionToolbox, SessionTools, StopSignal, ToolOutput, ToolTask, Work,
-};
 use surfaces::contextd::OpenWorkbench;
 use workbench::{Edit, Exec, FileSearch, HiddenFiles, Project, ProjectRules, Read, Workbench, Write};
 

@@ -21,13 +21,13 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
-use runtime::environment::inherited;
-use runtime::provider::{
+use agent_port::environment::inherited;
+use agent_port::toolbox::SessionToolbox;
+use agent_port::{
     Availability, Capabilities, ClientRequest, ClientRequestHandler, Codec, Decoded, LaunchPlan,
     LaunchRequest, ProcessLaunch, Provider,
 };
-use runtime::toolbox::SessionToolbox;
+use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
 use serde_json::Value;
 
 use crate::config::{fill_servers, invalid};

@@ -18,10 +18,10 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
-use runtime::provider::{
+use agent_port::{
     Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
 };
+use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
 use serde_json::{Map, Value};
 
 use settings::ClaudeSettings;

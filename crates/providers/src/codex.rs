@@ -16,11 +16,11 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
-use runtime::environment::inherited;
-use runtime::provider::{
+use agent_port::environment::inherited;
+use agent_port::{
     Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
 };
+use domain::{AgentInput, Error, ErrorCode, ProviderKind, SessionSpec};
 use serde_json::Value;
 
 use crate::config::fill_servers;

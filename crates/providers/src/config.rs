@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use agent_port::BridgeServer;
 use domain::{Error, Mode};
-use runtime::provider::BridgeServer;
 use serde_json::{Map, Value};
 
 use crate::limits;
@@ -199,7 +199,7 @@ pub(crate) fn started_with(
     let args = args.ok_or_else(|| "args must be a list of texts".to_owned())?;
     let env = texts(server, "env")?;
     // What a request may not set for an agent, it may not set for an agent's server.
-    runtime::environment::check(&env).map_err(|error| error.message)?;
+    agent_port::environment::check(&env).map_err(|error| error.message)?;
     Ok((args, env))
 }
 

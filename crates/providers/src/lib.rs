@@ -24,8 +24,8 @@ mod tls;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use runtime::provider::Providers;
-use runtime::toolbox::SessionToolbox;
+use agent_port::Providers;
+use agent_port::toolbox::SessionToolbox;
 
 /// What the daemon's configuration says about agents. Never filled from a request: a client that could name the
 /// program could run any program.

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use agent_port::HelperPrograms;
+use agent_port::toolbox::ToolOutput;
 use domain::event::{ServerStatus, ToolServer};
-use runtime::helper_process::HelperPrograms;
-use runtime::toolbox::ToolOutput;
 use serde_json::{Map, Value};
 
 use crate::limits::{MCP_SCHEMA_MAX_BYTES, MCP_TOOLS_MAX, SERVER_TOOLS_MAX};
@@ -25,7 +25,7 @@ pub(crate) use spec::{McpServerSpec, McpTransport, filled, read};
 /// What servers are reached with.
 pub(crate) struct McpContext {
     /// Absent: no program can be started here.
-    pub(crate) programs: Option<HelperPrograms>,
+    pub(crate) programs: Option<Arc<dyn HelperPrograms>>,
     /// Of programs, and where `${NAME}` in a server's settings is looked up.
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) client: reqwest::Client,

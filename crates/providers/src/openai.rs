@@ -25,9 +25,9 @@ mod turn;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use agent_port::toolbox::SessionToolbox;
+use agent_port::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
-use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
-use runtime::toolbox::SessionToolbox;
 
 use crate::config::{has_userinfo, invalid, is_address};
 use crate::mcp::McpContext;
@@ -130,7 +130,7 @@ impl Provider for OpenaiApi {
             Error::new(ErrorCode::ProviderNotReady, "this daemon has no tools for agents that live in it")
         })?;
         let endpoint = self.endpoint(&settings, &request.environment)?;
-        let past = request.past.as_ref().map(runtime::provider::PastEvents::again);
+        let past = request.past.as_ref().map(agent_port::PastEvents::fork);
         Ok(LaunchPlan::InProcess(Box::new(OpenaiAgent::new(WorkerConfig {
             session: spec.id.as_str().to_owned(),
             working_dir: spec.working_dir.to_string_lossy().into_owned(),

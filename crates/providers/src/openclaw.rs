@@ -15,8 +15,8 @@ mod recorded;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use agent_port::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
-use runtime::provider::{Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Provider};
 
 use crate::config::invalid;
 use crate::program::{ProgramSearch, untrusted_dir, variable};

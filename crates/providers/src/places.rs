@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use runtime::provider::Places;
+use agent_port::Places;
 
 use crate::program::variable;
 

@@ -10,10 +10,10 @@ mod wire;
 
 use std::path::PathBuf;
 
-use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
-use runtime::provider::{
+use agent_port::{
     Availability, Capabilities, Codec, LaunchPlan, LaunchRequest, Places, ProcessLaunch, Provider,
 };
+use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 
 use crate::config::{check_keys, check_permission_mode, number};
 use crate::suggestion::near;

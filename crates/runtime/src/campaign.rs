@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use domain::{Error, ErrorCode, SessionSpec};
 use pin::RootPin;
 
-use crate::store::campaigns::{self, CampaignReport, CampaignRow, FestivalRow, ReportOutcome};
-use crate::store::{Durability, Store};
-use crate::{clock, ids};
+use host::{clock, ids};
+use storage::campaigns::{self, CampaignReport, CampaignRow, FestivalRow, ReportOutcome};
+use storage::{Durability, Store};
 
 /// The campaigns of this daemon.
 #[derive(Clone)]
@@ -265,7 +265,7 @@ pub fn resolve_root(root: &Path) -> Result<PathBuf, Error> {
             resolved.display()
         )));
     }
-    if metadata.uid() != crate::own_uid() {
+    if metadata.uid() != host::own_uid() {
         return Err(failed(format!("{} belongs to another user", resolved.display())));
     }
     Ok(resolved)

@@ -9,7 +9,7 @@ use domain::containment::{AgentNetwork, Containment};
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
 use sandbox::agent::{Endpoint, Mount, Reach, SOCKET_INSIDE, Walls};
 
-use crate::provider::{Places, ProcessLaunch};
+use agent_port::{Places, ProcessLaunch};
 
 mod install;
 

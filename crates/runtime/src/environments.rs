@@ -8,9 +8,10 @@ use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES};
 use domain::{Error, ErrorCode, Mode, ProviderKind};
 
 use crate::campaign::resolve_root;
-use crate::store::environments::{self, EnvironmentRow, HostRow, TaskRow};
-use crate::store::{Durability, Store};
-use crate::{clock, ids, limits};
+use crate::limits;
+use host::{clock, ids};
+use storage::environments::{self, EnvironmentRow, HostRow, TaskRow};
+use storage::{Durability, Store};
 
 /// The environments, hosts and tasks of this daemon.
 #[derive(Clone)]
@@ -130,7 +131,7 @@ impl Environments {
             name,
             environment_id: environment.id,
             status: "online".to_owned(),
-            capabilities: crate::store::sessions::json(capabilities),
+            capabilities: storage::sessions::json(capabilities),
             created_at: clock::now(),
         };
         let stored = row.clone();

@@ -15,7 +15,9 @@ use crate::process::{
     AgentLink, AgentOutput, AgentSpawner, Batch, HoldLimits, OutputEnd, ProcessPlan, Stream, Target,
 };
 use crate::session::SharedServices;
-use crate::{campaign, environment, failpoint, ids, limits};
+use crate::{campaign, limits};
+use agent_port::environment;
+use host::{failpoint, ids};
 
 /// What the folders of commands start with, among those of agents; no session's does.
 const DIR_PREFIX: &str = "exec_";

@@ -11,10 +11,10 @@ use domain::{Command, Error, ErrorCode, EventKind, SessionId};
 
 pub use suggest::Suggestion;
 
-use crate::clock;
 use crate::session::{Applied, Snapshot};
-use crate::store::sessions::SessionFilter;
 use crate::supervisor::Supervisor;
+use host::clock;
+use storage::sessions::SessionFilter;
 
 /// A grant with where it is kept.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,10 +3,11 @@
 //! daemon that was killed, and is known for its session's where it calls the daemon. Knows nothing of what is said.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agent_port::toolbox::Work;
+use agent_port::{HelperCommand, HelperProcess, HelperPrograms};
 use domain::{Error, ErrorCode, SessionId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::oneshot;
@@ -15,39 +16,30 @@ use crate::process::{
     AgentControls, AgentLink, AgentOutput, AgentSpawner, Batch, HoldLimits, OutputEnd, ProcessPlan, Stream,
 };
 use crate::session::SharedServices;
-use crate::{execute, ids, limits};
+use crate::{execute, limits};
+use host::ids;
 
 /// Starts programs for one session.
 #[derive(Clone)]
-pub struct HelperPrograms {
+pub(crate) struct SessionHelperPrograms {
     services: SharedServices,
     session: SessionId,
     working_dir: PathBuf,
 }
 
-/// A program to start: its complete environment; it runs in the session's folder.
-#[derive(Clone, Debug)]
-pub struct HelperCommand {
-    /// A path, or a name to be found in the `PATH` of the environment.
-    pub command: PathBuf,
-    pub args: Vec<OsString>,
-    pub environment: Vec<(OsString, OsString)>,
-}
-
-/// A program that runs. Dropping it ends the program and everything it started.
-pub struct HelperProcess {
+/// A program that runs below a shim of its own.
+struct ShimHelperProcess {
     /// Dropped with this, which is the sign to end.
     _ending: oneshot::Sender<()>,
     words: StderrTail,
 }
 
-impl HelperPrograms {
+impl SessionHelperPrograms {
     pub(crate) fn new(services: &SharedServices, session: &SessionId, working_dir: PathBuf) -> Self {
         Self { services: Arc::clone(services), session: session.clone(), working_dir }
     }
 
-    /// Starts a program. What is written to the stream is its input; what is read is its output, until it ends.
-    pub async fn start(&self, program: HelperCommand) -> Result<(HelperProcess, DuplexStream), Error> {
+    async fn hold(self, program: HelperCommand) -> Result<(Box<dyn HelperProcess>, DuplexStream), Error> {
         let shown = program.command.display().to_string();
         let plan = ProcessPlan {
             program: program.command,
@@ -67,13 +59,18 @@ impl HelperPrograms {
         let words = StderrTail::default();
         let leaving = tokio::spawn(pass_input(input, link.controls()));
         tokio::spawn(attend(link, dir, output, words.clone(), leaving, ended));
-        Ok((HelperProcess { _ending: ending, words }, near))
+        Ok((Box::new(ShimHelperProcess { _ending: ending, words }), near))
     }
 }
 
-impl HelperProcess {
-    /// Returns the last thing the program complained about, and how it ended if it has.
-    pub fn last_words(&self) -> String {
+impl HelperPrograms for SessionHelperPrograms {
+    fn start(&self, program: HelperCommand) -> Work<(Box<dyn HelperProcess>, DuplexStream)> {
+        Box::pin(self.clone().hold(program))
+    }
+}
+
+impl HelperProcess for ShimHelperProcess {
+    fn last_words(&self) -> String {
         let words = self.words.0.lock().unwrap_or_else(PoisonError::into_inner);
         let complaint = String::from_utf8_lossy(words.errors.as_slices().0).trim().to_owned();
         let last = complaint.lines().last().unwrap_or_default();

@@ -4,16 +4,17 @@
 mod tail;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use agent_port::past::{EventReader, Read};
 use domain::{Error, ErrorCode, Event, EventKind, SessionId};
 use tokio::sync::broadcast;
 
 use crate::limits;
-use crate::store::{Store, sessions};
+use storage::{Store, sessions};
 use tail::Tail;
 
 /// The journals of all sessions.
@@ -206,6 +207,24 @@ impl Cursor {
         let mut events = self.stream.store.read(read).await?;
         events.retain(|event| event.seq <= last);
         Ok(events)
+    }
+}
+
+impl EventReader for Cursor {
+    fn seq(&self) -> u64 {
+        Self::seq(self)
+    }
+
+    fn available(&mut self) -> Read<'_, Vec<Arc<Event>>> {
+        Box::pin(Self::available(self))
+    }
+
+    fn skip_removed(&mut self) -> Read<'_, ()> {
+        Box::pin(Self::skip_removed(self))
+    }
+
+    fn fork(&self) -> Box<dyn EventReader> {
+        Box::new(self.again())
     }
 }
 

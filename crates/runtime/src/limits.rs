@@ -15,40 +15,11 @@ pub const TAIL_BYTES_MAX: usize = 1024 * 1024;
 /// Events handed to a reader at once.
 pub const READ_BATCH_MAX: usize = 512;
 
-/// Bytes of stored events handed to a reader at once; one event is always handed out, however large. A slow reader must
-/// cost no more than this, and prompts and tool results can have megabytes each.
-pub const READ_BATCH_MAX_BYTES: usize = 1024 * 1024;
-
 /// Events an agent inside the daemon may have under way; it waits beyond that.
 pub const IN_PROCESS_EVENTS_MAX: usize = 256;
 
-/// Write operations in one transaction.
-pub const COMMIT_OPS_MAX: usize = 1_000;
-
-/// Operations waiting for the writer. Callers wait beyond that: pressure reaches agents' pipes, never memory.
-pub const STORE_QUEUE_MAX: usize = 4_096;
-
-/// Streamed output is on disk for good after at most this long (invariant 7).
-pub const SYNC_WAIT: Duration = Duration::from_millis(200);
-
-/// Events and bytes of one write that its caller may commit by itself: a moment's work on an async thread.
-pub const HERE_EVENTS_MAX: usize = 32;
-pub const HERE_BYTES_MAX: usize = 64 * 1024;
-
-/// A commit that took this long met a slow disk; for the pause after it, only the writer's own thread waits for it.
-pub const HERE_SLOW: Duration = Duration::from_millis(5);
-pub const HERE_PAUSE: Duration = Duration::from_secs(1);
-
-/// Pages of the write-ahead log that are worth moving into the database (16 MiB), and the length at which writers
-/// wait until all of it is moved (64 MiB).
-pub const LOG_PAGES: i64 = 4_000;
-pub const LOG_PAGES_MAX: i64 = 16_000;
-
 /// How often a commit that the disk refused is tried again.
 pub const STORE_RETRY_WAIT: Duration = Duration::from_millis(250);
-
-/// Idle read-only connections that are kept.
-pub const READERS_MAX: usize = 4;
 
 /// An unfinished line of at most this size is stored with the place of its end without a thought. Longer ones are read
 /// again instead: storing one costs three times its size in memory.
@@ -66,9 +37,6 @@ pub const ACTIVE_SESSIONS_MAX: usize = 10_000;
 /// A clock further ahead of everything on record than this is not believed when things are removed unasked: a machine
 /// that was off for longer loses nothing by waiting for the next thing to happen.
 pub const CLOCK_LEAP_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// Reports of the same campaign or festival event within this time are one.
-pub const DEDUP_WINDOW: Duration = Duration::from_millis(500);
 
 /// How long one shim may take to be attached at start; a stuck one must not hold up the others.
 pub const REATTACH_WAIT: Duration = Duration::from_secs(5);
@@ -97,9 +65,6 @@ pub const LAST_WORDS_MAX_BYTES: usize = 1024 * 1024;
 /// What is kept of its complaints, for whoever wants to know why it ended.
 pub const HELD_ERRORS_MAX_BYTES: usize = 4 * 1024;
 
-/// SQLite's largest session key: keys and sequence numbers share 63 bits of a row id.
-pub const SEQ_BITS: u32 = 32;
-
 /// Largest list of a campaign's commands. People write them; a repository might bring anything.
 pub const CAMPAIGN_LIST_MAX_BYTES: u64 = 256 * 1024;
 
@@ -111,12 +76,6 @@ pub const GIT_INDEX_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// Largest settings file. People write them; a repository might bring anything.
 pub const SETTINGS_FILE_MAX_BYTES: u64 = 256 * 1024;
-
-/// What is read to suggest rules: the newest sessions, the last requests of each, and none with a huge input. Habits show
-/// in the recent past, and nobody waits longer for a suggestion.
-pub const SUGGEST_SESSIONS_MAX: usize = 500;
-pub const SUGGEST_EVENTS_MAX: i64 = 2_000;
-pub const SUGGEST_EVENT_MAX_BYTES: i64 = 16 * 1024;
 
 /// Rules that are suggested at once; people read a screenful.
 pub const SUGGESTIONS_MAX: usize = 50;
@@ -178,18 +137,3 @@ pub const REVEAL_MAX_BYTES: usize = 1024 * 1024;
 
 /// From starting an agent's shim to the word that its walls stand: they take milliseconds; a machine that swaps needs more.
 pub const WALLS_WAIT: Duration = Duration::from_secs(10);
-
-/// Rows of the audit that are read at once; a reader that wants more asks again.
-pub const AUDIT_PAGE: usize = 500;
-
-/// Least time between two marks of the audit: each is three syncs, and rows of a burst share one.
-pub const AUDIT_MARK_EVERY: Duration = Duration::from_millis(50);
-
-/// How often the thread that writes marks looks whether the audit is still there.
-pub const AUDIT_MARK_IDLE_WAIT: Duration = Duration::from_secs(10);
-
-/// Largest mark that is read; the largest that is written is a tenth.
-pub const AUDIT_MARK_MAX_BYTES: u64 = 64 * 1024;
-
-/// What was found wrong at starts that the mark keeps: the first ones tell most.
-pub const AUDIT_BREACHES_MAX: usize = 16;

@@ -9,8 +9,8 @@ use domain::permission::{CallEvaluation, RuleVerdict};
 use domain::request::{PermissionSubject, RequestSubject};
 use domain::{AgentEvent, Command, Input, SessionSpec};
 
-use crate::clock;
 use crate::settings::Settings;
+use host::clock;
 
 /// Adds to a cause of work what its session must know before it decides.
 pub(crate) fn with_evaluation(settings: &Settings, spec: &SessionSpec, input: Input) -> Input {

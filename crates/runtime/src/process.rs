@@ -12,7 +12,6 @@ mod outbox;
 pub mod scan;
 pub mod short_command;
 mod spool;
-pub mod tree;
 
 #[cfg(test)]
 pub(crate) mod tests;

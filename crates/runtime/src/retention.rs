@@ -6,10 +6,11 @@ use domain::id::SESSION_PREFIX;
 use domain::{Error, Timestamp};
 use rusqlite::{Connection, params};
 
+use crate::limits;
 use crate::process::{Claim, scan};
 use crate::session::SessionServices;
-use crate::store::Durability;
-use crate::{clock, limits};
+use host::clock;
+use storage::Durability;
 
 /// How long ended things are kept.
 #[derive(Clone, Copy, Debug)]

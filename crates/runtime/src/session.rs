@@ -33,9 +33,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::journal::Journal;
-use crate::provider::Providers;
 use crate::settings::Settings;
-use crate::store::{Store, sessions};
+use agent_port::Providers;
+use storage::{Store, sessions};
 
 /// What every session's actor needs of the daemon.
 pub struct SessionServices {

@@ -23,7 +23,6 @@ use domain::{
 };
 use tokio::sync::{broadcast, oneshot};
 
-use crate::audit::Audit;
 use crate::bridge::Bridges;
 use crate::campaign::Campaigns;
 use crate::containment::Policy;
@@ -31,17 +30,19 @@ use crate::environments::Environments;
 use crate::execute::{Execution, Running};
 use crate::grants::Grants;
 use crate::journal::{Cursor, Journal};
+use crate::limits;
 use crate::process::{Claim, scan};
-use crate::provider::Providers;
 use crate::retention::{self, Removed, Retention};
 use crate::session::{
     Actor, ActorMessage, ActorStart, Applied, SessionHandle, SessionServices, SharedServices, Snapshot,
 };
 use crate::settings::Settings;
-use crate::store::sessions::{self, SessionFilter};
-use crate::store::{Durability, SessionRow, Store};
 use crate::worktree::{self, Worktrees};
-use crate::{clock, limits};
+use agent_port::Providers;
+use host::clock;
+use storage::audit::Audit;
+use storage::sessions::{self, SessionFilter};
+use storage::{Durability, SessionRow, Store};
 
 /// The sessions of this daemon. Cheap to clone.
 #[derive(Clone)]

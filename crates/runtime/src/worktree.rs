@@ -16,14 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{Error, ErrorCode, SessionId, Timestamp};
 
+use crate::campaign;
 use crate::session::Snapshot;
-use crate::store::worktrees::{self, WorktreeRow};
-use crate::store::{Durability, Store};
 use crate::supervisor::Supervisor;
-use crate::{campaign, clock, ids};
 pub use create::NewWorktree;
 use git::{ListedTree, Repository};
+use host::{clock, ids};
 pub use remove::RemovedWorktree;
+use storage::worktrees::{self, WorktreeRow};
+use storage::{Durability, Store};
 
 /// What the worktrees of a daemon share.
 pub(crate) struct WorktreeContext {

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use axum::body::Body;
 use domain::SessionId;
 use http::{Extensions, Request};
-use runtime::audit::Audit;
 use runtime::process::ancestry::Peer as Process;
+use storage::audit::Audit;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 
@@ -281,5 +281,5 @@ fn next_number() -> ConnectionNumber {
 
 /// Whether a user may call without the token: ours, and root. Agents may be either, so each is identified.
 fn is_trusted(uid: u32) -> bool {
-    uid == runtime::own_uid() || uid == 0
+    uid == host::own_uid() || uid == 0
 }

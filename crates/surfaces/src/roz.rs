@@ -13,10 +13,10 @@ pub(crate) mod transcript;
 
 use std::sync::Arc;
 
+use agent_port::Availability;
 use domain::{Error, ErrorCode, ProviderKind, Timestamp};
 use runtime::Supervisor;
-use runtime::provider::Availability;
-use runtime::store::environments::EnvironmentRow;
+use storage::environments::EnvironmentRow;
 use tonic::service::Routes;
 use tonic::{Response, Status};
 use wire::roz::v1::agent_service_server::AgentServiceServer;

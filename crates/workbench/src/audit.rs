@@ -1,7 +1,7 @@
 //! What a row of the audit says of a request to the workbench. The audit itself is the runtime's.
 
-pub use runtime::audit::{Audit, AuditEntry, Row};
 use serde_json::{Map, Value};
+pub use storage::audit::{Audit, AuditEntry, Row};
 
 use crate::limits;
 use crate::scrub::Scrubber;

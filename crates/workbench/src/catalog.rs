@@ -2,10 +2,10 @@
 //! what an entry holds is its kind's affair. Must be given scrubbed text only.
 
 use domain::{Error, ErrorCode, Timestamp};
-use runtime::store::{Durability, Store};
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use storage::{Durability, Store};
 
 use crate::place::{Scope, WorkPlace};
 use crate::tables;

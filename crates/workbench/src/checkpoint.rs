@@ -2,8 +2,8 @@
 //! sessions and restarts. Must be given scrubbed text only.
 
 use domain::{Error, Timestamp};
-use runtime::store::{Durability, Store};
 use rusqlite::OptionalExtension as _;
+use storage::{Durability, Store};
 
 use crate::audit::Row;
 use crate::limits;

@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use domain::{Error, ErrorCode};
-use runtime::project_file::{self, ProjectFileError, Resolver};
+use host::project_file::{self, ProjectFileError, Resolver};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 

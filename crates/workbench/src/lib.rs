@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Error, ErrorCode, SessionId, Timestamp};
-use runtime::store::Store;
 use sandbox::{Sandbox, Tier};
+use storage::Store;
 use tokio::sync::Semaphore;
 
 use audit::Audit;

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use domain::{Error, ErrorCode, Timestamp};
-use runtime::store::{Durability, Store};
 use rusqlite::{Connection, OptionalExtension as _};
+use storage::{Durability, Store};
 use tokio::sync::OnceCell;
 
 pub use search::{FoundMemory, MemorySearch};

@@ -2,9 +2,9 @@
 //! and the like; similar ones are found by their words. Must be given scrubbed text only.
 
 use domain::{Error, Timestamp};
-use runtime::store::{Durability, Store};
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
+use storage::{Durability, Store};
 
 use crate::place::WorkPlace;
 use crate::tables;

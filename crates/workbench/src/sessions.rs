@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use domain::id::SESSION_PREFIX;
 use domain::{Error, ErrorCode, SessionId, Timestamp};
-use runtime::store::{Durability, Store};
 use rusqlite::OptionalExtension as _;
+use storage::{Durability, Store};
 
 use crate::place::WorkPlace;
 use crate::{Project, limits};
@@ -229,6 +229,6 @@ mod tests {
         {
             check_id(bad).unwrap_err();
         }
-        check_id(runtime::new_session_id().as_str()).unwrap();
+        check_id(host::new_session_id().as_str()).unwrap();
     }
 }

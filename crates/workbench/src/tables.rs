@@ -2,8 +2,8 @@
 //! Their version is their own, so that the session core and the workbench can change apart.
 
 use domain::{Error, ErrorCode};
-use runtime::store::{Durability, Store};
 use rusqlite::OptionalExtension as _;
+use storage::{Durability, Store};
 
 /// Each step brings the tables from version N to N+1. Steps are never changed once released.
 const STEPS: &[&str] = &[

@@ -18,12 +18,31 @@ const OURS: &[(&str, &[&str])] = &[
     ("scrub", &["domain"]),
     // Walls for commands and for agents: docs/decisions/0034.
     ("sandbox", &["domain"]),
+    // What every crate asks of the machine; the process table is read as the shim reads it: docs/decisions/0043.
+    ("host", &["domain", "shim"]),
+    ("storage", &["domain", "host"]),
+    ("agent-port", &["domain"]),
     // The format of spool and frames lives in `shim`: docs/decisions/0002.
-    ("runtime", &["domain", "shim", "sandbox", "scrub"]),
-    ("providers", &["domain", "runtime"]),
-    ("workbench", &["domain", "runtime", "sandbox", "scrub"]),
-    ("surfaces", &["wire", "domain", "runtime", "sandbox", "workbench"]),
-    ("obey", &["wire", "domain", "runtime", "shim", "sandbox", "providers", "workbench", "surfaces"]),
+    ("runtime", &["domain", "agent-port", "host", "storage", "shim", "sandbox", "scrub"]),
+    ("providers", &["domain", "agent-port", "host"]),
+    ("workbench", &["domain", "host", "storage", "sandbox", "scrub"]),
+    ("surfaces", &["wire", "domain", "agent-port", "host", "storage", "runtime", "sandbox", "workbench"]),
+    (
+        "obey",
+        &[
+            "wire",
+            "domain",
+            "agent-port",
+            "host",
+            "storage",
+            "runtime",
+            "shim",
+            "sandbox",
+            "providers",
+            "workbench",
+            "surfaces",
+        ],
+    ),
     // The scenarios of `providers::suite`, and nothing else of it.
     ("e2e", &["wire", "providers"]),
     // Benchmarks look at the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
@@ -47,11 +66,29 @@ const CLOSED: &[(&str, &[&str])] = &[
 
 /// Third-party crates that mark a layer, and who may use them. Others are free.
 const GUARDED: &[(&str, &[&str])] = &[
-    ("tokio", &["sandbox", "runtime", "providers", "workbench", "surfaces", "obey", "e2e", "bench"]),
+    (
+        "tokio",
+        &[
+            "agent-port",
+            "host",
+            "storage",
+            "sandbox",
+            "runtime",
+            "providers",
+            "workbench",
+            "surfaces",
+            "obey",
+            "e2e",
+            "bench",
+        ],
+    ),
     ("tokio-stream", &["surfaces", "obey", "e2e", "bench"]),
     // The workbench has tables of its own: docs/decisions/0012.
-    ("rusqlite", &["runtime", "workbench", "bench"]),
-    ("libc", &["shim", "sandbox", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"]),
+    ("rusqlite", &["storage", "runtime", "workbench", "bench"]),
+    (
+        "libc",
+        &["shim", "host", "storage", "sandbox", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"],
+    ),
     ("nix", &["runtime"]),
     // Models and endpoints that make vectors of memories: docs/decisions/0023.
     ("reqwest", &["providers", "workbench", "bench"]),

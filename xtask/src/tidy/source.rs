@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn a_clock_read_elsewhere_is_found() {
         let read = "let now = SystemTime::now();";
-        let tree = Tree::of(&[("crates/runtime/src/clock.rs", read), ("crates/runtime/src/store.rs", read)]);
-        assert_eq!(places(clocks(&tree)), ["crates/runtime/src/store.rs:1"]);
+        let tree = Tree::of(&[("crates/host/src/clock.rs", read), ("crates/storage/src/lib.rs", read)]);
+        assert_eq!(places(clocks(&tree)), ["crates/storage/src/lib.rs:1"]);
     }
 
     #[test]

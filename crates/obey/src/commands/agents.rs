@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use agent_port::{Availability, Capabilities};
 use domain::ProviderKind;
 use providers::acp;
-use runtime::provider::{Availability, Capabilities};
 use serde_json::json;
 use wire::obey::local::v1 as local;
 

@@ -106,7 +106,7 @@ async fn wanted(console: &Console, client: &Client, args: AddArgs) -> Result<pb:
         (None, None, None) => None,
     };
     let expires_at = args.expires.map(|wait| {
-        let (seconds, nanos) = runtime::clock::now().after(wait).seconds_and_nanos();
+        let (seconds, nanos) = host::clock::now().after(wait).seconds_and_nanos();
         prost_types::Timestamp { seconds, nanos }
     });
     Ok(pb::Grant {

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use agent_port::toolbox::{OfferedTool, ToolOutput};
 use domain::{Error, SessionId};
-use runtime::toolbox::{OfferedTool, ToolOutput};
 use serde_json::Value;
 use surfaces::access;
 use surfaces::bridge::TeamTools;

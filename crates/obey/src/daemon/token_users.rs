@@ -15,7 +15,7 @@ pub(super) fn resolve(users: &[String]) -> Result<BTreeSet<u32>, Error> {
         fs::read_to_string("/etc/passwd").unwrap_or_default(),
         fs::read_to_string("/etc/subuid").unwrap_or_default(),
     );
-    resolve_in(users, &passwd, &subuid, runtime::own_uid())
+    resolve_in(users, &passwd, &subuid, host::own_uid())
 }
 
 fn resolve_in(users: &[String], passwd: &str, subuid: &str, own: u32) -> Result<BTreeSet<u32>, Error> {

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use agent_port::toolbox::{OfferedTool, RequiredPermission};
 use domain::{Error, SessionId};
 use runtime::Snapshot;
-use runtime::toolbox::{OfferedTool, RequiredPermission};
 use serde_json::{Value, json};
 use surfaces::access;
 use surfaces::asking::Asking;

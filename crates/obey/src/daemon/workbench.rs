@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Error, ErrorCode};
-use runtime::store::Store;
-use runtime::{Supervisor, clock};
+use host::clock;
+use runtime::Supervisor;
 use sandbox::Sandbox;
+use storage::Store;
 use surfaces::contextd::{Contextd, ContextdConfig, OpenWorkbench, WorkbenchFuture};
 use tokio::sync::OnceCell;
 use workbench::embed::{Embedder, Endpoint};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use agent_port::toolbox::{ExternalToolCall, ToolTask};
 use domain::{Error, SessionId};
-use runtime::clock;
-use runtime::toolbox::{ExternalToolCall, ToolTask};
+use host::clock;
 use serde_json::{Map, Value, json};
 use workbench::Workbench;
 use workbench::audit::{AuditEntry, input_text};

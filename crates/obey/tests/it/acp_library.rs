@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use agent_port::Providers;
 use domain::{ErrorCode, ProviderKind};
 use runtime::Supervisor;
-use runtime::provider::Providers;
 use runtime::settings::{Settings, SettingsSources};
-use runtime::store::Store;
 use runtime::supervisor::SupervisorOptions;
 use serde_json::{Value, json};
+use storage::Store;
 use surfaces::acp::{AcpSessionDefaults, RuntimeConfig, RuntimeServer};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,

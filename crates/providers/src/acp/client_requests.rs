@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_client_protocol_schema::v1;
+use agent_port::ClientRequestHandler;
+use agent_port::toolbox::{SessionTools, StopSignal, ToolOutput, ToolTask, Work};
 use domain::{Error, ErrorCode};
-use runtime::provider::ClientRequestHandler;
-use runtime::toolbox::{SessionTools, StopSignal, ToolOutput, ToolTask, Work};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;

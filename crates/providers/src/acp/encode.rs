@@ -1,9 +1,9 @@
 //! Turns what an agent is told into lines for an ACP agent.
 
 use agent_client_protocol_schema::{ProtocolVersion, v1};
+use agent_port::BridgeServer;
 use domain::event::Attachment;
 use domain::{AgentInput, Decision, Error, Mode};
-use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
 use super::rpc::{self, AcpRequestKind};

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use agent_client_protocol_schema::v1::{ContentBlock, ToolCall, ToolCallContent as Shown, ToolKind as Kind};
+use agent_port::BridgeServer;
 use domain::CallId;
-use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
 use super::permitted;

@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
+use agent_port::Places;
 use domain::Error;
-use runtime::provider::Places;
 use serde_json::{Map, Value};
 
 use crate::config::{argument, check_keys, check_permission_mode, directories, flag, invalid, mcp_servers};

@@ -8,9 +8,9 @@ mod turn;
 mod updates;
 
 use agent_client_protocol_schema::v1::ErrorCode;
+use agent_port::Decoded;
 use domain::AgentEvent;
 use domain::event::Level;
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::rpc::{self, AcpMessage};

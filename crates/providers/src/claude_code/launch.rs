@@ -4,8 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use agent_port::{BridgeServer, LaunchRequest};
 use domain::State;
-use runtime::provider::{BridgeServer, LaunchRequest};
 use serde_json::json;
 
 use super::settings::ClaudeSettings;

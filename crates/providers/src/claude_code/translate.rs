@@ -12,9 +12,9 @@ mod system_messages;
 mod tools;
 mod turn;
 
+use agent_port::Decoded;
 use domain::AgentEvent;
 use domain::event::Level;
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::state::ClaudeState;

@@ -2,10 +2,10 @@
 
 mod answer;
 
+use agent_port::BridgeServer;
 use domain::event::Attachment;
 use domain::turn::EndReason;
 use domain::{AgentInput, Error};
-use runtime::provider::BridgeServer;
 use serde_json::{Map, Value, json};
 
 use super::mode_settings::CodexModeSettings;

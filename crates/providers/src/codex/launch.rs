@@ -4,8 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use agent_port::{BridgeServer, LaunchRequest, Places};
 use domain::{Error, ErrorCode};
-use runtime::provider::{BridgeServer, LaunchRequest, Places};
 use serde_json::{Value, json};
 
 use super::models;

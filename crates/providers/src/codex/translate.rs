@@ -13,9 +13,9 @@ mod tools;
 mod turn;
 mod workers;
 
+use agent_port::Decoded;
 use domain::event::Level;
 use domain::{AgentEvent, CallId};
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::encode;

@@ -1,7 +1,7 @@
 //! What a call brought, as text for a model. Pure.
 
+use agent_port::toolbox::ToolOutput;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use runtime::toolbox::ToolOutput;
 
 /// Returns a result as text; what is no text is named.
 pub(super) fn done(result: CallToolResult) -> ToolOutput {

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use agent_port::toolbox::ToolOutput;
+use agent_port::{HelperCommand, HelperProcess};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
@@ -14,8 +16,6 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
-use runtime::helper_process::{HelperCommand, HelperProcess};
-use runtime::toolbox::ToolOutput;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
@@ -41,7 +41,7 @@ pub(super) struct McpServer {
 /// A connection; dropping it ends the program behind it.
 struct McpConnection {
     service: RunningService<RoleClient, NotificationListener>,
-    held: Option<HelperProcess>,
+    held: Option<Box<dyn HelperProcess>>,
 }
 
 /// Hears what a server says unasked.
@@ -186,7 +186,7 @@ impl McpServer {
                     .with_max_line_length(MCP_LINE_MAX_BYTES);
                 match rmcp::serve_client(ear, transport).await {
                     Ok(service) => Ok(McpConnection { service, held: Some(held) }),
-                    Err(error) => Err(with_last_words(&error.to_string(), Some(&held))),
+                    Err(error) => Err(with_last_words(&error.to_string(), Some(&*held))),
                 }
             }
             McpTransport::Web { url, headers } => {
@@ -232,7 +232,7 @@ impl McpServer {
             ServiceError::McpError(error) => error.message.to_string(),
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 let line = self.line.lock().await;
-                with_last_words("it ended", line.as_ref().and_then(|line| line.held.as_ref()))
+                with_last_words("it ended", line.as_ref().and_then(|line| line.held.as_deref()))
             }
             other => other.to_string(),
         }
@@ -240,8 +240,8 @@ impl McpServer {
 }
 
 /// Adds what a program said last.
-fn with_last_words(what: &str, held: Option<&HelperProcess>) -> String {
-    let words = held.map(HelperProcess::last_words).unwrap_or_default();
+fn with_last_words(what: &str, held: Option<&dyn HelperProcess>) -> String {
+    let words = held.map(<dyn HelperProcess>::last_words).unwrap_or_default();
     let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
     format!("{what}{words}")
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use agent_port::toolbox::{OfferedTool, SessionTools};
+use agent_port::{InProcessAgent, PastEvents};
 use domain::event::{ClientTool, Level};
 use domain::{AgentEvent, AgentInput, Error, ErrorCode, Mode};
-use runtime::provider::{InProcessAgent, PastEvents};
-use runtime::toolbox::{OfferedTool, SessionTools};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

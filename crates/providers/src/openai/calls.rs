@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agent_port::toolbox::{SessionTools, ToolOutput, ToolTask};
 use domain::request::{PermissionSubject, Question, RequestSubject};
 use domain::{AgentEvent, AgentInput, CallId, Error, ErrorCode, Mode};
-use runtime::toolbox::{SessionTools, ToolOutput, ToolTask};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -224,7 +224,7 @@ impl OpenaiWorker {
                     let message = "the server no longer has this tool".to_owned();
                     return self.settle(running, at, false, message).await;
                 };
-                let call = runtime::toolbox::ExternalToolCall {
+                let call = agent_port::toolbox::ExternalToolCall {
                     tool: open.call.name.clone(),
                     arguments: Value::Object(arguments.clone()),
                 };

@@ -131,7 +131,7 @@ impl Endpoint {
             after_ms: header("retry-after-ms"),
             date: header("date"),
         };
-        let now = Duration::from_micros(u64::try_from(runtime::clock::now().0).unwrap_or(0));
+        let now = Duration::from_micros(u64::try_from(host::clock::now().0).unwrap_or(0));
         let retry_after = retry::said(headers, UNIX_EPOCH + now);
         let (status, body) = self.whole(response).await?;
         Err(ReplyFailure { retry_after, ..ReplyFailure::of_answer(status, &body) })

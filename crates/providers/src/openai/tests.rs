@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use agent_port::InProcessAgent;
+use agent_port::toolbox::{SessionTools, ToolOutput, ToolTask, Work};
 use domain::event::Attachment;
 use domain::{AgentInput, LaunchPolicy, Mode, SessionId, State, Timeouts, Timestamp};
-use runtime::provider::InProcessAgent;
-use runtime::toolbox::{SessionTools, ToolOutput, ToolTask, Work};
 
 use super::*;
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use agent_port::toolbox::{self, ToolTask};
 use domain::Mode;
 use domain::event::{ClientTool, Todo, TodoStatus};
 use domain::request::{Question, QuestionOption};
-use runtime::toolbox::{self, ToolTask};
 use serde_json::{Map, Value, json};
 
 use super::read_only_commands::only_looks;

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
+use agent_port::InProcessAgent;
 use domain::event::{Attachment, Level};
 use domain::{AgentEvent, AgentInput, Error, ErrorCode};
 use futures_util::{SinkExt as _, StreamExt as _};
-use runtime::provider::InProcessAgent;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

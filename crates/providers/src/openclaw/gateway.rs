@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use runtime::process::tree::{self, MARK_VARIABLE, TreeMark, mark_of};
+use host::process_tree::{self, MARK_VARIABLE, TreeMark, mark_of};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -75,7 +75,7 @@ impl StartedGateway {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         if let Some(mark) = &self.mark {
-            tree::kill_marked(mark);
+            process_tree::kill_marked(mark);
         }
     }
 
@@ -85,7 +85,9 @@ impl StartedGateway {
             Some(child) => matches!(child.try_wait(), Ok(None)),
             // A former daemon's. What has been there for longer than a start takes, and does not answer, is no gateway: it
             // hangs, or it is what a dead one's agent left.
-            None => self.mark.as_ref().and_then(tree::age).is_some_and(|age| age < GATEWAY_START_WAIT),
+            None => {
+                self.mark.as_ref().and_then(process_tree::age).is_some_and(|age| age < GATEWAY_START_WAIT)
+            }
         }
     }
 }
@@ -129,7 +131,7 @@ impl Gateway {
 
     /// Returns whether the gateway was started here.
     pub(super) fn is_ours(&self) -> bool {
-        self.started.lock().is_some() || self.started.mark.as_ref().and_then(tree::age).is_some()
+        self.started.lock().is_some() || self.started.mark.as_ref().and_then(process_tree::age).is_some()
     }
 
     /// Starts a gateway on this machine, where none answers. Returns whether one is on its way.

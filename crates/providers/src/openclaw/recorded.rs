@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use agent_port::{LaunchRequest, Provider as _};
 use domain::event::EventKind;
 use domain::{
     Command, Decision, Effect, Input, LaunchPolicy, Machine, Mode, ProviderKind, SessionId, SessionSpec,
     WhenBusy,
 };
 use domain::{State, Status, StopMode, Timer, Timestamp};
-use runtime::provider::{LaunchRequest, Provider as _};
 use serde_json::Value;
 
 use super::frames::{ConversationSettings, FrameEffects, GatewayConversation};

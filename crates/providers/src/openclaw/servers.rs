@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use runtime::provider::BridgeServer;
+use agent_port::BridgeServer;
 use serde_json::{Map, Value, json};
 
 use crate::json_fields::Look;

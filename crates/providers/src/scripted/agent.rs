@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::time::Duration;
 
+use agent_port::BridgeServer;
 use domain::event::{Todo, TodoStatus};
 use domain::request::{PermissionSubject, Question, QuestionOption, RequestSubject};
 use domain::turn::EndReason;
 use domain::{CallId, Mode};
-use runtime::provider::BridgeServer;
 use serde_json::Value;
 
 use super::script::{self, ScriptStep, TextPieces};

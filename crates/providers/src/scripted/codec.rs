@@ -1,7 +1,7 @@
 //! Translates between the scripted agent's lines and our words. It has nothing to remember.
 
+use agent_port::{Codec, Decoded};
 use domain::{AgentEvent, AgentInput, Decision, Error};
-use runtime::provider::{Codec, Decoded};
 
 use super::check_model;
 use super::wire::{FromScriptedAgent, StartMessage, ToScriptedAgent};

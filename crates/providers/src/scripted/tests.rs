@@ -3,10 +3,10 @@
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::thread::JoinHandle;
 
+use agent_port::Decoded;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Mode};
-use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::*;

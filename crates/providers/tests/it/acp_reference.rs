@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use agent_port::{Codec, Decoded, Provider};
 use domain::request::{PermissionSubject, RequestSubject};
 use domain::{AgentEvent, AgentInput, Decision, ProviderKind, SessionSpec};
 use providers::acp::{Acp, NamedAgents};
-use runtime::provider::{Codec, Decoded, Provider};
 use serde_json::{Value, json};
 
 use crate::support::{launch, some_program, spec, starting};

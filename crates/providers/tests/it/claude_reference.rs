@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use agent_port::{Codec, Provider};
 use domain::{AgentEvent, ProviderKind, SessionSpec};
 use providers::claude_code::ClaudeCode;
-use runtime::provider::{Codec, Provider};
 use serde_json::{Value, json};
 
 use crate::support::{decode, some_program, spec};

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use agent_port::Codec;
 use domain::{AgentEvent, SessionSpec};
-use runtime::provider::Codec;
 use serde_json::{Value, json};
 
 use crate::codex_golden::CODEX;

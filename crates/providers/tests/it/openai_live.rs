@@ -6,13 +6,13 @@ mod endpoint;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_port::toolbox::{SessionToolbox, SessionTools, ToolOutput, ToolTask, Work};
+use agent_port::{InProcessAgent, LaunchPlan, LaunchRequest, Provider};
 use domain::event::ClientTool;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, ErrorCode, ProviderKind, SessionSpec};
 use providers::openai::OpenaiApi;
-use runtime::provider::{InProcessAgent, LaunchPlan, LaunchRequest, Provider};
-use runtime::toolbox::{SessionToolbox, SessionTools, ToolOutput, ToolTask, Work};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

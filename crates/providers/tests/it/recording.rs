@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use agent_port::{Codec, Provider};
 use domain::{AgentEvent, AgentInput, ProviderKind, SessionSpec};
-use runtime::provider::{Codec, Provider};
 use serde_json::Value;
 
 use crate::support::{decode, launch, spec, starting};

@@ -5,9 +5,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
+use agent_port::Codec;
 use domain::{AgentEvent, AgentInput, ProviderKind};
 use providers::{ProviderOptions, all};
-use runtime::provider::Codec;
 use serde_json::{Value, json};
 
 use crate::support::{decode, launch, spec, starting};

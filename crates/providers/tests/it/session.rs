@@ -1,11 +1,11 @@
 //! Recorded conversations, lived through by a session: the rules of `domain` accept what was told when it was told,
 //! tell the same, and end where a session should after all that the agent said.
 
+use agent_port::{Codec, Decoded};
 use domain::event::EventKind;
 use domain::{
     AgentInput, Command, Effect, Input, Machine, SessionSpec, Status, StopMode, Timestamp, WhenBusy,
 };
-use runtime::provider::{Codec, Decoded};
 use serde_json::{Value, json};
 
 use crate::claude_golden::CLAUDE;

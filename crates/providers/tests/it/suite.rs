@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agent_port::{LaunchRequest, Provider};
 use domain::event::EventKind;
 use domain::{Command, ErrorCode, Exit, Input, SessionSpec, StopMode, Timer};
 use providers::acp::{Acp, NamedAgents};
 use providers::claude_code::ClaudeCode;
 use providers::codex::Codex;
 use providers::suite;
-use runtime::provider::{LaunchRequest, Provider};
 use serde_json::{Value, json};
 
 use crate::acp_reference;

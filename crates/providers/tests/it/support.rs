@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use agent_port::{Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider};
 use domain::{AgentEvent, LaunchPolicy, Mode, ProviderKind, SessionId, SessionSpec, State, Timestamp};
-use runtime::provider::{Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider};
 
 /// A session of a provider, in a directory.
 pub(crate) fn spec(provider: ProviderKind, working_dir: &Path) -> SessionSpec {
@@ -55,7 +55,7 @@ pub(crate) fn launch(
 }
 
 /// Decodes one line.
-pub(crate) fn decode(codec: &mut dyn runtime::provider::Codec, line: &[u8]) -> (Vec<AgentEvent>, Vec<u8>) {
+pub(crate) fn decode(codec: &mut dyn agent_port::Codec, line: &[u8]) -> (Vec<AgentEvent>, Vec<u8>) {
     let mut out = Decoded::default();
     codec.decode(line, &mut out);
     (out.events, out.replies)

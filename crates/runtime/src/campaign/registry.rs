@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::NewCampaign;
-use crate::project_file;
+use host::project_file;
 
 /// Largest file that is read; a registry of thousands of campaigns stays far below.
 const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;

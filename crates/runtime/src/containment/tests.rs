@@ -45,8 +45,11 @@ fn the_ways_by_which_git_runs_code_are_shown_and_not_changed() {
     std::fs::create_dir_all(root.join(".git")).unwrap();
     std::fs::write(root.join(".git/config"), "").unwrap();
     std::fs::create_dir(root.join(".claude")).unwrap();
-    let spec =
-        SessionSpec { root: root.clone(), working_dir: root.clone(), ..crate::store::tests::spec("sess_1") };
+    let spec = SessionSpec {
+        root: root.clone(),
+        working_dir: root.clone(),
+        ..crate::journal::tests::spec("sess_1")
+    };
     let mounts = project(&spec).unwrap();
     for (name, writable) in
         [("", true), (".git", true), (".git/config", false), (".git/hooks", false), (".claude", false)]

@@ -6,7 +6,8 @@ use std::path::Path;
 use domain::{Error, ErrorCode};
 use serde::Deserialize;
 
-use crate::{limits, project_file};
+use crate::limits;
+use host::project_file;
 
 /// A campaign's own list. It can only forbid: a file that an agent may edit must not widen what the daemon allows.
 const CAMPAIGN_LIST: &str = ".campaign/settings/allowlist.json";

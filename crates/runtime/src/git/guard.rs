@@ -9,7 +9,8 @@ use domain::{Error, ErrorCode};
 
 use super::overrides::{self, Setting};
 use super::{PINS, config_variables, run_with};
-use crate::{limits, project_file};
+use crate::limits;
+use host::project_file;
 
 #[cfg(test)]
 mod tests;

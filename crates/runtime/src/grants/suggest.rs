@@ -10,7 +10,7 @@ use domain::{Error, EventKind, RequestId};
 use super::Grants;
 use crate::limits;
 use crate::session::Snapshot;
-use crate::store::sessions::{self, SessionFilter};
+use storage::sessions::{self, SessionFilter};
 
 /// A rule that would have spared somebody an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl Grants {
     pub async fn suggest(&self) -> Result<Vec<Suggestion>, Error> {
         let filter = SessionFilter { include_ended: true, ..SessionFilter::default() };
         let mut all = self.supervisor.list(filter).await?;
-        let surplus = all.len().saturating_sub(limits::SUGGEST_SESSIONS_MAX);
+        let surplus = all.len().saturating_sub(storage::limits::SUGGEST_SESSIONS_MAX);
         let mut answers = BTreeMap::new();
         for session in all.split_off(surplus) {
             let id = session.spec.id.clone();

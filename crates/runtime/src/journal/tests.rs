@@ -11,13 +11,38 @@ use std::time::Duration;
 use domain::{Event, EventKind, SessionId, State, Timestamp};
 
 use super::{Cursor, Journal, JournalBounds, SessionJournal};
-use crate::store::sessions::{self, SessionWrite, StoredEvent};
-use crate::store::{Durability, Store};
+use storage::sessions::{self, SessionWrite, StoredEvent};
+use storage::{Durability, Store};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, future).await.expect("not in time")
+}
+
+/// What a session with this id was created with.
+pub(crate) fn spec(id: &str) -> domain::SessionSpec {
+    domain::SessionSpec {
+        id: SessionId::new(id),
+        campaign_id: Some(domain::CampaignId::new("camp_1")),
+        provider: domain::ProviderKind::Scripted,
+        model: "m".to_owned(),
+        name: "n".to_owned(),
+        festival_id: String::new(),
+        task_id: String::new(),
+        parent: None,
+        working_dir: "/w".into(),
+        root: "/w".into(),
+        provider_config: std::collections::BTreeMap::new(),
+        environment: std::collections::BTreeMap::new(),
+        max_tokens: 0,
+        timeout: None,
+        mode: domain::Mode::default(),
+        launch: domain::LaunchPolicy::Now,
+        upkeep: domain::Timeouts::default(),
+        containment: domain::Containment::default(),
+        created_at: Timestamp(1),
+    }
 }
 
 /// One session's journal as its actor uses it, and what it wrote.
@@ -32,7 +57,7 @@ struct Log {
 
 impl Log {
     async fn new(store: &Store, bounds: JournalBounds, id: &str) -> Self {
-        let spec = crate::store::tests::spec(id);
+        let spec = spec(id);
         let insert =
             move |connection: &rusqlite::Connection| sessions::insert(connection, &spec, &State::default());
         let key = soon(store.write(Durability::Soon, insert)).await.unwrap();

@@ -12,8 +12,9 @@ use shim::record::Meta;
 use shim::spool::{read_meta, segment_number};
 use tokio::time::{self, Instant};
 
-use super::limits::{KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
-use super::{scan, tree};
+use super::scan;
+use host::limits::{KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
+use host::process_tree as tree;
 
 /// A directory that no shim holds, nor will as long as this lives.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use tokio::time;
 use super::limits::{ATTACH_TIMEOUT, CONNECT_RETRY, CONNECT_RETRY_MAX, FINISH_TIMEOUT};
 use super::outbox::Outbox;
 use super::scan;
-use crate::failpoint;
+use host::failpoint;
 
 /// What is known about the shim from its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,11 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time;
 
+use super::ProcessPlan;
 use super::limits::{ANSWER_BYTES_MAX, SPAWN_TIMEOUT};
 use super::link::{AgentLink, AttachError};
-use super::{ProcessPlan, tree};
-use crate::failpoint;
+use host::failpoint;
+use host::process_tree as tree;
 
 /// Starts agents.
 pub struct AgentSpawner;

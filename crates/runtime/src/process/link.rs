@@ -19,9 +19,10 @@ use tokio::time;
 use super::connection::{self, Greeting, ShimReachability, ShimState};
 use super::limits::{LOOK_INTERVAL, READ_RETRY};
 use super::outbox::{Outbox, WriteError};
+use super::scan;
 use super::spool::{self, Spool};
-use super::{scan, tree};
-use crate::clock;
+use host::clock;
+use host::process_tree as tree;
 
 /// Why an agent cannot be attached to.
 #[derive(Debug, thiserror::Error)]

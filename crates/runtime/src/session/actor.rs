@@ -28,15 +28,15 @@ use super::scrubbing::{Clean, Scrubbing};
 use super::seal::Seal;
 use super::timers::Timers;
 use super::{SessionServices, SharedServices};
-use crate::clock;
-use crate::failpoint;
 use crate::journal::SessionJournal;
 use crate::limits;
 use crate::permissions;
 use crate::process::{AgentOutput, Batch, OutputEnd};
-use crate::provider::PastEvents;
-use crate::store::sessions::{self, StateColumns};
-use crate::store::{Durability, SessionRow, SpoolMark};
+use agent_port::PastEvents;
+use host::clock;
+use host::failpoint;
+use storage::sessions::{self, StateColumns};
+use storage::{Durability, SessionRow, SpoolMark};
 
 /// How an actor comes to its session.
 pub(crate) enum ActorStart {
@@ -400,7 +400,7 @@ impl Actor {
 
     /// Returns what has been shown of this session so far.
     pub(super) fn past(&self) -> PastEvents {
-        PastEvents { events: self.stream.read_after(0), last_seq: self.seq }
+        PastEvents { events: Box::new(self.stream.read_after(0)), last_seq: self.seq }
     }
 
     pub(super) fn next_write_id(&mut self) -> u64 {

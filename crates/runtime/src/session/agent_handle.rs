@@ -8,11 +8,12 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::limits;
 use crate::process::lines::{LineAssembler, OutputLine, OversizeLine, PartialLine};
 use crate::process::{self, AgentLink, AgentOutput, Batch, Delivery, OutputEnd, Position, Stream};
-use crate::provider::{ClientRequestHandler, Codec, Decoded, InProcessAgent};
-use crate::store::SpoolMark;
-use crate::{clock, limits};
+use agent_port::{ClientRequestHandler, Codec, Decoded, InProcessAgent};
+use host::clock;
+use storage::SpoolMark;
 
 /// What holds the agent, if there is one.
 pub(super) enum AgentHandle {

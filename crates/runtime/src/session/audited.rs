@@ -5,7 +5,7 @@
 use domain::turn::InterruptReason;
 use domain::{EventKind, SessionId, Status, Timestamp};
 
-use crate::audit::AuditEntry;
+use storage::audit::AuditEntry;
 
 /// Returns the row of an event; most have none.
 pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Option<AuditEntry> {

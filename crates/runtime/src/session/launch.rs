@@ -11,16 +11,16 @@ use tokio::sync::mpsc;
 use super::actor::Actor;
 use super::agent_handle::{AgentHandle, ProcessAgent};
 use crate::campaign::Campaigns;
-use crate::environment;
-use crate::failpoint;
-use crate::helper_process::HelperPrograms;
+use crate::helper_process::SessionHelperPrograms;
 use crate::limits;
 use crate::process::{
     AgentLink, AgentSpawner, AttachError, Claim, HoldLimits, OutputEnd, Position, ProcessPlan, SpawnError,
     Target,
 };
-use crate::provider::{BridgeServer, ClientRequestHandler, Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
-use crate::store::SpoolMark;
+use agent_port::environment;
+use agent_port::{BridgeServer, ClientRequestHandler, Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
+use host::failpoint;
+use storage::SpoolMark;
 
 impl Actor {
     /// Returns the folder of the current run.
@@ -56,7 +56,9 @@ impl Actor {
         let environment = environment::of_agent(spec, &self.services.socket);
         let (bridge, past) = (self.bridge(), Some(self.past()));
         let free = spec.containment.sandbox.is_none();
-        let programs = free.then(|| HelperPrograms::new(&self.services, &spec.id, spec.working_dir.clone()));
+        let programs = free.then(|| -> Arc<dyn agent_port::HelperPrograms> {
+            Arc::new(SessionHelperPrograms::new(&self.services, &spec.id, spec.working_dir.clone()))
+        });
         LaunchRequest { spec, state, resume, environment, bridge, past, programs }
     }
 

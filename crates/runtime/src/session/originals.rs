@@ -38,8 +38,7 @@ impl KeptOriginals {
             inner.asks.clone_from(asks);
         }
         for (seq, kind) in events {
-            let (until, bytes) =
-                (Instant::now() + limits::REVEAL_WAIT, crate::store::sessions::json(&kind).len());
+            let (until, bytes) = (Instant::now() + limits::REVEAL_WAIT, storage::sessions::json(&kind).len());
             if bytes <= limits::REVEAL_MAX_BYTES {
                 inner.bytes += bytes;
                 inner.events.push_back(Original { seq, until, kind, bytes });

@@ -6,8 +6,8 @@ use std::time::Duration;
 use domain::{AgentInput, Event, EventKind, SessionId, StopStep, Timer, Timestamp};
 
 use super::audited;
-use crate::store::SessionWrite;
-use crate::store::sessions::{StoredEvent, json};
+use storage::SessionWrite;
+use storage::sessions::{StoredEvent, json};
 
 /// What is done once the write is committed.
 pub(super) enum AfterCommit {

@@ -16,12 +16,12 @@ use domain::{
 use crate::campaign::NewCampaign;
 use crate::process::tests::reexec::shim_exe;
 use crate::process::{AgentLink, Position};
-use crate::provider::{
-    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider, Providers,
-};
-use crate::store::Store;
 use crate::supervisor::SupervisorOptions;
 use crate::{NewSession, Snapshot, Supervisor};
+use agent_port::{
+    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider, Providers,
+};
+use storage::Store;
 
 /// Runs `sh -c` with the script in `provider_config.script`.
 struct Shell;
@@ -52,7 +52,7 @@ impl Provider for Shell {
             args: vec![OsString::from("-c"), OsString::from(script)],
             environment: request.environment.clone(),
             codec: Box::new(Words),
-            places: crate::provider::Places::default(),
+            places: agent_port::Places::default(),
         })))
     }
 
@@ -345,7 +345,7 @@ async fn a_stop_of_everything_ends_what_was_taken_from_the_daemon() {
     let write = |connection: &rusqlite::Connection| {
         connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'", []).map(drop)
     };
-    bench.supervisor.store().write(crate::store::Durability::Synced, write).await.unwrap();
+    bench.supervisor.store().write(storage::Durability::Synced, write).await.unwrap();
     let dir = bench.folder.path().join("agents").join(format!("{}.1", session.spec.id));
     let thief = AgentLink::attach(&dir, Position::START, 0x7000_0000_0000_0000).await.unwrap();
     assert!(runs(pid));

@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use super::actor::Actor;
 use crate::containment::{self, Surroundings};
 use crate::limits;
-use crate::provider::ProcessLaunch;
+use agent_port::ProcessLaunch;
 
 /// The file with the walls, in the folder of a run.
 const WALLS_NAME: &str = "walls.json";

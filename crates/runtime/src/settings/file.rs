@@ -9,7 +9,8 @@ use domain::{Error, ErrorCode};
 use serde_json::{Map, Value};
 
 use super::{SettingsLayer, keys};
-use crate::{ids, limits, project_file};
+use crate::limits;
+use host::{ids, project_file};
 
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,12 @@ use domain::{
 };
 
 use super::Supervisor;
+use crate::campaign;
 use crate::session::{ActorStart, Snapshot, audited};
-use crate::store::sessions::{self, SessionWrite, StateColumns, StoredEvent};
-use crate::store::{Durability, SessionRow, SpoolMark};
-use crate::{campaign, clock, environment, failpoint, ids};
+use agent_port::environment;
+use host::{clock, failpoint, ids};
+use storage::sessions::{self, SessionWrite, StateColumns, StoredEvent};
+use storage::{Durability, SessionRow, SpoolMark};
 
 /// What a session is asked to be. Empty texts mean: the default.
 #[derive(Clone, Debug)]

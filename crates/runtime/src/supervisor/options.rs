@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use crate::containment::Policy;
-use crate::provider::Providers;
 use crate::settings::Settings;
-use crate::store::Store;
+use agent_port::Providers;
+use storage::Store;
 
 /// What a supervisor is made of.
 pub struct SupervisorOptions {

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use super::{Supervisor, not_found, snapshot_of};
 use crate::limits;
 use crate::session::{ActorMessage, Snapshot};
-use crate::store::Durability;
-use crate::store::sessions::{self, SessionPage};
+use storage::Durability;
+use storage::sessions::{self, SessionPage};
 
 impl Supervisor {
     /// Returns one page of all sessions, the one used last first, and how many there are on all pages.

@@ -8,10 +8,10 @@ use domain::{Command, Error, LaunchPolicy, Status, StopMode};
 
 use super::Supervisor;
 use crate::execute;
-use crate::failpoint;
 use crate::process::{AgentLink, Claim, Position, scan};
 use crate::session::{ActorStart, remove_orphan_keys, run_dir};
-use crate::store::sessions;
+use host::failpoint;
+use storage::sessions;
 
 impl Supervisor {
     /// Takes up every session that had not ended. Each actor finds its agent in its own time; one that is stuck does

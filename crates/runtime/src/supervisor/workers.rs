@@ -11,9 +11,9 @@ use domain::{
 
 use super::{NewSession, Supervisor};
 use crate::limits;
-use crate::provider::Availability;
 use crate::session::Snapshot;
-use crate::store::environments;
+use agent_port::Availability;
+use storage::environments;
 
 /// What a worker is asked to be.
 #[derive(Clone, Debug, Default)]

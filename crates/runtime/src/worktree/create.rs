@@ -182,5 +182,5 @@ fn folder_of(repository: &Repository) -> String {
 
 fn is_ours(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    folder.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == crate::own_uid())
+    folder.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == host::own_uid())
 }

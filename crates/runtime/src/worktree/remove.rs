@@ -8,8 +8,8 @@ use domain::{Error, ErrorCode, Status, StopMode};
 use super::git::{self, ListedTree, Repository};
 use super::shelter::HookIsolation;
 use super::{Worktrees, worktrees};
-use crate::store::Durability;
-use crate::store::worktrees::WorktreeRow;
+use storage::Durability;
+use storage::worktrees::WorktreeRow;
 
 /// What a removal did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

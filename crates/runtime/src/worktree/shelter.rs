@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use domain::Error;
 
 use super::git::{self, Repository};
-use crate::{limits, project_file};
+use crate::limits;
+use host::project_file;
 
 pub(super) struct HookIsolation {
     folder: PathBuf,
@@ -18,7 +19,7 @@ impl HookIsolation {
     /// Makes one below `beside`; it goes when it is dropped.
     pub(super) async fn new(beside: &Path, repository: &Repository) -> Result<Self, Error> {
         let format = repository.object_format().await?;
-        let folder = beside.join(format!(".git-{}", crate::ids::unique()));
+        let folder = beside.join(format!(".git-{}", host::ids::unique()));
         let shelter = Self { folder };
         shelter
             .fill(repository, &format)

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use domain::{Error, ErrorCode, LaunchPolicy, ProviderKind, SessionId, Status, Timeouts};
 
 use super::*;
-use crate::provider::Providers;
 use crate::settings::Settings;
-use crate::store::Store;
 use crate::supervisor::{NewSession, SupervisorOptions};
+use agent_port::Providers;
+use storage::Store;
 
 /// A daemon's worktrees and a repository with one commit.
 struct Bench {
@@ -126,36 +126,29 @@ impl Bench {
 /// A provider whose agents are never started here.
 struct Idle;
 
-impl crate::provider::Provider for Idle {
+impl agent_port::Provider for Idle {
     fn kind(&self) -> ProviderKind {
         ProviderKind::Scripted
     }
 
-    fn capabilities(&self) -> crate::provider::Capabilities {
-        crate::provider::Capabilities::default()
+    fn capabilities(&self) -> agent_port::Capabilities {
+        agent_port::Capabilities::default()
     }
 
     fn check(&self, _spec: &domain::SessionSpec) -> Result<(), Error> {
         Ok(())
     }
 
-    fn launch(
-        &self,
-        _request: &crate::provider::LaunchRequest<'_>,
-    ) -> Result<crate::provider::LaunchPlan, Error> {
+    fn launch(&self, _request: &agent_port::LaunchRequest<'_>) -> Result<agent_port::LaunchPlan, Error> {
         Err(Error::new(ErrorCode::ProviderNotReady, "never"))
     }
 
-    fn codec(
-        &self,
-        _spec: &domain::SessionSpec,
-        _saved: &str,
-    ) -> Result<Box<dyn crate::provider::Codec>, Error> {
+    fn codec(&self, _spec: &domain::SessionSpec, _saved: &str) -> Result<Box<dyn agent_port::Codec>, Error> {
         Err(Error::new(ErrorCode::ProviderNotReady, "never"))
     }
 
-    fn availability(&self) -> crate::provider::Availability {
-        crate::provider::Availability::BuiltIn
+    fn availability(&self) -> agent_port::Availability {
+        agent_port::Availability::BuiltIn
     }
 }
 

@@ -15,10 +15,10 @@ use axum::extract::State;
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::{ErrorCode, Timestamp};
+use host::clock;
 use http::{Extensions, Request};
 use hyper::body::{Frame, SizeHint};
-use runtime::audit::{Audit, AuditEntry};
-use runtime::clock;
+use storage::audit::{Audit, AuditEntry};
 use wire::access::{Effect, Protocol, Row, SessionIn};
 
 use super::frames;

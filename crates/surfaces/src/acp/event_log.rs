@@ -36,7 +36,7 @@ impl EventLog {
     pub(super) fn report(&self, event: &str, session: &str, details: &Value) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(writer) = writer.as_ref() else { return };
-        let (seconds, nanos) = runtime::clock::now().seconds_and_nanos();
+        let (seconds, nanos) = host::clock::now().seconds_and_nanos();
         let now = seconds * 1_000 + i64::from(nanos) / 1_000_000;
         let session = if session.is_empty() { Value::Null } else { session.into() };
         let line = json!({"timestampMs": now, "event": event, "sessionId": session, "details": details});

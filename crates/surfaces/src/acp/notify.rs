@@ -229,7 +229,7 @@ fn open(path: &Path, kind: NotificationSourceKind) -> Result<Opened, String> {
             if kind == NotificationSourceKind::Fifo { "FIFO" } else { "file" }
         ));
     }
-    if stat.st_uid != runtime::own_uid() {
+    if stat.st_uid != host::own_uid() {
         return Err(format!("the notify source {shown} belongs to another user"));
     }
     let file = File::from(fd);
@@ -253,7 +253,7 @@ pub fn forward(path: &Path, kind: NotificationSourceKind, event: &str) -> Result
     let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH)
         .map_err(|error| format!("{shown} cannot be opened: {error}"))?;
     let stat = rustix::fs::fstat(&fd).map_err(|error| format!("{shown}: {error}"))?;
-    if stat.st_uid != runtime::own_uid() {
+    if stat.st_uid != host::own_uid() {
         return Err(format!("{shown} belongs to another user"));
     }
     let line = format!("{}\n", event.replace('\n', " "));
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_source_of_somebody_else_is_not_read() {
-        if runtime::own_uid() != 0 {
+        if host::own_uid() != 0 {
             // Only root can make a file somebody else's.
             return;
         }

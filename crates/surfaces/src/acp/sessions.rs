@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use domain::{Command, Error, ErrorCode, LaunchPolicy, SessionId, StopMode, Timeouts};
-use runtime::store::sessions::SessionPage;
 use runtime::{NewSession, Snapshot};
 use serde_json::{Value, json};
+use storage::sessions::SessionPage;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::connection::ConnectionContext;

@@ -93,7 +93,7 @@ impl Betcode {
             return Ok(pb::ListMcpServersResponse { servers: to_wire::mcp_servers(&snapshot) });
         }
         let mut servers = Vec::new();
-        for snapshot in self.supervisor.list(runtime::store::sessions::SessionFilter::default()).await? {
+        for snapshot in self.supervisor.list(storage::sessions::SessionFilter::default()).await? {
             if snapshot.state.status.has_agent() {
                 servers.extend(to_wire::mcp_servers(&snapshot));
             }

@@ -7,7 +7,8 @@ mod start;
 use std::sync::Arc;
 
 use domain::{Command, Error, ErrorCode, RequestId, SessionId};
-use runtime::{Snapshot, clock};
+use host::clock;
+use runtime::Snapshot;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming};

@@ -5,7 +5,7 @@ use std::path::Path;
 use domain::permission::{Grant, GrantAction};
 use domain::turn::EndReason;
 use domain::{Command, Error, ErrorCode, EventKind, SessionId, TurnId};
-use runtime::store::sessions::SessionPage;
+use storage::sessions::SessionPage;
 use wire::betcode::v1 as pb;
 
 use super::presence::BetcodeClient;

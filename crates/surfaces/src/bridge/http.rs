@@ -83,7 +83,7 @@ impl McpHttpServer {
                     tool: request.name.into_owned(),
                     arguments_json,
                     // Every request is a call of its own; nothing is asked twice.
-                    id: format!("http.{}", runtime::new_session_id()),
+                    id: format!("http.{}", host::new_session_id()),
                     ..pb::CallToolRequest::default()
                 };
                 self.bridge.run(session, call).await

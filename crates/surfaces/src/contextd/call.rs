@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use domain::{Error, ErrorCode};
-use runtime::clock;
+use host::clock;
 use serde_json::{Map, Value};
 use workbench::answer::estimate;
 use workbench::audit::{AuditEntry, input_text};

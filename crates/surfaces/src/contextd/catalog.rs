@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::Error;
-use runtime::clock;
+use host::clock;
 use serde::{Deserialize, Serialize};
 use wire::contextd::v1 as pb;
 use workbench::catalog::{CatalogItem, CatalogKind};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{Error, EventKind, SessionId};
-use runtime::clock;
+use host::clock;
 use wire::contextd::v1 as pb;
 use workbench::checkpoint::{CheckpointDetail, NewCheckpoint, describe_calls};
 use workbench::limits as most;

@@ -26,7 +26,7 @@ impl ContextdHandler {
         let (id, name) = match &call.asking {
             Asking::Named { id, call } => (id.clone(), call.clone()),
             Asking::Unnamed => {
-                let id = format!("call.{}", runtime::new_session_id());
+                let id = format!("call.{}", host::new_session_id());
                 (id.clone(), CallId::new(id))
             }
             Asking::Done => {

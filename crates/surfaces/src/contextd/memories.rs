@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::Error;
-use runtime::clock;
+use host::clock;
 use wire::contextd::v1 as pb;
 use workbench::limits as most;
 use workbench::memory::{MemorySearch, NewMemory};

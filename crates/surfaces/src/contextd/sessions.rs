@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Error, ErrorCode, SessionId};
+use host::clock;
 use runtime::campaign::resolve_root;
-use runtime::clock;
 use wire::contextd::v1 as pb;
 use workbench::answer::estimate;
 use workbench::limits as most;
@@ -90,7 +90,7 @@ impl ContextdHandler {
         let root = project_root("project_path", Path::new(&request.project_path))?;
         let task = self.workbench.scrubber().scrub_text(&request.task_description);
         let with = StoredSession { root, tenant: request.tenant_id, team: request.team_id, task };
-        let session = self.open(runtime::new_session_id(), with, false).await?;
+        let session = self.open(host::new_session_id(), with, false).await?;
         let injected_context = self.context(&session).await?;
         call.summary = format!("Started: {} on {}", session.id, session.place.project);
         let session_id = session.id.to_string();

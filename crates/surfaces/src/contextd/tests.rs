@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use agent_port::Providers;
 use domain::{ErrorCode, SessionId};
 use runtime::Supervisor;
-use runtime::provider::Providers;
 use runtime::settings::Settings;
-use runtime::store::Store;
 use runtime::supervisor::SupervisorOptions;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
+use storage::Store;
 use workbench::policy::Policies;
 use workbench::sessions::SessionTtl;
 use workbench::{ProjectRules, Workbench, WorkbenchSetup, refs, scrub};

@@ -2,7 +2,7 @@
 
 use domain::Error;
 use runtime::campaign::NewCampaign;
-use runtime::store::campaigns::CampaignRow;
+use storage::campaigns::CampaignRow;
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::campaign_service_server::CampaignService;

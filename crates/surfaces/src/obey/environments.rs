@@ -2,7 +2,7 @@
 
 use domain::Error;
 use runtime::environments::NewEnvironment;
-use runtime::store::environments::EnvironmentRow;
+use storage::environments::EnvironmentRow;
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::environment_service_server::EnvironmentService;

@@ -8,7 +8,7 @@ use domain::{
     Decision, Error, ErrorCode, LaunchPolicy, ProviderKind, RequestId, SessionId, Status, Timeouts,
 };
 use runtime::NewSession;
-use runtime::store::sessions::SessionFilter;
+use storage::sessions::SessionFilter;
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as pb_own;
 

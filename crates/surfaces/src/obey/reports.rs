@@ -1,10 +1,10 @@
 //! The daemon's own state and what programs outside report: campaigns, festivals, activity.
 
 use domain::{Command, Error, EventKind, Timestamp};
+use host::clock;
 use runtime::campaign::NewCampaign;
-use runtime::clock;
-use runtime::store::campaigns::{CampaignReport, FestivalRow};
-use runtime::store::sessions::SessionFilter;
+use storage::campaigns::{CampaignReport, FestivalRow};
+use storage::sessions::SessionFilter;
 use tonic::{Status, Streaming};
 use wire::obey::local::v1 as pb;
 
@@ -33,7 +33,7 @@ impl Obey {
         let festivals = self.supervisor.campaigns().festivals(only.clone()).await?;
         let filter = SessionFilter { campaign_id: only, ..SessionFilter::default() };
         let sessions = self.supervisor.list(filter).await?;
-        let state = |campaign: &runtime::store::campaigns::CampaignRow| {
+        let state = |campaign: &storage::campaigns::CampaignRow| {
             let of_it = festivals.iter().filter(|festival| festival.campaign_id == campaign.id);
             let (all, active) = of_it.fold((0, 0), |(all, active), festival| {
                 (all + 1, active + i32::from(festival.status == "active"))
@@ -229,10 +229,7 @@ impl Obey {
     }
 }
 
-fn event_response(
-    campaign_id: String,
-    stored: runtime::store::campaigns::ReportOutcome,
-) -> pb::EventResponse {
+fn event_response(campaign_id: String, stored: storage::campaigns::ReportOutcome) -> pb::EventResponse {
     pb::EventResponse {
         accepted: true,
         deduplicated: stored.repeated,

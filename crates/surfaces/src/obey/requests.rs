@@ -2,7 +2,7 @@
 
 use domain::{Command, Error, ErrorCode, RequestId, SessionId};
 use runtime::Snapshot;
-use runtime::store::sessions::SessionFilter;
+use storage::sessions::SessionFilter;
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::request_service_server::RequestService;

@@ -124,7 +124,7 @@ mod tests {
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (served, from) = listener.accept().unwrap();
             let owner = owner_of(from, served.local_addr().unwrap()).unwrap();
-            assert_eq!(owner.uid, runtime::own_uid());
+            assert_eq!(owner.uid, host::own_uid());
             drop(client);
             let gone = owner_of(from, served.local_addr().unwrap());
             assert_eq!(gone, None, "its process closed it");

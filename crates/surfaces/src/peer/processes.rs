@@ -173,7 +173,7 @@ mod tests {
         let inode = std::fs::File::from(copy).metadata().unwrap().ino();
         assert_eq!(holders_of(&format!("socket:[{inode}]")), [std::process::id() as i32]);
         assert_eq!(holders_of("socket:[1]"), [] as [i32; 0]);
-        assert_eq!(identify_socket(inode, runtime::own_uid(), &super::super::NoAgents), Caller::User);
-        assert_eq!(identify_socket(1, runtime::own_uid(), &super::super::NoAgents), Caller::Unknown);
+        assert_eq!(identify_socket(inode, host::own_uid(), &super::super::NoAgents), Caller::User);
+        assert_eq!(identify_socket(1, host::own_uid(), &super::super::NoAgents), Caller::Unknown);
     }
 }

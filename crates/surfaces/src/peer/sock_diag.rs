@@ -173,7 +173,7 @@ mod tests {
             let (served, from) = listener.accept().unwrap();
             let to = served.local_addr().unwrap();
             let owner = owner_of(from, to).unwrap().unwrap();
-            assert_eq!(owner.uid, runtime::own_uid());
+            assert_eq!(owner.uid, host::own_uid());
             assert_eq!(Some(owner), super::super::net_table::owner_of(from, to), "the table says the same");
             assert_eq!(owner_of(to, from).unwrap().unwrap().uid, owner.uid, "our own end is another socket");
             assert_ne!(owner_of(to, from).unwrap(), Some(owner));
@@ -191,7 +191,7 @@ mod tests {
         let client = TcpStream::connect(format!("[::ffff:127.0.0.1]:{port}")).unwrap();
         let (served, from) = listener.accept().unwrap();
         let owner = owner_of(from, served.local_addr().unwrap()).unwrap().unwrap();
-        assert_eq!(owner.uid, runtime::own_uid());
+        assert_eq!(owner.uid, host::own_uid());
         drop(client);
     }
 

@@ -57,7 +57,7 @@ impl Token {
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(&self.path)?;
         let found = file.metadata()?;
-        if !found.is_file() || found.uid() != runtime::own_uid() || found.mode() & 0o077 != 0 {
+        if !found.is_file() || found.uid() != host::own_uid() || found.mode() & 0o077 != 0 {
             return Err(refused("it must be a file of yours that nobody else can use"));
         }
         let mut text = String::new();

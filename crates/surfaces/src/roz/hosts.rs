@@ -1,7 +1,7 @@
 //! `HostService`: registered machines, as records.
 
 use domain::Error;
-use runtime::store::environments::HostRow;
+use storage::environments::HostRow;
 use tonic::Request;
 use wire::roz::v1 as pb;
 use wire::roz::v1::host_service_server::HostService;

@@ -9,7 +9,7 @@ use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId, Status a
 use domain::{Timeouts, Timestamp};
 use runtime::Snapshot;
 use runtime::environments::NewTask;
-use runtime::store::environments::{EnvironmentRow, TaskRow};
+use storage::environments::{EnvironmentRow, TaskRow};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
@@ -124,7 +124,7 @@ impl Roz {
             }
             Err(error) => Err(error),
         };
-        row.updated_at = runtime::clock::now();
+        row.updated_at = host::clock::now();
         match started {
             Ok(snapshot) => row.session_id = snapshot.spec.id.to_string(),
             Err(error) => row.error = error.to_string(),
@@ -285,7 +285,7 @@ impl Roz {
                     status: word.to_owned(),
                     detail: (!detail.is_empty())
                         .then(|| shorten::text(&detail, limits::ACTIVITY_TEXT_MAX_BYTES)),
-                    timestamp: Some(timestamp(runtime::clock::now())),
+                    timestamp: Some(timestamp(host::clock::now())),
                 };
                 if sender.send(Ok(update)).await.is_err() {
                     return Ok(());

@@ -24,7 +24,7 @@ pub(crate) fn private(path: &Path, remedy: &str) -> Result<(), Error> {
     if !found.is_dir() {
         return Err(refused(path, "is not a folder", remedy));
     }
-    if found.uid() != runtime::own_uid() {
+    if found.uid() != host::own_uid() {
         return Err(refused(path, &format!("belongs to user {}", found.uid()), remedy));
     }
     if found.mode() & 0o077 != 0 {

@@ -45,7 +45,7 @@ impl Places {
     /// Takes a place for a connection; the daemon's own user and root need none. Without a user it is one of those who
     /// cannot be told, who are counted together.
     pub(super) fn take(&self, uid: Option<u32>, now: Instant) -> Result<Option<Place>, TooMany> {
-        if uid.is_some_and(|uid| uid == runtime::own_uid() || uid == 0) {
+        if uid.is_some_and(|uid| uid == host::own_uid() || uid == 0) {
             return Ok(None);
         }
         let mut taken = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +115,7 @@ mod tests {
             (0..limits::STRANGER_CONNECTIONS_MAX).map(|_| places.take(SOMEBODY, now).unwrap()).collect();
         assert_eq!(places.take(SOMEBODY, now).err(), Some(TooMany));
         assert!(places.take(ANOTHER, now).is_ok(), "another user is not affected");
-        assert!(places.take(Some(runtime::own_uid()), now).unwrap().is_none(), "nor is our own");
+        assert!(places.take(Some(host::own_uid()), now).unwrap().is_none(), "nor is our own");
         assert!(places.take(Some(0), now).unwrap().is_none());
         held.pop();
         assert!(places.take(SOMEBODY, now).is_ok(), "one that ends makes room");

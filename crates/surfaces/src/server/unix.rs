@@ -137,7 +137,7 @@ fn clear(path: &Path) -> Result<(), Error> {
     if !found.file_type().is_socket() {
         return Err(failed(path, "something that is not a socket is there, and is left alone"));
     }
-    if found.uid() != runtime::own_uid() {
+    if found.uid() != host::own_uid() {
         return Err(failed(path, &format!("a socket of user {} is there", found.uid())));
     }
     if is_listening(path).map_err(|error| failed(path, &folder::plain(&error)))? {

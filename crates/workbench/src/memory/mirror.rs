@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{Error, ErrorCode};
-use runtime::store::Store;
 use rusqlite::Connection;
+use storage::Store;
 use tokio::sync::{Notify, OnceCell};
 
 use super::MemorySearch;

@@ -39,7 +39,7 @@ async fn workbench() -> TestWorkbench {
         scrub: Config::new().with_known([KnownSecret::new("DAEMON_SECRET", KNOWN)]),
         refs_folder: dir.path().join("refs"),
         refs: refs::RefLimits::default(),
-        store: runtime::store::Store::open(&dir.path().join("daemon.db")).unwrap(),
+        store: storage::Store::open(&dir.path().join("daemon.db")).unwrap(),
         ttl: workbench::sessions::SessionTtl::default(),
         policies: workbench::policy::Policies::new(None).unwrap(),
         embedder: workbench::embed::Embedder::Words,

@@ -1,4 +1,4 @@
-//! The daemon ends at every named point between two steps that belong together (`runtime/src/failpoint.rs`), and the
+//! The daemon ends at every named point between two steps that belong together (`host/src/failpoint.rs`), and the
 //! next one must make good of it: what was accepted is done once, what is shown is whole, nothing is left running.
 //! `OBEY_FAULTS_SEEDS=20` asks for more than the first time each point is reached.
 
@@ -30,7 +30,7 @@ const WHEN_AT_REST: &str = "sync.before";
 
 /// The names in the daemon's table.
 fn points() -> Result<Vec<String>> {
-    let path = e2e::tools::repository().join("crates/runtime/src/failpoint.rs");
+    let path = e2e::tools::repository().join("crates/host/src/failpoint.rs");
     let text = std::fs::read_to_string(path)?;
     let table =
         text.split("POINTS: ").nth(1).and_then(|rest| rest.split("\n];").next()).context("no table")?;

@@ -67,7 +67,7 @@ async fn verify(console: &mut Console) -> Result<Exit> {
 fn verify_file(console: &mut Console, file: &Path, key: Option<&str>) -> Result<Exit> {
     let opened = File::open(file)
         .map_err(|error| Failure::failed(format!("{} cannot be read: {error}", file.display())))?;
-    let verdict = runtime::audit::verify_export(BufReader::new(opened).lines(), key);
+    let verdict = storage::audit::verify_export(BufReader::new(opened).lines(), key);
     let exit = if verdict.broken.is_none() { Exit::OK } else { Exit::FAILED };
     let (line, reason) = verdict.broken.clone().unwrap_or_default();
     if console.out.json {

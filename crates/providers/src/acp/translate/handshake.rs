@@ -1,9 +1,9 @@
 //! What an ACP agent answers to us: first the steps that lead to a conversation, one after the other, then the rest.
 
 use agent_client_protocol_schema::{ProtocolVersion, v1};
+use agent_port::Decoded;
 use domain::event::Level;
 use domain::{AgentEvent, ErrorCode};
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::rpc::{AcpRequestKind, RpcError};

@@ -1,10 +1,10 @@
 //! What an ACP agent asks of its client: permissions, files, commands.
 
 use agent_client_protocol_schema::v1;
+use agent_port::Decoded;
 use domain::event::Level;
 use domain::request::{PermissionSubject, RequestSubject};
 use domain::{AgentEvent, Decision, Error, ErrorCode, Mode};
-use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::permitted::{self, PermittedAction};

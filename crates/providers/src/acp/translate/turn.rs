@@ -1,10 +1,10 @@
 //! Turns: how one ends, what it used, and what is said next in the same turn.
 
 use agent_client_protocol_schema::v1;
+use agent_port::Decoded;
 use domain::event::Level;
 use domain::turn::EndReason;
 use domain::{AgentEvent, Usage};
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::rpc::RpcError;

@@ -4,9 +4,9 @@ use agent_client_protocol_schema::v1::{
     AvailableCommand, ContentBlock, PlanEntry, PlanEntryStatus, SessionUpdate as Update, ToolCall,
     ToolCallStatus as Status, UsageUpdate,
 };
+use agent_port::Decoded;
 use domain::event::{AgentCommand, Level, Todo, TodoStatus};
 use domain::{AgentEvent, CallId, Mode, Usage};
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::state::{AcpCall, AcpState};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
+use agent_port::{LaunchPlan, ProcessLaunch, Provider};
 use domain::{Error, ErrorCode, LaunchPolicy, Mode, ProviderKind, SessionId, SessionSpec, Timestamp};
-use runtime::provider::{LaunchPlan, ProcessLaunch, Provider};
 
 use super::super::ClaudeCode;
 use super::*;

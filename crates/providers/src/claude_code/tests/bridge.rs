@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use runtime::provider::BridgeServer;
+use agent_port::BridgeServer;
 
 use super::*;
 

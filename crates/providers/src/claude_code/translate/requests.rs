@@ -1,10 +1,10 @@
 //! What the agent asks of us and what it answers to us. Permissions and questions wait for a person; everything else
 //! is answered at once, because an agent that gets no answer waits for ever.
 
+use agent_port::{BridgeServer, Decoded};
 use domain::event::{AgentCommand, Level};
 use domain::request::{PermissionSubject, Question, QuestionOption, RequestSubject};
 use domain::{AgentEvent, CallId};
-use runtime::provider::{BridgeServer, Decoded};
 use serde_json::{Value, json};
 
 use super::super::encode::{self, ControlRequestKind};

@@ -1,8 +1,8 @@
 //! What the model writes: first piece by piece, then each block once more as a whole. Only what was not told in
 //! pieces is told from the whole; sub-agents come whole only.
 
+use agent_port::Decoded;
 use domain::{AgentEvent, CallId, Usage};
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::state::{ClaudeState, StreamedBlocks};

@@ -5,9 +5,9 @@
 //! `files_persisted`, `memory_recall`, `elicitation_complete`, `control_request_progress`, `worker_shutting_down`,
 //! hooks that started or went well, plug-ins that were installed, and `status` without news.
 
+use agent_port::Decoded;
 use domain::event::Level;
 use domain::{AgentEvent, CallId};
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::state::{ClaudeState, PendingCompaction};

@@ -1,9 +1,9 @@
 //! Calls: each started once, when its input is complete, and finished once. Successful calls of the tools that keep
 //! the agent's list of things to do change that list.
 
+use agent_port::{BridgeServer, Decoded};
 use domain::event::{Todo, TodoStatus};
 use domain::{AgentEvent, CallId};
-use runtime::provider::{BridgeServer, Decoded};
 use serde_json::Value;
 
 use super::super::state::{ClaudeCall, ClaudeState, TodoChange};

@@ -2,10 +2,10 @@
 //! ended), folds messages into a running turn and joins messages that wait; so a `result` ends our turn only when it
 //! settles what we sent. In doubt it does: a turn that ends early is a nuisance, one that never ends is a dead session.
 
+use agent_port::Decoded;
 use domain::event::{AgentCommand, Level, ServerStatus, ToolServer};
 use domain::turn::EndReason;
 use domain::{AgentEvent, Mode, Usage};
-use runtime::provider::Decoded;
 use serde_json::Value;
 
 use super::super::state::ClaudeState;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
+use agent_port::{LaunchPlan, ProcessLaunch, Provider};
 use domain::{LaunchPolicy, Mode, ProviderKind, SessionId, SessionSpec, State, Timestamp};
-use runtime::provider::{LaunchPlan, ProcessLaunch, Provider};
 
 use super::super::Codex;
 use super::*;

@@ -1,7 +1,7 @@
 //! The daemon's own MCP server: how Codex is told of it, and what its tools are called.
 
+use agent_port::{BridgeServer, Codec as _};
 use domain::AgentEvent;
-use runtime::provider::{BridgeServer, Codec as _};
 use serde_json::{Value, json};
 
 use super::{began, hear, hear_all, note, prompt, running};

@@ -1,9 +1,9 @@
 //! What Codex answers to us: first the steps that lead to a conversation, one after the other, then the rest.
 
+use agent_port::Decoded;
 use domain::event::Level;
 use domain::turn::EndReason;
 use domain::{AgentEvent, ErrorCode, Mode};
-use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::encode;

@@ -1,7 +1,7 @@
 //! What the model writes and does: texts and thoughts piece by piece, calls from beginning to end, sub-agents.
 
+use agent_port::Decoded;
 use domain::{AgentEvent, CallId};
-use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::state::{CodexState, CodexTurn};

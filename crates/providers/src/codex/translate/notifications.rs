@@ -1,8 +1,8 @@
 //! What a person should know beside the conversation itself: warnings, retries, servers that did not start.
 
+use agent_port::Decoded;
 use domain::AgentEvent;
 use domain::event::{Level, ServerStatus, ToolServer};
-use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::rpc::CodexRequestKind;

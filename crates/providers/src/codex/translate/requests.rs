@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use agent_port::{BridgeServer, Decoded};
 use domain::request::{PermissionSubject, Question, QuestionOption, RequestSubject};
 use domain::{AgentEvent, CallId};
-use runtime::provider::{BridgeServer, Decoded};
 use serde_json::{Value, json};
 
 use super::super::mode_settings::CodexModeSettings;

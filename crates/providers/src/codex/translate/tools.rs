@@ -1,7 +1,7 @@
 //! What Codex's items are as calls: a tool's name, its input, one line for a person, and what came of it. Pure.
 
+use agent_port::BridgeServer;
 use domain::CallId;
-use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
 use super::super::state::{CodexCall, CodexCallKind};

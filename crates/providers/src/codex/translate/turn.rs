@@ -1,10 +1,10 @@
 //! Turns: when one begins, how one ends, what it used and what is to be done in it.
 
+use agent_port::Decoded;
 use domain::event::{Level, Todo, TodoStatus};
 use domain::request::{PermissionSubject, RequestSubject};
 use domain::turn::EndReason;
 use domain::{AgentEvent, Mode, Usage};
-use runtime::provider::Decoded;
 use serde_json::{Value, json};
 
 use super::super::encode;

@@ -1,6 +1,6 @@
 //! Turns of sub-agents. The agent lets them go on when the turn that they work for is cut short; we do not.
 
-use runtime::provider::Decoded;
+use agent_port::Decoded;
 use serde_json::{Value, json};
 
 use super::super::rpc::CodexRequestKind;

@@ -1,8 +1,8 @@
 //! Calls of tools at the gateway, and the servers of tools that a conversation has there. Pure.
 
+use agent_port::BridgeServer;
 use domain::event::Level;
 use domain::{AgentEvent, CallId, ErrorCode};
-use runtime::provider::BridgeServer;
 use serde_json::{Value, json};
 
 use super::text::{title, tool_name};

@@ -6,11 +6,11 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use agent_port::Codec;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Usage};
 use providers::claude_code::ClaudeCode;
-use runtime::provider::Codec;
 use serde_json::{Value, json};
 
 use crate::claude_golden::CLAUDE;

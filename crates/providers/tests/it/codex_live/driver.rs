@@ -6,11 +6,11 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use agent_port::Codec;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, Usage};
 use providers::codex::Codex;
-use runtime::provider::Codec;
 use serde_json::{Map, Value, json};
 
 use crate::codex_golden::CODEX;

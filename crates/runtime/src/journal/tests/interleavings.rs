@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::{Log, drain, plain, soon};
 use crate::journal::{Cursor, JournalBounds};
-use crate::store::Store;
+use storage::Store;
 
 const CASES: u32 = 1_200;
 

@@ -9,8 +9,7 @@ use tokio::task::JoinSet;
 
 use super::{Log, drain, plain, soon, waits};
 use crate::journal::{BOUNDS, Journal, JournalBounds};
-use crate::limits;
-use crate::store::{Durability, Store};
+use storage::{Durability, Store};
 
 const TIGHT: JournalBounds = JournalBounds { tail_events: 16, tail_bytes: 64 * 1024, batch: 7 };
 
@@ -103,7 +102,8 @@ async fn a_reader_of_events_that_are_gone_is_told_and_does_not_hang() {
     log.restart();
     let key = log.key;
     let prune = move |connection: &rusqlite::Connection| {
-        connection.execute("DELETE FROM agent_activities WHERE id <= ?1", [(key << limits::SEQ_BITS) + 4])
+        connection
+            .execute("DELETE FROM agent_activities WHERE id <= ?1", [(key << storage::limits::SEQ_BITS) + 4])
     };
     soon(store.write(Durability::Soon, prune)).await.unwrap();
     for from in 0..4 {

@@ -5,7 +5,8 @@ use std::fs;
 use super::reexec::shim_exe;
 use super::support::{Seen, Session, command, exited, python, shell, spawn};
 use crate::process::scan::{HeldDir, find_held};
-use crate::process::{AgentSpawner, Delivery, HoldLimits, SpawnError, SpawnStage, tree};
+use crate::process::{AgentSpawner, Delivery, HoldLimits, SpawnError, SpawnStage};
+use host::process_tree as tree;
 
 #[tokio::test]
 async fn input_is_echoed_and_the_exit_code_is_kept() {

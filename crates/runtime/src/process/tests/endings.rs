@@ -6,9 +6,8 @@ use shim::proc_table;
 
 use super::reexec::shim_exe;
 use super::support::{Seen, Session, dead, exited, gone, is_alive, killed, shell, within};
-use crate::process::{
-    AgentLink, AgentOutput, AgentSpawner, HoldLimits, OutputEnd, Position, Target, scan, tree,
-};
+use crate::process::{AgentLink, AgentOutput, AgentSpawner, HoldLimits, OutputEnd, Position, Target, scan};
+use host::process_tree as tree;
 
 /// Prints the number of a process that has left the agent's session and ignores everything it can.
 const STRAY: &str = "setsid sh -c 'trap \"\" TERM INT HUP; echo $$; exec sleep 1000' &";

@@ -43,7 +43,7 @@ fn routes() -> Routes {
     async fn approve(request: http::Request<axum::body::Body>) -> Response {
         let extensions: &Extensions = request.extensions();
         let peer = *extensions.get::<Peer>().unwrap();
-        assert_eq!(peer.uid, Some(runtime::own_uid()));
+        assert_eq!(peer.uid, Some(host::own_uid()));
         assert_eq!(peer.pid, (peer.via == Via::Unix).then(own_pid));
         format!("{:?}", peer.via).into_response()
     }

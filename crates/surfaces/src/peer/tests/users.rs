@@ -18,7 +18,7 @@ use crate::server::tests::running::Running;
 const NOBODY: u32 = 65_534;
 
 fn can_be_somebody_else() -> bool {
-    let can = runtime::own_uid() == 0 && Path::new("/usr/bin/curl").exists();
+    let can = host::own_uid() == 0 && Path::new("/usr/bin/curl").exists();
     if !can {
         println!("skipped: being another user needs root and /usr/bin/curl");
     }

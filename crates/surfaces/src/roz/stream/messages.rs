@@ -345,6 +345,6 @@ impl RozPrompt {
 /// Returns an id for a message that came without one.
 fn own_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let now = runtime::clock::now().0;
+    let now = host::clock::now().0;
     format!("msg_{now:x}_{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }

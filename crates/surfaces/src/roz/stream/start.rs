@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use domain::event::Attachment;
 use domain::{Command, Error, LaunchPolicy, Timeouts};
-use runtime::store::environments::EnvironmentRow;
 use runtime::{NewSession, Snapshot};
+use storage::environments::EnvironmentRow;
 use wire::roz::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use domain::{Error, ErrorCode, Timestamp};
-use runtime::store::{Durability, Store};
 use rusqlite::{Connection, OptionalExtension as _, Row};
+use storage::{Durability, Store};
 
 use super::super::{FADING, MONTH_US};
 use crate::qdrant::{Point, PointFilterFields, fingerprint, id_of};

@@ -1,0 +1,18 @@
+//! What every crate asks of the machine: the clock, new ids, the daemon's own user, safe reads of a repository's files,
+//! process trees, and the points at which tests end the daemon. Knows no session, no store and no protocol.
+
+pub mod clock;
+pub mod failpoint;
+pub mod ids;
+pub mod limits;
+pub mod process_tree;
+pub mod project_file;
+
+pub use ids::session as new_session_id;
+
+/// Returns the user this daemon runs as.
+#[allow(unsafe_code)]
+pub fn own_uid() -> u32 {
+    // SAFETY: geteuid takes nothing, touches nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}

@@ -1,0 +1,92 @@
+//! The high-water mark: how far the audit had come, signed, in a file beside the database. Rows that it counts and that are
+//! not there were taken away. It also keeps what was found wrong at a start, so that later rows do not cover it up.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use domain::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::keys::{Keys, hex, is_signed, unhex};
+use crate::limits;
+
+pub(super) const MARK_FILE: &str = "audit.mark";
+const DRAFT_FILE: &str = "audit.mark.new";
+
+/// How far the audit had come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    pub(super) seq: i64,
+    /// In hexadecimal.
+    pub(super) mac: String,
+    /// What was found wrong when a daemon started, oldest first.
+    pub(super) breaches: Vec<Breach>,
+}
+
+/// Something that was found wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Breach {
+    pub(super) at: Timestamp,
+    /// The row it was found at; 0: none in particular.
+    pub(super) seq: i64,
+    pub(super) what: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Signed {
+    mark: Mark,
+    signature: String,
+}
+
+/// What is in the mark's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Mark(Mark),
+    Missing,
+    /// It was not written by the holder of the key.
+    Forged,
+}
+
+impl Mark {
+    pub(super) fn read(folder: &Path, keys: &Keys) -> io::Result<Found> {
+        let path = folder.join(MARK_FILE);
+        let mut file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+            Err(error) => return Err(error),
+        };
+        let mut text = Vec::new();
+        (&mut file).take(limits::AUDIT_MARK_MAX_BYTES).read_to_end(&mut text)?;
+        let Ok(Signed { mark, signature }) = serde_json::from_slice(&text) else { return Ok(Found::Forged) };
+        let signed = unhex(&signature).is_some_and(|signed| is_signed(&keys.public(), &mark.text(), &signed));
+        Ok(if signed { Found::Mark(mark) } else { Found::Forged })
+    }
+
+    /// Puts the mark in its place, on disk when this returns.
+    pub(super) fn write(&self, folder: &Path, keys: &Keys) -> io::Result<()> {
+        let signature = hex(&keys.sign(&self.text()));
+        let text = serde_json::to_vec(&Signed { mark: self.clone(), signature })?;
+        let draft = folder.join(DRAFT_FILE);
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        file.write_all(&text)?;
+        file.sync_data()?;
+        std::fs::rename(&draft, folder.join(MARK_FILE))?;
+        File::open(folder)?.sync_all()
+    }
+
+    /// Notes what was found wrong. The first ones are kept: they tell most.
+    pub(super) fn note(&mut self, seq: i64, what: String) {
+        let known = self.breaches.iter().any(|breach| breach.seq == seq && breach.what == what);
+        if !known && self.breaches.len() < limits::AUDIT_BREACHES_MAX {
+            self.breaches.push(Breach { at: host::clock::now(), seq, what });
+        }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        let mut text = b"obey audit mark 1\n".to_vec();
+        text.extend(serde_json::to_vec(self).unwrap_or_default());
+        text
+    }
+}

@@ -1,0 +1,163 @@
+//! The one SQLite file, and the audit in it. A single writer thread commits in groups; readers use connections of their own.
+//! Knows tables, not rules: what is written is decided by the actors and the supervisor.
+
+pub mod audit;
+pub mod campaigns;
+pub mod environments;
+pub mod limits;
+mod open;
+pub mod sessions;
+pub mod worktrees;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::{Error, ErrorCode};
+use rusqlite::Connection;
+
+pub use sessions::{SessionRow, SessionWrite, SpoolMark};
+pub use writer::Durability;
+
+use crate::audit::Audit;
+
+/// The store; clones share one file and one writer.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<StoreShared>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
+struct StoreShared {
+    path: PathBuf,
+    writer: writer::Writer,
+    readers: Mutex<Vec<Connection>>,
+    audit: Arc<audit::AuditShared>,
+}
+
+impl Store {
+    /// Opens the file, makes it where it is missing, and brings an older one up to date. A file of a newer version is
+    /// refused untouched (OBEY-1011).
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let mut connection = open::open(path)?;
+        let audit = audit::open(&mut connection, path)?;
+        let writer = writer::Writer::start(connection, open::open_sweeper(path)?, path)?;
+        let (path, readers) = (path.to_owned(), Mutex::new(Vec::new()));
+        Ok(Self { shared: Arc::new(StoreShared { path, writer, readers, audit }) })
+    }
+
+    /// Runs `write` in a transaction of the writer and returns once it is as durable as asked. Several writes share
+    /// one transaction; one that fails undoes only itself.
+    pub async fn write<T, F>(&self, durability: Durability, write: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.shared.writer.run(durability, write).await
+    }
+
+    /// Like `write` with [`Durability::Soon`], and on the calling thread when nobody else writes. For a few rows only
+    /// ([`limits::HERE_EVENTS_MAX`]): it must not take longer than a switch of threads would.
+    pub async fn write_here<T, F>(&self, write: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.shared.writer.run_here(write).await
+    }
+
+    /// Writes one step of a session, and what of it is in the audit: both or neither.
+    pub async fn write_session(&self, durability: Durability, write: Arc<SessionWrite>) -> Result<(), Error> {
+        let (audit, writer) = (self.audit(), self.audit());
+        let head = self.write(durability, move |connection| step(connection, &write, &writer)).await?;
+        audit.noted(head);
+        Ok(())
+    }
+
+    /// Like `write_session`, as `write_here` does it.
+    pub async fn write_session_here(&self, write: Arc<SessionWrite>) -> Result<(), Error> {
+        let (audit, writer) = (self.audit(), self.audit());
+        let head = self.write_here(move |connection| step(connection, &write, &writer)).await?;
+        audit.noted(head);
+        Ok(())
+    }
+
+    /// Runs `read` on a read-only connection, off the async threads.
+    pub async fn read<T, F>(&self, read: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        tokio::task::spawn_blocking(move || shared.read_now(read))
+            .await
+            .map_err(|error| storage_error("read", &error))?
+    }
+
+    /// Like `read`, on the calling thread; for start-up and tests.
+    pub fn read_now<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        self.shared.read_now(read)
+    }
+
+    /// Commits what is under way and closes the writer. Later writes fail.
+    pub fn close(&self) {
+        self.shared.writer.close();
+        let marked = self.read_now(|connection| {
+            self.shared.audit.close(connection);
+            Ok(())
+        });
+        if let Err(error) = marked {
+            tracing::warn!(%error, "the audit's mark cannot be brought up to date");
+        }
+    }
+
+    /// Returns the audit, whose rows are in this file.
+    pub fn audit(&self) -> Audit {
+        Audit::new(self.clone(), Arc::clone(&self.shared.audit))
+    }
+}
+
+fn step(
+    connection: &Connection,
+    write: &SessionWrite,
+    audit: &Audit,
+) -> rusqlite::Result<Option<audit::Head>> {
+    sessions::write(connection, write)?;
+    audit.append_within(connection, &write.audit)
+}
+
+impl StoreShared {
+    fn read_now<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open::open_reader(&self.path)?,
+        };
+        let result = read(&connection).map_err(|error| storage_error("read", &error));
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.len() < limits::READERS_MAX {
+            readers.push(connection);
+        }
+        result
+    }
+}
+
+/// Makes the error of a failed operation; what SQLite said goes to the log.
+pub fn storage_error(what: &str, error: &dyn std::fmt::Display) -> Error {
+    let text = error.to_string();
+    // SQLite's words and the system's; a path may contain any others.
+    let remedy = if text.contains("database or disk is full") || text.contains("No space left on device") {
+        "the disk is full; free some space, nothing that was accepted is lost"
+    } else {
+        "see the daemon's log; `obey doctor` checks the data folder"
+    };
+    Error::new(ErrorCode::StorageFailed, format!("the store could not {what}: {remedy}")).with_detail(text)
+}

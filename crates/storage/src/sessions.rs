@@ -1,0 +1,394 @@
+//! Rows of sessions, their journal and their outbox.
+
+use std::sync::Arc;
+
+use domain::{Event, EventKind, SessionId, SessionSpec, State, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::audit::AuditEntry;
+use crate::limits;
+
+/// How far the spool of a session's agent was read, together with what had been read of an unfinished line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpoolMark {
+    pub segment: u32,
+    pub offset: u64,
+    pub carry: Vec<u8>,
+}
+
+/// A session as it is stored.
+#[derive(Clone, Debug)]
+pub struct SessionRow {
+    pub key: i64,
+    pub last_seq: u64,
+    pub spec: SessionSpec,
+    pub state: State,
+    pub run: u64,
+    pub codec: String,
+    pub spool: SpoolMark,
+    pub next_write_id: u64,
+}
+
+/// An event ready to be stored: its number, its time and its JSON.
+pub struct StoredEvent {
+    pub seq: u64,
+    pub at: Timestamp,
+    pub body: String,
+}
+
+/// Everything that changes in one step of a session; written as a whole or not at all.
+#[derive(Default)]
+pub struct SessionWrite {
+    pub key: i64,
+    pub events: Vec<StoredEvent>,
+    pub last_seq: u64,
+    pub last_activity_at: Option<Timestamp>,
+    /// The whole changed state, unless only the journal grew.
+    pub state: Option<Box<StateColumns>>,
+    pub spool: Option<SpoolMark>,
+    pub codec: Option<String>,
+    /// Input for the agent, in order.
+    pub outbox: Vec<(u64, Vec<u8>)>,
+    /// Every write up to this one is known to have reached the agent.
+    pub applied: Option<u64>,
+    /// What of it is in the audit, too.
+    pub audit: Vec<AuditEntry>,
+}
+
+impl SessionWrite {
+    /// Returns whether it is done in no time.
+    pub fn is_small(&self) -> bool {
+        let carried = self.spool.as_ref().map_or(0, |mark| mark.carry.len());
+        let said = self.events.iter().map(|event| event.body.len()).sum::<usize>();
+        let told = self.outbox.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        self.events.len() <= limits::HERE_EVENTS_MAX && said + told + carried <= limits::HERE_BYTES_MAX
+    }
+}
+
+/// The columns that follow from spec and state.
+pub struct StateColumns {
+    pub status: &'static str,
+    pub ended_at: Option<Timestamp>,
+    pub spec: String,
+    pub state: String,
+    pub run: u64,
+    pub next_write_id: u64,
+}
+
+impl StateColumns {
+    /// Returns the columns of a session.
+    pub fn of(spec: &SessionSpec, state: &State, run: u64, next_write_id: u64) -> Self {
+        Self {
+            status: state.status.name(),
+            ended_at: state.ended_at,
+            spec: json(spec),
+            state: json(state),
+            run,
+            next_write_id,
+        }
+    }
+}
+
+/// Our own types always serialise: no map has keys that are not strings.
+pub fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+}
+
+/// Inserts a session without events and returns its key.
+pub fn insert(connection: &Connection, spec: &SessionSpec, state: &State) -> rusqlite::Result<i64> {
+    connection.execute(
+        "INSERT INTO agent_sessions (id, campaign_id, provider, status, created_at, parent_session_id, last_seq,
+                                     spec, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8)",
+        params![
+            spec.id.as_str(),
+            spec.campaign_id.as_ref().map(|id| id.as_str()),
+            spec.provider.name(),
+            state.status.name(),
+            spec.created_at.0,
+            spec.parent.as_ref().map(SessionId::as_str),
+            // A folder's name need not be text; such a session could never be read back.
+            serde_json::to_string(spec).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?,
+            json(state),
+        ],
+    )?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Writes one step of a session.
+pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<()> {
+    if !write.events.is_empty() {
+        let mut insert =
+            connection.prepare_cached("INSERT INTO agent_activities (id, at, body) VALUES (?1, ?2, ?3)")?;
+        for event in &write.events {
+            insert.execute(params![row_id(write.key, event.seq)?, event.at.0, event.body])?;
+        }
+    }
+    match &write.state {
+        Some(columns) => connection
+            .prepare_cached(
+                "UPDATE agent_sessions SET last_seq = ?2, last_activity_at = ?3, status = ?4, ended_at = ?5,
+                        spec = ?6, state = ?7, run = ?8, next_write_id = ?9 WHERE key = ?1",
+            )?
+            .execute(params![
+                write.key,
+                write.last_seq as i64,
+                write.last_activity_at.map(|at| at.0),
+                columns.status,
+                columns.ended_at.map(|at| at.0),
+                columns.spec,
+                columns.state,
+                columns.run as i64,
+                columns.next_write_id as i64,
+            ])?,
+        None => connection
+            .prepare_cached(
+                "UPDATE agent_sessions SET last_seq = ?2, last_activity_at = ?3,
+                        spool_segment = coalesce(?4, spool_segment), spool_offset = coalesce(?5, spool_offset),
+                        spool_carry = coalesce(?6, spool_carry) WHERE key = ?1",
+            )?
+            .execute(params![
+                write.key,
+                write.last_seq as i64,
+                write.last_activity_at.map(|at| at.0),
+                write.spool.as_ref().map(|mark| mark.segment),
+                write.spool.as_ref().map(|mark| mark.offset as i64),
+                write.spool.as_ref().map(|mark| &mark.carry),
+            ])?,
+    };
+    write_agent_side(connection, write)
+}
+
+fn write_agent_side(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<()> {
+    // Without a change of state it is written already: output is the most frequent write of all.
+    if let (Some(_), Some(mark)) = (&write.state, &write.spool) {
+        connection
+            .prepare_cached(
+                "UPDATE agent_sessions SET spool_segment = ?2, spool_offset = ?3, spool_carry = ?4 WHERE key = ?1",
+            )?
+            .execute(params![write.key, mark.segment, mark.offset as i64, mark.carry])?;
+    }
+    if let Some(codec) = &write.codec {
+        connection
+            .prepare_cached("UPDATE agent_sessions SET codec = ?2 WHERE key = ?1")?
+            .execute(params![write.key, codec])?;
+    }
+    for (write_id, bytes) in &write.outbox {
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO outbox (session_key, write_id, bytes) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![write.key, *write_id as i64, bytes])?;
+    }
+    if let Some(applied) = write.applied {
+        connection
+            .prepare_cached("DELETE FROM outbox WHERE session_key = ?1 AND write_id <= ?2")?
+            .execute(params![write.key, applied as i64])?;
+    }
+    Ok(())
+}
+
+/// Returns what was accepted for an agent and may not have reached it, in order.
+pub fn outbox(connection: &Connection, key: i64) -> rusqlite::Result<Vec<(u64, Vec<u8>)>> {
+    connection
+        .prepare_cached("SELECT write_id, bytes FROM outbox WHERE session_key = ?1 ORDER BY write_id")?
+        .query_map([key], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))?
+        .collect()
+}
+
+/// Returns a stored session.
+pub fn find(connection: &Connection, id: &SessionId) -> rusqlite::Result<Option<SessionRow>> {
+    connection
+        .prepare_cached(&format!("{SELECT} WHERE id = ?1"))?
+        .query_row([id.as_str()], session_row)
+        .optional()
+}
+
+/// What a list of sessions is narrowed by; empty: everything that neither has ended nor is about to.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    pub campaign_id: Option<String>,
+    pub statuses: Vec<String>,
+    pub provider: Option<String>,
+    pub include_ended: bool,
+}
+
+/// Returns the sessions a filter lets through, oldest first.
+pub fn list(connection: &Connection, filter: &SessionFilter) -> rusqlite::Result<Vec<SessionRow>> {
+    let statuses = if filter.statuses.is_empty() { None } else { Some(json(&filter.statuses)) };
+    connection
+        .prepare_cached(&format!(
+            "{SELECT} WHERE (?1 IS NULL OR campaign_id = ?1) AND (?2 IS NULL OR provider = ?2)
+               AND (?3 IS NULL OR status IN (SELECT value FROM json_each(?3)))
+               AND (?4 OR ?3 IS NOT NULL OR status NOT IN ('STOPPING', 'STOPPED', 'FAILED'))
+             ORDER BY key"
+        ))?
+        .query_map(params![filter.campaign_id, filter.provider, statuses, filter.include_ended], session_row)?
+        .filter_map(readable)
+        .collect()
+}
+
+/// Which sessions a page of all of them shows; the one used last comes first.
+#[derive(Clone, Debug, Default)]
+pub struct SessionPage {
+    /// Exactly this folder.
+    pub working_dir: Option<String>,
+    /// This folder or one in it.
+    pub below: Option<String>,
+    pub limit: usize,
+    pub offset: usize,
+}
+
+/// Returns one page, and how many sessions there are on all pages.
+pub fn page(connection: &Connection, page: &SessionPage) -> rusqlite::Result<(Vec<SessionRow>, u64)> {
+    const WHERE: &str = "WHERE (?1 IS NULL OR json_extract(spec, '$.working_dir') = ?1)
+        AND (?2 IS NULL OR json_extract(spec, '$.working_dir') = ?2
+             OR substr(json_extract(spec, '$.working_dir'), 1, length(?2) + 1) = ?2 || '/')";
+    let total = connection
+        .prepare_cached(&format!("SELECT count(*) FROM agent_sessions {WHERE}"))?
+        .query_row(params![page.working_dir, page.below], |row| row.get::<_, i64>(0))?;
+    let rows = connection
+        .prepare_cached(&format!(
+            "{SELECT} {WHERE} ORDER BY max(coalesce(last_activity_at, 0), created_at) DESC, key DESC
+             LIMIT ?3 OFFSET ?4"
+        ))?
+        .query_map(params![page.working_dir, page.below, page.limit as i64, page.offset as i64], session_row)?
+        .filter_map(readable)
+        .collect::<rusqlite::Result<_>>()?;
+    Ok((rows, total as u64))
+}
+
+/// Removes a session and everything of it. Its key is never used again: readers of the old journal may still be there.
+pub fn remove(connection: &Connection, id: &SessionId) -> rusqlite::Result<bool> {
+    let key: Option<i64> = connection
+        .prepare_cached("SELECT key FROM agent_sessions WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(key) = key else { return Ok(false) };
+    connection
+        .prepare_cached("DELETE FROM agent_activities WHERE id BETWEEN ?1 AND ?2")?
+        .execute([row_id(key, 0)?, row_id(key, SEQ_MAX)?])?;
+    connection.prepare_cached("DELETE FROM outbox WHERE session_key = ?1")?.execute([key])?;
+    connection.prepare_cached("DELETE FROM agent_sessions WHERE key = ?1")?.execute([key])?;
+    Ok(true)
+}
+
+/// Returns the number of the newest daemon that has served this store.
+pub fn epoch(connection: &Connection) -> rusqlite::Result<u64> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE key = 'epoch'")?
+        .query_row([], |row| row.get::<_, i64>(0))
+        .map(|epoch| epoch as u64)
+}
+
+/// Returns the sessions that had not ended when they were written last.
+pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
+    connection
+        .prepare_cached(&format!("{SELECT} WHERE status NOT IN ('STOPPED', 'FAILED') ORDER BY key"))?
+        .query_map([], session_row)?
+        .filter_map(readable)
+        .collect()
+}
+
+/// Passes over a session that cannot be understood: one spoilt row must not hide the others or keep the daemon from
+/// starting. Trouble with the file itself stays trouble.
+fn readable(row: rusqlite::Result<SessionRow>) -> Option<rusqlite::Result<SessionRow>> {
+    match row {
+        Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
+            tracing::error!(%error, "a stored session cannot be read; going on without it");
+            None
+        }
+        other => Some(other),
+    }
+}
+
+const SELECT: &str =
+    "SELECT key, last_seq, spec, state, run, codec, spool_segment, spool_offset, spool_carry,
+                             next_write_id FROM agent_sessions";
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        key: row.get(0)?,
+        last_seq: row.get::<_, i64>(1)? as u64,
+        spec: parse(2, &row.get::<_, String>(2)?)?,
+        state: parse(3, &row.get::<_, String>(3)?)?,
+        run: row.get::<_, i64>(4)? as u64,
+        codec: row.get(5)?,
+        spool: SpoolMark { segment: row.get(6)?, offset: row.get::<_, i64>(7)? as u64, carry: row.get(8)? },
+        next_write_id: row.get::<_, i64>(9)? as u64,
+    })
+}
+
+/// Returns events after a sequence number, in order, at most `most` of them and not many more bytes than
+/// `limits::READ_BATCH_MAX_BYTES`; nothing only when there are none.
+pub fn events_after(
+    connection: &Connection,
+    key: i64,
+    session: &SessionId,
+    after: u64,
+    most: usize,
+) -> rusqlite::Result<Vec<Arc<Event>>> {
+    let (first, last) = (row_id(key, after.min(SEQ_MAX))?, row_id(key, SEQ_MAX)?);
+    let mut select = connection.prepare_cached(
+        "SELECT id, at, body FROM agent_activities WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let mut rows = select.query(params![first, last, most as i64])?;
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    while bytes < limits::READ_BATCH_MAX_BYTES
+        && let Some(row) = rows.next()?
+    {
+        let body = row.get_ref(2)?.as_str()?;
+        bytes += body.len();
+        events.push(Arc::new(Event {
+            session: session.clone(),
+            seq: row.get::<_, i64>(0)? as u64 & SEQ_MAX,
+            at: Timestamp(row.get(1)?),
+            // A kind of a newer version is shown as it is stored instead of hiding what follows it.
+            kind: serde_json::from_str(body)
+                .unwrap_or_else(|_| EventKind::Unparsed { raw: body.to_owned(), length: None }),
+        }));
+    }
+    Ok(events)
+}
+
+/// Returns what was asked of people in a session and how it ended, in order; of large ones the last.
+pub fn request_events(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<EventKind>> {
+    let mut select = connection.prepare_cached(
+        "SELECT body FROM (
+             SELECT id, body FROM agent_activities, (SELECT key FROM agent_sessions WHERE id = ?1) AS session
+             WHERE id BETWEEN session.key << 32 AND (session.key + 1) << 32
+               AND substr(body, 1, 17) = '{\"type\":\"request_' AND length(body) <= ?2
+             ORDER BY id DESC LIMIT ?3
+         ) ORDER BY id",
+    )?;
+    let limits = (limits::SUGGEST_EVENT_MAX_BYTES, limits::SUGGEST_EVENTS_MAX);
+    let rows =
+        select.query_map(params![session.as_str(), limits.0, limits.1], |row| row.get::<_, String>(0))?;
+    let mut events = Vec::new();
+    for body in rows {
+        // A kind of a newer version says nothing here.
+        events.extend(serde_json::from_str::<EventKind>(&body?).ok());
+    }
+    Ok(events)
+}
+
+const SEQ_MAX: u64 = (1 << limits::SEQ_BITS) - 1;
+
+/// Packs a session's key and a sequence number into a row's number, which has 63 bits. What does not fit is refused: it
+/// would land in another session's journal.
+fn row_id(key: i64, seq: u64) -> rusqlite::Result<i64> {
+    match u64::try_from(key) {
+        Ok(key) if key < 1 << (63 - limits::SEQ_BITS) && seq <= SEQ_MAX => {
+            Ok((key << limits::SEQ_BITS | seq) as i64)
+        }
+        _ => Err(rusqlite::Error::ToSqlConversionFailure(
+            format!("session {key} has no room for event {seq}").into(),
+        )),
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}

@@ -1,0 +1,97 @@
+//! The store keeps what it said it kept.
+
+mod disk;
+mod group;
+mod here;
+mod opening;
+mod power;
+mod reports;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use domain::permission::Mode;
+use domain::{CampaignId, LaunchPolicy, ProviderKind, SessionId, SessionSpec, State, Timestamp};
+use tempfile::TempDir;
+
+use super::{Durability, SessionRow, SessionWrite, Store, sessions};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("not in time")
+}
+
+/// A store in a folder of its own.
+fn store() -> (TempDir, Store) {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(&home.path().join("obey.db")).unwrap();
+    (home, store)
+}
+
+/// What a session with this id was created with.
+fn spec(id: &str) -> SessionSpec {
+    SessionSpec {
+        id: SessionId::new(id),
+        campaign_id: Some(CampaignId::new("camp_1")),
+        provider: ProviderKind::Scripted,
+        model: "m".to_owned(),
+        name: "n".to_owned(),
+        festival_id: String::new(),
+        task_id: String::new(),
+        parent: None,
+        working_dir: "/w".into(),
+        root: "/w".into(),
+        provider_config: BTreeMap::new(),
+        environment: BTreeMap::new(),
+        max_tokens: 0,
+        timeout: None,
+        mode: Mode::default(),
+        launch: LaunchPolicy::Now,
+        upkeep: domain::Timeouts::default(),
+        containment: domain::Containment::default(),
+        created_at: Timestamp(1),
+    }
+}
+
+/// Inserts a session and returns its key.
+async fn insert(store: &Store, spec: SessionSpec, state: State) -> i64 {
+    let write = move |connection: &rusqlite::Connection| sessions::insert(connection, &spec, &state);
+    soon(store.write(Durability::Synced, write)).await.unwrap()
+}
+
+async fn write(store: &Store, write: SessionWrite) {
+    soon(store.write(Durability::Synced, move |connection| sessions::write(connection, &write)))
+        .await
+        .unwrap();
+}
+
+fn find(store: &Store, id: &str) -> SessionRow {
+    store.read_now(|connection| sessions::find(connection, &SessionId::new(id))).unwrap().unwrap()
+}
+
+/// Adds one campaign's name; the simplest write there is.
+fn note(connection: &rusqlite::Connection, name: &str) -> rusqlite::Result<()> {
+    connection.execute("INSERT INTO campaigns (id, name, path, description, created_at, updated_at) VALUES (?1, ?1, ?1, '', 0, 0)", [name])?;
+    Ok(())
+}
+
+fn notes(store: &Store) -> Vec<String> {
+    let read = |connection: &rusqlite::Connection| {
+        connection.prepare("SELECT id FROM campaigns ORDER BY id")?.query_map([], |row| row.get(0))?.collect()
+    };
+    store.read_now(read).unwrap()
+}
+
+/// How often earlier commits were carried to disk on their own.
+fn syncs(store: &Store) -> u64 {
+    store.shared.writer.syncs()
+}
+
+fn is_sound(path: &Path) -> bool {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap() == "ok"
+}
