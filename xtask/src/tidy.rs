@@ -6,6 +6,7 @@ pub mod errors;
 pub mod files;
 pub mod hygiene;
 pub mod imports;
+pub mod names;
 pub mod proto;
 pub mod rust;
 pub mod source;
@@ -70,6 +71,8 @@ pub fn check(root: &Path) -> Result<Report> {
     breaches.extend(files::headers(&tree));
     breaches.extend(files::lengths(&tree, files::LONG_FILES));
     breaches.extend(files::no_mod_files(&tree));
+    breaches.extend(names::types_once(&tree));
+    breaches.extend(names::banned_words(&tree));
     breaches.extend(source::no_async(&tree));
     breaches.extend(source::surfaces_apart(&tree));
     breaches.extend(source::processes(&tree, source::STARTS_PROCESSES));

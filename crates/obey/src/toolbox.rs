@@ -65,7 +65,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn said(output: String, summary: String) -> Self {
+    fn success(output: String, summary: String) -> Self {
         Self { done: ToolOutput { ok: true, output, exit_code: None }, summary, tier: "", secrets: 0 }
     }
 }
@@ -89,7 +89,7 @@ impl SessionTools for WorkbenchSessionTools {
             let outcome = work.await.map(|done| {
                 let how = if done.ok { "Called" } else { "Failed" };
                 let summary = format!("{how}: {} bytes", done.output.len());
-                Outcome { done, ..Outcome::said(String::new(), summary) }
+                Outcome { done, ..Outcome::success(String::new(), summary) }
             });
             record.end(&outcome).await?;
             outcome.map(|outcome| outcome.done)
@@ -141,16 +141,16 @@ impl WorkbenchSessionTools {
                 workbench
                     .write(project, write)
                     .await
-                    .map(|answer| Outcome::said(answer.summary.clone(), answer.summary))
+                    .map(|answer| Outcome::success(answer.summary.clone(), answer.summary))
             }
             ToolTask::Edit { path, old, new, all } => {
                 let edit = Edit { path: self.absolute(&path)?, old, new, all };
-                workbench.edit(project, edit).await.map(|said| Outcome::said(said.clone(), said))
+                workbench.edit(project, edit).await.map(|said| Outcome::success(said.clone(), said))
             }
             ToolTask::List { path } => {
                 let output = workbench.list(project, self.absolute(&path)?).await?;
                 let summary = format!("Listed: {} entries", output.lines().count());
-                Ok(Outcome::said(output, summary))
+                Ok(Outcome::success(output, summary))
             }
             ToolTask::Search { pattern, path, files } => {
                 let hidden = HiddenFiles::where_true(permissions::unreadable(
@@ -161,7 +161,7 @@ impl WorkbenchSessionTools {
                 let search = FileSearch { pattern, path: self.absolute(&path)?, files, hidden };
                 let output = workbench.search(project, search).await?;
                 let summary = format!("Searched: {} lines", output.lines().count());
-                Ok(Outcome::said(output, summary))
+                Ok(Outcome::success(output, summary))
             }
             ToolTask::Run { command, environment, folder, timeout } => {
                 let exec = Exec { command, working_dir: self.absolute(&folder)?, timeout, env: environment };
@@ -184,12 +184,12 @@ impl WorkbenchSessionTools {
             let text = workbench.read_raw(project, path).await?;
             let summary = format!("Read: {} bytes, as they are", text.len());
             if first_line <= 1 && lines == 0 {
-                return Ok(Outcome::said(text, summary));
+                return Ok(Outcome::success(text, summary));
             }
             let most = if lines == 0 { usize::MAX } else { usize::try_from(lines).unwrap_or(usize::MAX) };
             let skipped = usize::try_from(first_line.saturating_sub(1)).unwrap_or(usize::MAX);
             let part = text.split_inclusive('\n').skip(skipped).take(most).collect();
-            return Ok(Outcome::said(part, summary));
+            return Ok(Outcome::success(part, summary));
         }
         let answer =
             workbench.read(&self.session, project, Read { path, offset: first_line, limit: lines }).await?;
@@ -198,7 +198,7 @@ impl WorkbenchSessionTools {
             true => answer.summary.clone(),
             false => self.whole(workbench, answer.content.ref_id).await?,
         };
-        Ok(Outcome { secrets, ..Outcome::said(output, answer.summary) })
+        Ok(Outcome { secrets, ..Outcome::success(output, answer.summary) })
     }
 
     async fn run(

@@ -72,7 +72,7 @@ impl McpServers {
         if servers.all.is_empty() {
             return (servers, None);
         }
-        servers.told = servers.all.iter().map(|server| unheard(server)).collect();
+        servers.told = servers.all.iter().map(|server| not_asked_yet(server)).collect();
         let every: Vec<usize> = (0..servers.all.len()).collect();
         let answers = servers.ask(&every).await;
         let report = servers.take_in(answers);
@@ -154,7 +154,7 @@ impl McpServers {
 }
 
 /// A server that was not asked yet.
-fn unheard(server: &McpServer) -> ToolServer {
+fn not_asked_yet(server: &McpServer) -> ToolServer {
     let (name, endpoint) = (server.name().to_owned(), server.endpoint());
     ToolServer { name, status: ServerStatus::Failed, tools: Vec::new(), endpoint, error: String::new() }
 }

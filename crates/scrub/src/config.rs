@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_fault() {
         assert!(File::parse("[[rules]]\nregex='x'").unwrap_err().contains("no id"));
         assert!(File::parse("rules = 3").is_err());
         assert!(File::parse("").unwrap().rules.is_empty());

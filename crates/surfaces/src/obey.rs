@@ -1,6 +1,7 @@
 //! The surface of `obey.local.v1` and of our own `obey.v1`: sessions, events, requests, campaigns, commands.
 
 mod campaigns;
+mod daemon;
 mod environments;
 mod events;
 mod execute;
@@ -14,7 +15,6 @@ mod to_wire;
 #[cfg(test)]
 pub(crate) mod transcript;
 mod turns;
-mod upkeep;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ impl Transition<'_> {
                 Ok(())
             }
             Status::Working if when_busy == WhenBusy::Steer => self.steer(text, &attachments, by),
-            Status::Starting if when_busy == WhenBusy::Steer && self.has_untold_prompt() => {
+            Status::Starting if when_busy == WhenBusy::Steer && self.has_pending_prompt() => {
                 self.steer(text, &attachments, by)
             }
             Status::Created => {
@@ -56,7 +56,7 @@ impl Transition<'_> {
         if !attachments.is_empty() {
             return Err(Error::invalid("attachments", "cannot be added to a running turn; wait for its end"));
         }
-        let untold = self.has_untold_prompt();
+        let untold = self.has_pending_prompt();
         self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
         // What the agent has not heard of yet is told with the prompt.
         if !untold {
@@ -66,7 +66,7 @@ impl Transition<'_> {
     }
 
     /// Returns whether a prompt waits for the agent to be ready, to which more can be said.
-    fn has_untold_prompt(&self) -> bool {
+    fn has_pending_prompt(&self) -> bool {
         self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_some() && !turn.compacting)
     }
 

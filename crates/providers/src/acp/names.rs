@@ -260,11 +260,11 @@ pub(super) fn output(update: &ToolCall) -> String {
     match raw.as_str().or_else(|| shown.into_iter().find(|text| !text.is_empty())) {
         // What a program printed is more than what is shown of it.
         Some(text) if !text.is_empty() => text.to_owned(),
-        _ => update.content.iter().map(said).collect(),
+        _ => update.content.iter().map(shown_text).collect(),
     }
 }
 
-fn said(part: &Shown) -> String {
+fn shown_text(part: &Shown) -> String {
     match part {
         Shown::Content(part) => match &part.content {
             ContentBlock::Text(text) => unfenced(&text.text),

@@ -190,7 +190,7 @@ impl OpenaiWorker {
                 let Some(at) = running.waiting.remove(&native) else { return Ok(()) };
                 self.settle(running, at, ok, output).await
             }
-            other => self.heed(other),
+            other => self.take_input(other),
         }
     }
 

@@ -115,7 +115,7 @@ impl OpenaiWorker {
         loop {
             tokio::select! {
                 biased;
-                input = self.inbox.recv() => self.heed(input)?,
+                input = self.inbox.recv() => self.take_input(input)?,
                 outcome = &mut collected => {
                     let (text, used) = match outcome {
                         Ok(whole) => whole,

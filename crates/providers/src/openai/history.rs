@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    fn said(text: &str) -> EventKind {
+    fn text_delta(text: &str) -> EventKind {
         EventKind::TextDelta { text: text.to_owned(), parent: None }
     }
 
@@ -283,14 +283,14 @@ mod tests {
     fn a_conversation_is_rebuilt_from_its_journal() {
         let history = replayed(&[
             began("look"),
-            said("I "),
-            said("look"),
+            text_delta("I "),
+            text_delta("look"),
             called("c1"),
             called("c2"),
             added("hurry"),
             finished("c2"),
             finished("c1"),
-            said("done"),
+            text_delta("done"),
             ended(),
             began("/compact"),
             ended(),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_during_a_reply_comes_behind_it() {
+    fn a_prompt_during_a_reply_comes_after_it() {
         let used = || EventKind::UsageReported {
             usage: domain::Usage::default(),
             context_tokens: None,
@@ -332,11 +332,11 @@ mod tests {
         ];
         let told = [
             began("go"),
-            said("part one "),
+            text_delta("part one "),
             added("salt"),
-            said("part two"),
+            text_delta("part two"),
             used(),
-            said("salted"),
+            text_delta("salted"),
             ended(),
         ];
         assert_eq!(replayed(&told).items(), expected);
@@ -356,12 +356,12 @@ mod tests {
         // Calls belong to the reply.
         let told = [
             began("go"),
-            said("I look"),
+            text_delta("I look"),
             added("salt"),
             used(),
             called("c1"),
             finished("c1"),
-            said("ok"),
+            text_delta("ok"),
             ended(),
         ];
         let history = replayed(&told);
@@ -387,13 +387,13 @@ mod tests {
 
     #[test]
     fn a_prompt_that_waits_for_its_agent_is_not_part_of_the_past() {
-        assert_eq!(replayed(&[began("a"), said("b"), ended(), began("c")]).items().len(), 2);
+        assert_eq!(replayed(&[began("a"), text_delta("b"), ended(), began("c")]).items().len(), 2);
         assert!(replayed(&[began("a")]).items().is_empty());
     }
 
     #[test]
     fn a_summary_takes_the_place_of_what_was_answered() {
-        let mut history = replayed(&[began("a"), said("b"), ended()]);
+        let mut history = replayed(&[began("a"), text_delta("b"), ended()]);
         history.begin_turn();
         history.user("next", &[]);
         assert_eq!(history.answered().len(), 2);
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_prompt_that_was_never_answered_is_part_of_the_summary() {
-        let mut history = replayed(&[began("a"), said("b"), ended(), began("too long"), ended()]);
+        let mut history = replayed(&[began("a"), text_delta("b"), ended(), began("too long"), ended()]);
         history.begin_turn();
         history.user("next", &[]);
         assert_eq!(history.answered().len(), 3);

@@ -132,7 +132,7 @@ impl Endpoint {
             date: header("date"),
         };
         let now = Duration::from_micros(u64::try_from(host::clock::now().0).unwrap_or(0));
-        let retry_after = retry::said(headers, UNIX_EPOCH + now);
+        let retry_after = retry::retry_after(headers, UNIX_EPOCH + now);
         let (status, body) = self.whole(response).await?;
         Err(ReplyFailure { retry_after, ..ReplyFailure::of_answer(status, &body) })
     }

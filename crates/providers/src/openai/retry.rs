@@ -34,7 +34,7 @@ pub(super) struct RetryHeaders<'a> {
 
 /// Reads how long an endpoint wants to be left alone. A date in the past means not at all; `now` stands in for the
 /// endpoint's own clock.
-pub(super) fn said(headers: RetryHeaders<'_>, now: SystemTime) -> Option<Duration> {
+pub(super) fn retry_after(headers: RetryHeaders<'_>, now: SystemTime) -> Option<Duration> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
     let milliseconds = headers.after_ms.and_then(number).map(|number| number / 1000.0);
     if let Some(seconds) = milliseconds.or_else(|| headers.after.and_then(number)) {
@@ -76,10 +76,10 @@ mod tests {
         assert_eq!(wait(0, 4, Some(RETRY_AFTER_MAX + second), 0.0), None);
         let now = SystemTime::UNIX_EPOCH;
         let after = |after| RetryHeaders { after: Some(after), ..RetryHeaders::default() };
-        assert_eq!(said(after("2"), now), Some(2 * second));
-        assert_eq!(said(RetryHeaders { after_ms: Some("500"), ..after("2") }, now), Some(second / 2));
+        assert_eq!(retry_after(after("2"), now), Some(2 * second));
+        assert_eq!(retry_after(RetryHeaders { after_ms: Some("500"), ..after("2") }, now), Some(second / 2));
         for strange in ["", "soon", "-1", "NaN", "Wed, 32 Oct 2026 07:28:00 GMT"] {
-            assert_eq!(said(after(strange), now), None, "{strange}");
+            assert_eq!(retry_after(after(strange), now), None, "{strange}");
         }
     }
 
@@ -87,11 +87,17 @@ mod tests {
     fn a_date_counts_from_the_endpoints_own_clock() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_792_567_680);
         let at = RetryHeaders { after: Some("Wed, 21 Oct 2026 07:28:30 GMT"), ..RetryHeaders::default() };
-        assert_eq!(said(at, now), Some(Duration::from_secs(30)));
-        assert_eq!(said(at, now + Duration::from_secs(60)), Some(Duration::ZERO));
+        assert_eq!(retry_after(at, now), Some(Duration::from_secs(30)));
+        assert_eq!(retry_after(at, now + Duration::from_secs(60)), Some(Duration::ZERO));
         let date = Some("Wed, 21 Oct 2026 07:28:25 GMT");
-        assert_eq!(said(RetryHeaders { date, ..at }, SystemTime::UNIX_EPOCH), Some(Duration::from_secs(5)));
-        assert_eq!(said(RetryHeaders { date: Some("whenever"), ..at }, now), Some(Duration::from_secs(30)));
+        assert_eq!(
+            retry_after(RetryHeaders { date, ..at }, SystemTime::UNIX_EPOCH),
+            Some(Duration::from_secs(5))
+        );
+        assert_eq!(
+            retry_after(RetryHeaders { date: Some("whenever"), ..at }, now),
+            Some(Duration::from_secs(30))
+        );
     }
 
     #[test]

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_call_is_said() {
+    fn a_wrong_call_gets_an_error_that_names_the_fault() {
         let wrong =
             |name: &str, input: Value| read(name, &input, Mode::Supervised, by_clients(&[])).unwrap_err();
         assert_eq!(wrong("Read", json!({})), "file_path is required and must be a text");

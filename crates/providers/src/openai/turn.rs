@@ -140,7 +140,7 @@ impl OpenaiWorker {
             tokio::select! {
                 biased;
                 input = self.inbox.recv() => {
-                    if let Err(stop) = self.heed(input) {
+                    if let Err(stop) = self.take_input(input) {
                         self.servers.ask_later(&changed);
                         return Err(stop);
                     }
@@ -216,14 +216,14 @@ impl OpenaiWorker {
         let until = tokio::time::Instant::now() + wait;
         loop {
             tokio::select! {
-                input = self.inbox.recv() => self.heed(input)?,
+                input = self.inbox.recv() => self.take_input(input)?,
                 () = tokio::time::sleep_until(until) => return Ok(()),
             }
         }
     }
 
     /// Takes something in during a turn. Answers belong to calls and are dealt with there.
-    pub(super) fn heed(&mut self, input: Option<AgentInput>) -> Result<(), TurnStop> {
+    pub(super) fn take_input(&mut self, input: Option<AgentInput>) -> Result<(), TurnStop> {
         match input {
             None | Some(AgentInput::Leave) => return Err(TurnStop::Gone),
             Some(AgentInput::Interrupt) => return Err(TurnStop::Cancelled),
@@ -261,7 +261,7 @@ impl OpenaiWorker {
             let piece = tokio::select! {
                 biased;
                 input = self.inbox.recv() => {
-                    self.heed(input)?;
+                    self.take_input(input)?;
                     continue;
                 }
                 piece = stream.next() => piece,
@@ -291,7 +291,7 @@ impl OpenaiWorker {
         loop {
             tokio::select! {
                 biased;
-                input = self.inbox.recv() => self.heed(input)?,
+                input = self.inbox.recv() => self.take_input(input)?,
                 answer = &mut asking => {
                     return answer.map_err(|failure| AttemptFailure::Failed { failure, spoke: false });
                 }

@@ -219,7 +219,7 @@ impl OpenclawWorker {
             unsure_at = self.conversation.is_unsure().then(|| unsure_at.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
-                input = self.inbox.recv(), if self.conversation.is_connected => self.heed(input, &mut out)?,
+                input = self.inbox.recv(), if self.conversation.is_connected => self.take_input(input, &mut out)?,
                 () = since(over_at, GATEWAY_USAGE_WAIT) => self.conversation.settle(&mut out),
                 () = since(unsure_at, GATEWAY_RUN_GAP) => self.conversation.look(&mut out),
                 message = socket.next() => match message {
@@ -271,7 +271,7 @@ impl OpenclawWorker {
         Ok(true)
     }
 
-    fn heed(&mut self, input: Option<AgentInput>, out: &mut FrameEffects) -> Result<(), SessionGone> {
+    fn take_input(&mut self, input: Option<AgentInput>, out: &mut FrameEffects) -> Result<(), SessionGone> {
         match input {
             None => return Err(SessionGone),
             Some(AgentInput::Prompt { text, attachments }) => {
@@ -356,7 +356,7 @@ impl OpenclawWorker {
                         self.conversation.fail(String::new(), &mut out);
                     }
                     // So it does of what is said and decided.
-                    other => self.heed(other, &mut out)?,
+                    other => self.take_input(other, &mut out)?,
                 },
             }
             for event in out.events {

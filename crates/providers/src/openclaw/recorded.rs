@@ -100,7 +100,7 @@ impl Replay {
             let entry: Value = serde_json::from_str(line).unwrap();
             let frame = &entry["msg"];
             if entry["dir"] == ">" {
-                self.said_then(frame, model);
+                self.replay_client_frame(frame, model);
             } else {
                 self.frame(frame.clone());
             }
@@ -108,7 +108,7 @@ impl Replay {
     }
 
     /// What the recording's client asked for is asked for by a person here.
-    fn said_then(&mut self, frame: &Value, model: &str) {
+    fn replay_client_frame(&mut self, frame: &Value, model: &str) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (method, params) = (text(&frame["method"]), &frame["params"]);
         self.theirs.insert(text(&frame["id"]), method.clone());

@@ -156,7 +156,7 @@ impl<W: Write> ScriptedAgent<W> {
     }
 
     fn step(&mut self, step: &ScriptStep) -> Result<(), ScriptFailure> {
-        self.heed()?;
+        self.take_input()?;
         match step {
             ScriptStep::Text(pieces) => self.pieces(pieces, Self::text)?,
             ScriptStep::Thinking(pieces) => self.pieces(pieces, |agent, text| {
@@ -340,7 +340,7 @@ impl<W: Write> ScriptedAgent<W> {
             self.write(&say)?;
             self.remember(text);
             if at % 256 == 255 {
-                self.heed()?;
+                self.take_input()?;
             }
         }
         Ok(self.out.flush()?)
@@ -365,7 +365,7 @@ impl<W: Write> ScriptedAgent<W> {
     }
 
     /// Takes what came meanwhile, without waiting. The end of the input does not end a turn that needs none.
-    fn heed(&mut self) -> Result<(), ScriptStop> {
+    fn take_input(&mut self) -> Result<(), ScriptStop> {
         loop {
             match self.inbox.try_recv() {
                 Ok(told) => drop(self.attend(told)?),

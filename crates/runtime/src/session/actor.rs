@@ -163,7 +163,7 @@ impl Actor {
             }
             if let AgentHandle::Process(process) = &mut self.agent {
                 // What led to them is on disk by now.
-                process.begin_errands();
+                process.begin_client_requests();
             }
             let ended = self.machine.state().status.is_terminal() && matches!(self.agent, AgentHandle::None);
             tokio::select! {

@@ -134,7 +134,7 @@ impl ProcessAgent {
     }
 
     /// Begins what the agent wants done.
-    pub(super) fn begin_errands(&mut self) {
+    pub(super) fn begin_client_requests(&mut self) {
         for client_request in self.codec.take_client_requests() {
             let Some(helper) = &self.helper else {
                 self.client_requests.spawn(async { (client_request.id, Err(broken_down())) });

@@ -88,16 +88,16 @@ pub(super) fn with_text(kind: &EventKind, original: String) -> EventKind {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> EventKind {
+    fn text_delta(text: &str) -> EventKind {
         EventKind::TextDelta { text: text.to_owned(), parent: None }
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_original_is_kept_for_ten_minutes() {
         let kept = KeptOriginals::default();
-        kept.keep(vec![(3, said("a"))], &BTreeMap::new());
+        kept.keep(vec![(3, text_delta("a"))], &BTreeMap::new());
         tokio::time::advance(limits::REVEAL_WAIT - std::time::Duration::from_secs(1)).await;
-        assert_eq!(kept.event(3), Some(said("a")));
+        assert_eq!(kept.event(3), Some(text_delta("a")));
         tokio::time::advance(std::time::Duration::from_secs(2)).await;
         assert_eq!(kept.event(3), None);
     }
@@ -106,10 +106,10 @@ mod tests {
     async fn originals_are_bounded_in_bytes() {
         let kept = KeptOriginals::default();
         let long = "x".repeat(limits::REVEAL_MAX_BYTES / 3);
-        (1..=10).for_each(|seq| kept.keep(vec![(seq, said(&long))], &BTreeMap::new()));
+        (1..=10).for_each(|seq| kept.keep(vec![(seq, text_delta(&long))], &BTreeMap::new()));
         assert_eq!(kept.event(1), None);
-        assert_eq!(kept.event(10), Some(said(&long)));
-        kept.keep(vec![(11, said(&"x".repeat(limits::REVEAL_MAX_BYTES)))], &BTreeMap::new());
+        assert_eq!(kept.event(10), Some(text_delta(&long)));
+        kept.keep(vec![(11, text_delta(&"x".repeat(limits::REVEAL_MAX_BYTES)))], &BTreeMap::new());
         assert_eq!(kept.event(11), None, "too large to be kept");
     }
 }

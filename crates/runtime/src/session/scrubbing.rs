@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_held_is_said_where_nothing_is_scrubbed_any_more() {
+    async fn held_text_is_released_where_scrubbing_is_off() {
         let mut former = scrubbing();
         assert_eq!(former.take(text("ghp_a1B2")), []);
         let mut next = Scrubbing::new(None);

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_finds_its_errand_and_late_ones_find_nobody() {
+    async fn an_answer_finds_its_request_and_late_ones_are_dropped() {
         let (out, mut frames) = ClientOutbox::new(false);
         let client_requests = ClientRequests::new(out);
         let first = client_requests.send("fs/read_text_file", &json!({}), |_, _| {}).await.unwrap();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_is_said_tool_by_tool() {
+    fn tools_that_ask_are_listed_by_name() {
         let tools = [tool("move", true), tool("read", false)];
         let ask = |_: &str| RuleVerdict::Ask;
         assert_eq!(

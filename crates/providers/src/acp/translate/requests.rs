@@ -70,7 +70,7 @@ pub(super) fn request(
             // All four say which terminal, and nothing else.
             let asked: v1::TerminalOutputRequest = typed::read(params, method)?;
             let verb = method.trim_start_matches("terminal/");
-            errand(state, id, json!({"do": verb, "terminal": asked.terminal_id}), out);
+            client_request(state, id, json!({"do": verb, "terminal": asked.terminal_id}), out);
         }
         _ => rpc::refuse(
             id,
@@ -180,7 +180,7 @@ fn with_permission(
         return;
     }
     if deed.is_some_and(|deed| permitted::take(state, deed)) {
-        errand(state, id, what, out);
+        client_request(state, id, what, out);
         return;
     }
     if !wait(state, id, what, out) {
@@ -210,7 +210,7 @@ fn wait(state: &mut AcpState, id: &Value, what: Value, out: &mut Decoded) -> boo
     kept
 }
 
-fn errand(state: &mut AcpState, id: &Value, what: Value, out: &mut Decoded) {
+fn client_request(state: &mut AcpState, id: &Value, what: Value, out: &mut Decoded) {
     if state.remember_client_request(id, what).is_none() {
         rpc::refuse(id, v1::ErrorCode::InternalError, "too much is under way", &mut out.replies);
     }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_or_leads_nowhere_is_said() {
+    fn what_is_no_file_or_leads_nowhere_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         assert!(ConfigFile::read(folder.path()).unwrap_err().message.contains("is no file"));
         let link = folder.path().join("link");
