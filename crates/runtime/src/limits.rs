@@ -121,12 +121,6 @@ pub const TOOLS_READ_WAIT: Duration = Duration::from_secs(10);
 /// The same for an agent that has read a change before: it will again, however busy the machine is.
 pub const TOOLS_REREAD_WAIT: Duration = Duration::from_secs(60);
 
-/// How long the end of a text waits for more because it may become a secret: too short to be noticed.
-pub const LIVE_WAIT: Duration = Duration::from_millis(50);
-
-/// The same for one that looks like the beginning of a secret. Models that are slow stop for a second between two words.
-pub const LIVE_LIKELY_WAIT: Duration = Duration::from_secs(5);
-
 /// Texts of one session that are watched at a time: speakers, and calls that show their output. More than agents run side by
 /// side.
 pub const LIVE_TEXTS_MAX: usize = 64;

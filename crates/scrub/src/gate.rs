@@ -112,6 +112,12 @@ impl Gate {
         longer.any(|at| begins(end, text, &self.words[at]))
     }
 
+    /// Whether a text ends inside a word, of which two letters at least are there.
+    pub(crate) fn ends_inside_word(&self, text: &[u8]) -> bool {
+        let longest = self.words.iter().map(Vec::len).max().unwrap_or(0).min(text.len());
+        (2..=longest).any(|length| self.is_open(&text[text.len() - length..], &[]))
+    }
+
     /// Returns the words with the same first letter.
     fn alike(&self, end: &[u8]) -> std::ops::Range<usize> {
         let Some(letter) = end.first().map(u8::to_ascii_lowercase) else { return 0..0 };

@@ -4,6 +4,7 @@
 
 mod allow;
 mod ansi;
+mod begun;
 mod config;
 mod engine;
 mod entropy;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use domain::{Error, ErrorCode};
 
 pub use known::KnownSecret;
-pub use live::{Held, Live, Piece, Saved};
+pub use live::{Live, Piece, Saved};
 pub use stream::Stream;
 
 use config::{File, Merged};
@@ -202,7 +203,7 @@ impl Scrubber {
 
     /// Whether anybody wants to look closer at a text.
     fn may_hold_secret(&self, text: &[u8]) -> bool {
-        if self.rules.rules.iter().any(|rule| rule.keywords.is_empty()) || text.contains(&0x1b) {
+        if !self.rules.uncalled.is_empty() || text.contains(&0x1b) {
             return true;
         }
         let mut seen = false;

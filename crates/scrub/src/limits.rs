@@ -49,11 +49,9 @@ pub const LIVE_CONTEXT: usize = 1024;
 /// What of a text may wait because it looks like a secret; longer than any key in armour of common size.
 pub const LIVE_HELD_MAX: usize = 16 * 1024;
 
-/// How far behind the word that announces it a secret begins, where its end is waited for.
-pub const LIVE_NEAR: usize = 160;
-
-/// How long something without a gap is, letters and digits, that may be a secret before anything says so.
+/// How much of a secret is shown whose first bytes say nothing, such as a token that is known by its middle: shorter words are
+/// not waited for, letters and digits of this length are.
 pub const LIVE_TOKEN_MIN: usize = 16;
 
-/// How long a quotation may be whose end is waited for behind a keyword.
-pub const LIVE_QUOTE_MAX: usize = 256;
+/// What is kept of a text that ends inside a keyword and nothing else: longer than any keyword.
+pub const LIVE_WORD: usize = 48;

@@ -1,7 +1,9 @@
 //! Scrubs a text that somebody watches while it comes in: what an agent says. Unlike [`crate::Stream`], whose result never depends on
-//! how a text was cut, this lets everything out at once but the end of the text that may still become a secret. Bytes that
-//! were let out stay known for a while, so that a secret is recognised by the words before it. Must not know clocks: its owner
-//! says when nothing has followed for a while.
+//! how a text was cut, this lets everything out at once but the end of the text that may still become a secret: a rule's expression
+//! says what can. Bytes that were let out stay known for a while, so that a secret is recognised by the words before it. Must
+//! not know clocks: what may become a secret waits until more comes or the text ends, however long that takes.
+
+use std::ops::Range;
 
 use aho_corasick::automaton::StateID;
 
@@ -18,16 +20,6 @@ pub struct Piece {
     pub text: String,
     /// The same with its secrets, where there were any.
     pub original: Option<String>,
-}
-
-/// Whether the end of a text waits for more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
-    Nothing,
-    /// It may become a secret.
-    Perhaps,
-    /// It looks like the beginning of one.
-    Likely,
 }
 
 /// A keyword that was seen.
@@ -105,11 +97,16 @@ impl Live {
 
     /// Returns what is needed to go on; nothing where a fresh start does as well.
     pub fn save(&self) -> Option<Saved> {
-        let is_fresh = self.shown == self.view.len()
+        let is_plain = self.shown == self.view.len()
             && self.hits.is_empty()
             && self.keys.is_empty()
             && self.suspects.is_empty();
-        (!is_fresh).then(|| Saved { view: self.view.clone(), shown: self.shown, redacted: self.redacted })
+        if is_plain && !self.scrubber.gate.ends_inside_word(&self.view) {
+            return None;
+        }
+        let from = if is_plain { self.view.len().saturating_sub(limits::LIVE_WORD) } else { 0 };
+        let (view, shown) = (self.view[from..].to_vec(), self.shown - from);
+        Some(Saved { view, shown, redacted: self.redacted })
     }
 
     /// Takes a piece of the text and returns what can be shown by now.
@@ -130,26 +127,9 @@ impl Live {
         self.show(hold, spans, false)
     }
 
-    /// Says how sure it is that the end, which is held back, becomes a secret.
-    pub fn held(&self) -> Held {
-        if self.shown == self.view.len() {
-            return Held::Nothing;
-        }
-        let word = self.hits.iter().any(|hit| hit.end > self.shown);
-        let before =
-            self.view[..self.shown].iter().rev().find(|byte| !matches!(byte, b' ' | b'"' | b'\'' | b'`'));
-        let assigned = !self.hits.is_empty() && matches!(before, Some(b'=' | b':' | b'>' | b'('));
-        if word || assigned || self.open_key().is_some() || !self.suspects.is_empty() {
-            Held::Likely
-        } else {
-            Held::Perhaps
-        }
-    }
-
-    /// Lets out what is held back: nothing followed it. What follows later is still read together with it.
-    pub fn release(&mut self) -> Piece {
-        let spans = self.spans(true);
-        self.show(self.view.len(), spans, false)
+    /// Returns how many bytes wait for more text, because they may become a secret.
+    pub fn held(&self) -> usize {
+        self.view.len() - self.shown
     }
 
     /// Ends the text and lets the rest out; what is pushed next is another text.
@@ -193,24 +173,23 @@ impl Live {
     }
 
     fn is_quiet(&self) -> bool {
-        self.hits.is_empty() && self.suspects.is_empty() && self.keys.is_empty()
+        self.hits.is_empty()
+            && self.suspects.is_empty()
+            && self.keys.is_empty()
+            && self.scrubber.rules.uncalled.is_empty()
     }
 
     /// Whether the text ends in something long without a gap, in which a keyword may come last.
     fn ends_in_token(&self) -> bool {
-        // What was shown of it already counts: it may come letter by letter.
-        let gap = self.view.iter().rposition(|byte| is_gap(*byte));
-        let token = &self.view[gap.map_or(0, |at| at + 1)..];
+        let token = &self.view[self.token_start()..];
         token.len() >= limits::LIVE_TOKEN_MIN
             && token.iter().any(u8::is_ascii_digit)
             && token.iter().any(u8::is_ascii_alphabetic)
     }
 
-    /// Where what stands at the end without a gap begins, as far as it is not shown.
+    /// Where what stands at the end without a gap begins; what was shown of it counts: it may come letter by letter.
     fn token_start(&self) -> usize {
-        let held = &self.view[self.shown..];
-        let gap = held.iter().rposition(|byte| is_gap(*byte));
-        self.shown + gap.map_or(0, |at| at + 1)
+        self.view.iter().rposition(|byte| is_gap(*byte)).map_or(0, |at| at + 1)
     }
 
     fn show_plainly(&mut self) -> Piece {
@@ -227,19 +206,10 @@ impl Live {
     fn spans(&mut self, ended: bool) -> Vec<Span> {
         let set = &self.scrubber.rules;
         let mut spans = Vec::new();
-        let mut searched: Vec<u32> = Vec::new();
-        for hit in &self.hits {
-            if searched.contains(&hit.rule) {
-                continue;
-            }
-            searched.push(hit.rule);
-            let rule = &set.rules[hit.rule as usize];
-            let last =
-                self.hits.iter().rev().find(|other| other.rule == hit.rule).map_or(hit.end, |hit| hit.end);
-            let from = hit.end.saturating_sub(rule.before as usize) as u64;
-            let to = (last + rule.after as usize).min(self.view.len()) as u64;
+        for (rule, stretch) in self.stretches() {
+            let (from, to) = (stretch.start as u64, stretch.end as u64);
             let stretch = Stretch { view: &self.view, base: 0, from, to, path: None };
-            engine::search(set, rule, stretch, |span| spans.push(span));
+            engine::search(set, &set.rules[rule as usize], stretch, |span| spans.push(span));
         }
         for suspect in &self.suspects {
             let pattern = self.scrubber.known.pattern(suspect.pattern);
@@ -269,18 +239,52 @@ impl Live {
         spans
     }
 
+    /// Returns which rules look closer, and where: around their keywords, once each.
+    fn stretches(&self) -> Vec<(u32, Range<usize>)> {
+        let rules = &self.scrubber.rules;
+        let mut stretches: Vec<(u32, Range<usize>)> = Vec::new();
+        for hit in &self.hits {
+            let rule = &rules.rules[hit.rule as usize];
+            let end = (hit.end + reach(rule)).min(self.view.len());
+            match stretches.iter_mut().find(|(index, _)| *index == hit.rule) {
+                Some((_, stretch)) => stretch.end = end,
+                None => stretches.push((hit.rule, hit.end.saturating_sub(rule.before as usize)..end)),
+            }
+        }
+        for index in &rules.uncalled {
+            let from = self.shown.saturating_sub(rules.rules[*index as usize].before as usize);
+            stretches.push((*index, from..self.view.len()));
+        }
+        stretches
+    }
+
     /// Returns where that begins which may still become a secret.
     fn hold(&self, spans: &[Span]) -> usize {
         let end = self.view.len();
         let mut hold = end;
-        let rules = &self.scrubber.rules.rules;
-        let token = self.token_start();
-        let is_near = |hit: &&Hit| hit.end + reach(&rules[hit.rule as usize]).min(limits::LIVE_NEAR) >= token;
-        if let Some(word) = self.hits.iter().filter(is_near).map(|hit| hit.end).max() {
-            let quote = self.open_quote(word).unwrap_or(token);
-            hold = self.before_groups(token.min(quote).max(self.shown));
-        } else if self.ends_in_token() {
-            hold = token;
+        let rules = &self.scrubber.rules;
+        for (index, stretch) in self.stretches() {
+            // What a keyword cannot stand for any more is not waited for.
+            if stretch.end != end {
+                continue;
+            }
+            let rule = &rules.rules[index as usize];
+            let is_called = |start: usize| {
+                rule.announced_before || self.hits.iter().any(|hit| hit.rule == index && hit.end > start)
+            };
+            hold = rule
+                .begun(&self.view, stretch.start)
+                .filter(|start| is_called(*start))
+                .unwrap_or(end)
+                .min(hold);
+        }
+        if self.ends_in_token() {
+            let from = self.token_start().saturating_sub(1);
+            let begun = rules
+                .unannounced
+                .iter()
+                .filter_map(|rule| rules.rules[*rule as usize].begun(&self.view, from));
+            hold = hold.min(begun.filter(|start| end - start >= limits::LIVE_TOKEN_MIN).min().unwrap_or(end));
         }
         for suspect in &self.suspects {
             let pattern = self.scrubber.known.pattern(suspect.pattern);
@@ -295,39 +299,10 @@ impl Live {
                 hold = span.start as usize;
             }
         }
+        while hold > self.shown && is_inside_letter(&self.view, hold) {
+            hold -= 1;
+        }
         hold.max(self.shown)
-    }
-
-    /// Returns where a quotation begins, behind a keyword and in its last line, that has not ended.
-    fn open_quote(&self, word: usize) -> Option<usize> {
-        let from = word.max(self.shown.saturating_sub(1)).min(self.view.len());
-        let line = memchr::memrchr(b'\n', &self.view[from..]).map_or(from, |at| from + at + 1);
-        let mut open: Option<(u8, usize)> = None;
-        let mut escaped = false;
-        for (at, &byte) in self.view.iter().enumerate().skip(line) {
-            match open {
-                _ if escaped => escaped = false,
-                _ if byte == b'\\' => escaped = true,
-                Some((quote, _)) if quote == byte => open = None,
-                None if matches!(byte, b'"' | b'\'' | b'`') => open = Some((byte, at)),
-                _ => {}
-            }
-        }
-        open.map(|(_, at)| at).filter(|at| self.view.len() - at <= limits::LIVE_QUOTE_MAX)
-    }
-
-    /// Goes back over groups of four letters, as some passwords are written.
-    fn before_groups(&self, mut hold: usize) -> usize {
-        for _ in 0..4 {
-            let before = &self.view[self.shown..hold];
-            let Some((&b' ', word)) = before.split_last() else { return hold };
-            let start = word.iter().rposition(|byte| !byte.is_ascii_alphanumeric()).map_or(0, |at| at + 1);
-            if word.len() - start != 4 {
-                return hold;
-            }
-            hold = self.shown + start;
-        }
-        hold
     }
 
     /// Lets everything before `to` out, secrets as their names.
@@ -344,7 +319,14 @@ impl Live {
             changed |= at > from;
         }
         for span in spans {
-            let (start, end) = (span.start as usize, (span.end as usize).min(to));
+            let (mut start, mut end) = (span.start as usize, (span.end as usize).min(to));
+            // Rules count bytes; letters are shown whole or not at all.
+            while is_inside_letter(&self.view, start) {
+                start -= 1;
+            }
+            while is_inside_letter(&self.view, end) {
+                end += 1;
+            }
             if end <= at || start >= to {
                 continue;
             }
@@ -409,6 +391,11 @@ impl Live {
 /// How far behind a keyword a secret may stand in what people and programs say.
 fn reach(rule: &super::rules::Rule) -> usize {
     rule.after as usize
+}
+
+/// Whether a position is between two bytes of one letter.
+fn is_inside_letter(view: &[u8], at: usize) -> bool {
+    at > 0 && view.get(at).is_some_and(|byte| byte & 0xc0 == 0x80)
 }
 
 /// Whether a byte stands in no secret but between quotes.

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use regex_automata::Input;
 use regex_automata::meta::Regex;
 
 use super::allow::Allow;
@@ -35,9 +36,14 @@ pub(crate) struct Rule {
     pub(crate) after: u64,
     /// Matches may go on behind what the rule looks at.
     pub(crate) unbounded: bool,
+    /// What calls the rule stands before its secrets, not in them.
+    pub(crate) announced_before: bool,
+    /// Nothing says that a secret begins before more than its first bytes have come.
+    unannounced: bool,
     path: Option<Regex>,
     parsed: Parsed,
     regex: OnceLock<Option<Regex>>,
+    begun: OnceLock<Option<Regex>>,
 }
 
 impl Rule {
@@ -61,9 +67,13 @@ impl Rule {
             before: longest.unwrap_or(limits::SCRUB_WINDOW_BEFORE).max(beside) as u64,
             after: longest.unwrap_or(limits::SCRUB_WINDOW_AFTER).max(beside) as u64,
             unbounded: longest.is_none(),
+            announced_before: parsed.is_announced_before(secret_group),
+            unannounced: !parsed.is_announced_before(secret_group)
+                && !parsed.begins_with(secret_group, &entry.keywords),
             path,
             parsed,
             regex: OnceLock::new(),
+            begun: OnceLock::new(),
         };
         if entry.foreign {
             let _ = rule.regex.set(Some(rule.parsed.build()?));
@@ -82,6 +92,30 @@ impl Rule {
                 built.ok()
             })
             .as_ref()
+    }
+
+    /// Whether an automaton says what may become a secret.
+    #[cfg(test)]
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.begun.get().is_some_and(Option::is_some)
+    }
+
+    /// Returns where a secret begins that the text ends in before it is known to be one; only `from` and what follows is looked at.
+    pub(crate) fn begun(&self, view: &[u8], from: usize) -> Option<usize> {
+        let begun = self.begun.get_or_init(|| {
+            let built = self.parsed.build_begun(self.secret_group);
+            if let Err(error) = &built {
+                tracing::error!(rule = %self.id, error, "cannot wait for the secrets of a rule");
+            }
+            built.ok().flatten()
+        });
+        let regex = begun.as_ref()?;
+        let mut input = Input::new(view).span(from.min(view.len())..view.len());
+        let whole = regex.search(&input)?;
+        let mut captures = regex.create_captures();
+        input.set_start(whole.start());
+        regex.search_captures(&input, &mut captures);
+        captures.get_group(1).map(|secret| secret.start)
     }
 
     /// Tells whether the rule looks at a file. Text whose file is not known is looked at by every rule.
@@ -104,6 +138,10 @@ pub(crate) struct RuleSet {
     pub(crate) needs_line: bool,
     /// The farthest any rule looks back.
     pub(crate) before_max: u64,
+    /// Rules that nothing calls: they look everywhere.
+    pub(crate) uncalled: Vec<u32>,
+    /// Rules whose secrets are not known by their first bytes.
+    pub(crate) unannounced: Vec<u32>,
 }
 
 impl RuleSet {
@@ -128,7 +166,12 @@ impl RuleSet {
         let allow = allow.map_err(|error| format!("allowlist: {error}"))?;
         let needs_line = rules.iter().flat_map(|rule| &rule.allow).chain(&allow).any(Allow::needs_line);
         let before_max = rules.iter().map(|rule| rule.before).max().unwrap_or(0);
-        Ok(Self { rules, allow, private_key, needs_line, before_max })
+        let all = |is: &dyn Fn(&Rule) -> bool| {
+            (0..).zip(&rules).filter(|(_, rule)| is(rule)).map(|(at, _)| at).collect()
+        };
+        let uncalled = all(&|rule| rule.keywords.is_empty());
+        let unannounced = all(&|rule| rule.unannounced && !rule.keywords.is_empty());
+        Ok(Self { rules, allow, private_key, needs_line, before_max, uncalled, unannounced })
     }
 }
 

@@ -5,7 +5,9 @@ use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
+use regex_syntax::hir::literal::Extractor;
 
+use super::begun;
 use crate::limits;
 
 /// An expression that parses: how long its matches can be is known, its automaton is not built yet.
@@ -35,21 +37,45 @@ impl Parsed {
         self.hir.properties().explicit_captures_len()
     }
 
+    /// Whether a rule's words stand before its secrets, where more than an edge stands there.
+    pub(crate) fn is_announced_before(&self, group: usize) -> bool {
+        begun::secret(&self.hir, group).0 > 2
+    }
+
+    /// Whether every secret begins with one of the words.
+    pub(crate) fn begins_with(&self, group: usize, words: &[String]) -> bool {
+        let first = Extractor::new().extract(begun::secret(&self.hir, group).1);
+        let is_word = |bytes: &[u8]| {
+            words.iter().map(|word| word.as_bytes()).any(|word| {
+                let shared = word.len().min(bytes.len());
+                shared > 0 && word[..shared].eq_ignore_ascii_case(&bytes[..shared])
+            })
+        };
+        first.literals().is_some_and(|literals| literals.iter().all(|literal| is_word(literal.as_bytes())))
+    }
+
     /// Builds the automaton.
     pub(crate) fn build(&self) -> Result<Regex, String> {
-        let config = Regex::config()
-            .utf8_empty(false)
-            .nfa_size_limit(Some(limits::RULE_AUTOMATON_MAX))
-            .hybrid_cache_capacity(limits::RULE_CACHE_MAX);
-        let built = Regex::builder()
-            .configure(config)
-            .syntax(syntax::Config::new().utf8(false))
-            .build_from_hir(&self.hir);
-        built.map_err(|error| match error.size_limit() {
-            Some(limit) => format!("needs an automaton of more than {limit} bytes"),
-            None => error.to_string(),
-        })
+        build(&self.hir)
     }
+
+    /// Builds the automaton that finds a secret which has begun at the end of a text, as its first group.
+    pub(crate) fn build_begun(&self, group: usize) -> Result<Option<Regex>, String> {
+        begun::begun(&self.hir, group).map(|hir| build(&hir)).transpose()
+    }
+}
+
+fn build(hir: &Hir) -> Result<Regex, String> {
+    let config = Regex::config()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(limits::RULE_AUTOMATON_MAX))
+        .hybrid_cache_capacity(limits::RULE_CACHE_MAX);
+    let built =
+        Regex::builder().configure(config).syntax(syntax::Config::new().utf8(false)).build_from_hir(hir);
+    built.map_err(|error| match error.size_limit() {
+        Some(limit) => format!("needs an automaton of more than {limit} bytes"),
+        None => error.to_string(),
+    })
 }
 
 /// Rewrites what Go takes literally and our engine would not: `[` and doubled operators inside a class, braces that

@@ -376,6 +376,8 @@ fn every_automaton_of_ours_can_be_built() {
     let scrubber = Scrubber::new(&Config::new()).unwrap();
     for rule in &scrubber.rules.rules {
         assert!(rule.regex().is_some(), "{}", rule.id);
+        assert_eq!(rule.begun(b"", 0), None);
+        assert!(rule.is_waited_for(), "{}", rule.id);
         assert!(!rule.keywords.is_empty(), "{} has no keyword", rule.id);
     }
 }
@@ -418,4 +420,23 @@ fn a_secret_behind_a_code_that_was_cut_off_is_found() {
             assert_eq!(in_pieces(&scrubber(), text.as_bytes(), &[cut]), scrubbed, "{text:?} cut at {cut}");
         }
     }
+}
+
+/// Secrets of other rules are known by their first bytes or the words before them.
+#[test]
+fn few_secrets_are_known_only_by_what_stands_in_them() {
+    let rules = scrubber().rules;
+    let ids: Vec<&str> = rules.unannounced.iter().map(|rule| &*rules.rules[*rule as usize].id).collect();
+    let known = [
+        "azure-client-secret",
+        "figma-token",
+        "firebase-messaging-key",
+        "generic-cut-off-jwt",
+        "generic-cut-off-token",
+        "mailchimp-api-key",
+        "newrelic-license-key",
+        "telegram-bot-token",
+        "terraform-cloud-token",
+    ];
+    assert_eq!(ids, known);
 }

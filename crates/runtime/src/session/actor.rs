@@ -176,7 +176,6 @@ impl Actor {
                 },
                 // Timers too: an agent that never stops talking must not outlive its time.
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
-                () = overdue(self.scrubbing.due()) => self.release_held().await,
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
                 heard = self.agent.next() => self.handle_agent_output(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {

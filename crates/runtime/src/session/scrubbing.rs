@@ -1,15 +1,12 @@
 //! What an agent says on its way to the rules: texts that come in pieces are scrubbed as they come, so that a secret cut in two is
-//! found; what may still become one waits, and its owner is told until when. Everything else is scrubbed where it is recorded.
+//! found; what may still become one waits until more comes or its text ends. Everything else is scrubbed where it is recorded.
 //! Must not know where events are kept.
-
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use domain::{AgentEvent, CallId, Redact};
-use scrub::{Held, Live, Piece, Saved, Scrubber};
+use scrub::{Live, Piece, Saved, Scrubber};
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
 use crate::limits;
 
@@ -28,7 +25,6 @@ struct Text {
     live: Live,
     /// The beginning of a line of the log.
     line: String,
-    last_push: Instant,
 }
 
 /// A text that goes on in another daemon. Holds secrets.
@@ -98,7 +94,7 @@ impl Scrubbing {
             .into_iter()
             .map(|SavedText { source, view, shown, redacted, line }| {
                 let live = Live::restore(scrubber, Saved { view: view.into_bytes(), shown, redacted });
-                Text { source, live, line, last_push: Instant::now() }
+                Text { source, live, line }
             })
             .collect();
     }
@@ -186,22 +182,6 @@ impl Scrubbing {
         }
     }
 
-    /// Returns when something must be let out that waits for more.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.texts.iter().filter_map(Text::due).min()
-    }
-
-    /// Lets out what has waited long enough.
-    pub(super) fn release(&mut self, now: Instant) -> Vec<Clean> {
-        let mut out = Vec::new();
-        for text in &mut self.texts {
-            if text.due().is_some_and(|due| due <= now) {
-                text.release(&mut out);
-            }
-        }
-        out
-    }
-
     fn push(&mut self, source: Source, piece: &str, out: &mut Vec<Clean>) {
         let Some(scrubber) = &self.scrubber else { return };
         let at = match self.texts.iter().position(|text| text.source == source) {
@@ -210,14 +190,12 @@ impl Scrubbing {
                 if self.texts.len() >= limits::LIVE_TEXTS_MAX {
                     self.texts.remove(0).finish(out);
                 }
-                let (live, last_push) = (Live::new(scrubber), Instant::now());
-                self.texts.push(Text { source, live, line: String::new(), last_push });
+                self.texts.push(Text { source, live: Live::new(scrubber), line: String::new() });
                 self.texts.len() - 1
             }
         };
         let text = &mut self.texts[at];
         let piece = text.live.push(piece);
-        text.last_push = Instant::now();
         text.put(piece, out);
     }
 
@@ -229,23 +207,8 @@ impl Scrubbing {
 }
 
 impl Text {
-    fn due(&self) -> Option<Instant> {
-        let wait: Duration = match self.live.held() {
-            Held::Nothing if self.line.is_empty() => return None,
-            Held::Nothing | Held::Perhaps => limits::LIVE_WAIT,
-            Held::Likely => limits::LIVE_LIKELY_WAIT,
-        };
-        Some(self.last_push + wait)
-    }
-
     fn finish(&mut self, out: &mut Vec<Clean>) {
         let piece = self.live.finish();
-        self.put(piece, out);
-        self.put_line(out);
-    }
-
-    fn release(&mut self, out: &mut Vec<Clean>) {
-        let piece = self.live.release();
         self.put(piece, out);
         self.put_line(out);
     }
@@ -312,116 +275,4 @@ impl Redact for Redactor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn scrubbing() -> Scrubbing {
-        Scrubbing::new(Some(Scrubber::new(&scrub::Config::new()).unwrap()))
-    }
-
-    fn token() -> String {
-        format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
-    }
-
-    fn text(text: &str) -> AgentEvent {
-        AgentEvent::Text { text: text.to_owned(), parent: None }
-    }
-
-    fn ended() -> AgentEvent {
-        let reason = domain::turn::EndReason::Completed;
-        AgentEvent::TurnEnded { reason, text: String::new(), error: String::new() }
-    }
-
-    #[tokio::test]
-    async fn what_is_held_comes_out_before_the_end_of_the_turn() {
-        let mut scrubbing = scrubbing();
-        assert_eq!(scrubbing.take(text("it is ghp_a1B2")), [Clean::as_is(text("it is "))]);
-        assert!(scrubbing.due().is_some());
-        assert_eq!(scrubbing.take(ended()), [Clean::as_is(text("ghp_a1B2")), Clean::as_is(ended())]);
-        assert_eq!(scrubbing.due(), None);
-        assert_eq!(scrubbing.save(), []);
-    }
-
-    #[tokio::test]
-    async fn speakers_do_not_complete_each_others_secrets_nor_end_them() {
-        let mut scrubbing = scrubbing();
-        let call = CallId::new("c1");
-        let other = |text: &str| AgentEvent::Text { text: text.to_owned(), parent: Some(CallId::new("c2")) };
-        let progress =
-            |output: &str| AgentEvent::ToolProgress { call: call.clone(), output: output.to_owned() };
-        let token = token();
-        assert_eq!(scrubbing.take(text(&token[..10])), []);
-        assert_eq!(scrubbing.take(progress(&token[..20])), []);
-        assert_eq!(scrubbing.take(other("hello ")), [Clean::as_is(other("hello "))]);
-        let said = scrubbing.take(text(&format!("{} x", &token[10..])));
-        assert_eq!(said[0].event, text("[REDACTED:github-pat] "));
-        assert_eq!(said[0].original, Some(format!("{token} ")));
-        let said = scrubbing.take(progress(&format!("{}\n", &token[20..])));
-        assert_eq!(said[0].event, progress("[REDACTED:github-pat]\n"));
-    }
-
-    #[tokio::test]
-    async fn a_text_goes_on_in_the_next_daemon() {
-        let mut former = scrubbing();
-        assert_eq!(former.take(text("the password=")).len(), 1);
-        assert_eq!(former.take(text("Kx9vQ2mZ")), []);
-        let mut next = scrubbing();
-        next.restore(former.save());
-        let said = next.take(text("7pLw4Rt8\n"));
-        assert!(!format!("{said:?}").contains("event: Text { text: \"Kx9v"), "{said:?}");
-        assert!(
-            matches!(&said[0].event, AgentEvent::Text { text, .. } if text.contains("[REDACTED:")),
-            "{said:?}"
-        );
-    }
-
-    #[tokio::test]
-    async fn nothing_of_a_text_is_lost_though_its_letters_have_several_bytes() {
-        let whole: String =
-            (0..400).map(|n| format!("teller·{n}·{}", ["e", "é", "€", "🐎"][n % 4])).collect();
-        let letters: Vec<char> = whole.chars().collect();
-        let mut said = String::new();
-        let mut note = |events: Vec<Clean>| {
-            for clean in events {
-                if let AgentEvent::Text { text, .. } = clean.event {
-                    said.push_str(&text);
-                }
-            }
-        };
-        let mut current = scrubbing();
-        for piece in letters.chunks(7) {
-            note(current.take(text(&piece.iter().collect::<String>())));
-            let mut next = scrubbing();
-            next.restore(current.save());
-            current = next;
-        }
-        note(current.take(ended()));
-        assert_eq!(said, whole);
-    }
-
-    #[tokio::test]
-    async fn held_text_is_released_where_scrubbing_is_off() {
-        let mut former = scrubbing();
-        assert_eq!(former.take(text("ghp_a1B2")), []);
-        let mut next = Scrubbing::new(None);
-        next.restore(former.save());
-        assert_eq!(next.take(text("x")), [Clean::as_is(text("ghp_a1B2")), Clean::as_is(text("x"))]);
-    }
-
-    #[tokio::test]
-    async fn lines_of_the_log_stay_lines() {
-        let mut scrubbing = scrubbing();
-        let logged = |line: &str| AgentEvent::Logged(line.to_owned());
-        assert_eq!(scrubbing.take(logged("hello there")), [Clean::as_is(logged("hello there"))]);
-        let said = scrubbing.take(logged(&format!("token {}", token())));
-        assert_eq!(said[0].event, logged("token [REDACTED:github-pat]"));
-    }
-
-    #[test]
-    fn a_field_is_judged_by_its_name() {
-        let redactor = Redactor(Scrubber::new(&scrub::Config::new()).unwrap());
-        let clean = redactor.redact_named("password", "Kx9vQ2mZ7pLw4Rt8").unwrap();
-        assert!(clean.starts_with("[REDACTED:"), "{clean}");
-        assert_eq!(redactor.redact_named("path", "src/main.rs"), None);
-    }
-}
+mod tests;

@@ -16,9 +16,44 @@ fn plain_words_are_shown_at_once() {
     let mut live = live();
     for piece in ["I look at ", "the fi", "les of the pro", "ject.\n"] {
         assert_eq!(live.push(piece), Piece { text: piece.to_owned(), original: None });
-        assert_eq!(live.held(), Held::Nothing);
+        assert_eq!(live.held(), 0);
     }
     assert_eq!(live.save(), None);
+}
+
+#[test]
+fn words_that_announce_a_secret_are_shown_and_only_what_follows_them_waits() {
+    for said in [
+        "Let me check the token:",
+        "press any key",
+        "Password: ",
+        "export API_KEY=",
+        "the key of the map, the secret of the sea, a token of love",
+        "see docs/keys-2024/overview-of-secrets.md",
+        "commit 3f2a9c81d7",
+    ] {
+        let mut live = live();
+        assert_eq!(live.push(said).text, said);
+        assert_eq!(live.held(), 0, "{said}");
+    }
+    let mut live = live();
+    assert_eq!(live.push("export API_KEY=a").text, "export API_KEY=");
+    assert_eq!(live.held(), 1);
+}
+
+#[test]
+fn a_keyword_cut_by_a_restart_is_still_one() {
+    for at in 2..9 {
+        let text = "xpassword=Kx9vQ2mZ7pLw4Rt8\n";
+        let mut former = live();
+        let mut said = former.push(&text[..at]).text;
+        let mut next = match former.save() {
+            Some(saved) => Live::restore(&former.scrubber, saved),
+            None => Live::new(&former.scrubber),
+        };
+        said += &next.push(&text[at..]).text;
+        assert_eq!(said, "xpassword=[REDACTED:generic-password]\n", "cut at {at}");
+    }
 }
 
 #[test]
@@ -37,13 +72,13 @@ fn a_secret_cut_anywhere_is_found() {
 fn what_looks_like_a_beginning_waits_and_the_rest_does_not() {
     let mut live = live();
     assert_eq!(live.push("here: ghp_a1B2c3D4").text, "here: ");
-    assert_eq!(live.held(), Held::Likely);
+    assert_eq!(live.held(), "ghp_a1B2c3D4".len());
     let saved = live.save().unwrap();
     let mut other = Live::restore(&live.scrubber, saved);
     let rest = format!("{}\n", &token()[12..]);
     assert_eq!(other.push(&rest).text, "[REDACTED:github-pat]\n");
-    assert_eq!(live.push(" no").text, "ghp_a1B2c3D4 ", "a gap ends it, and it was none");
-    assert_eq!(live.finish().text, "no");
+    assert_eq!(live.push(" no").text, "ghp_a1B2c3D4 no", "a gap ends it, and it was none");
+    assert_eq!(live.finish().text, "");
 }
 
 #[test]

@@ -24,9 +24,19 @@ pub(crate) fn examples() -> Vec<Examples> {
     toml::from_str::<Corpus>(include_str!("../../corpus/rules.toml")).unwrap().rule
 }
 
-fn rule_ids() -> BTreeSet<String> {
+fn rules() -> Vec<toml::Value> {
     let rules: toml::Table = toml::from_str(include_str!("../../rules/obey.toml")).unwrap();
-    let rules = rules["rules"].as_array().unwrap();
+    rules["rules"].as_array().unwrap().clone()
+}
+
+/// The words that call a rule.
+pub(crate) fn keywords(id: &str) -> Vec<String> {
+    let rule = rules().into_iter().find(|rule| rule["id"].as_str() == Some(id)).unwrap();
+    rule["keywords"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+}
+
+fn rule_ids() -> BTreeSet<String> {
+    let rules = rules();
     let ids: Vec<String> = rules.iter().map(|rule| rule["id"].as_str().unwrap().to_owned()).collect();
     let set: BTreeSet<String> = ids.iter().cloned().collect();
     assert_eq!(ids.len(), set.len(), "two rules have the same id");

@@ -29,21 +29,6 @@ impl Actor {
         }
     }
 
-    /// Lets out what has waited long enough for more to follow.
-    pub(super) async fn release_held(&mut self) {
-        let (at, mut plan) = (clock::now(), StepPlan::default());
-        for Clean { event, original } in self.scrubbing.release(tokio::time::Instant::now()) {
-            self.decide_clean(at, Input::Agent(event), original, &mut plan);
-        }
-        if let AgentHandle::Process(process) = &mut self.agent {
-            let here = process.link.position();
-            plan.write.spool.get_or_insert_with(|| process.mark(here));
-        }
-        self.commit_at_last(&mut plan).await;
-        self.publish(&mut plan);
-        self.run_after_commit(plan.after).await;
-    }
-
     /// Asks the rules about something clean that cannot be refused. `original` is its text with its secrets.
     pub(super) fn decide_clean(
         &mut self,
