@@ -2,10 +2,10 @@
 //! rules take it in, so that the journal and what is made of it never hold a secret. What somebody must act on with the true
 //! bytes is remembered in [`Originals`], beside the state and never in it. Knows no rule for what a secret is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::event::{EventKind, Todo};
@@ -160,7 +160,7 @@ pub fn redact_event(kind: &mut EventKind, redact: &dyn Redact) -> bool {
         EventKind::WorkerStarted { title, .. } => text(title),
         EventKind::ActivityReported { content, extra, .. } => {
             let said = text(content);
-            extra.iter_mut().fold(said, |any, (name, value)| redact_member(name, value, redact) | any)
+            redact_members(extra, redact) | said
         }
         EventKind::Unparsed { raw, .. } => text(raw),
     }
@@ -176,19 +176,67 @@ fn redact_member(name: &str, text: &mut String, redact: &dyn Redact) -> bool {
     clean.map(|clean| *text = clean).is_some()
 }
 
-/// Takes secrets out of every text in a value.
+/// Takes secrets out of texts under names, and out of the names.
+fn redact_members(members: &mut BTreeMap<String, String>, redact: &dyn Redact) -> bool {
+    let any = members.iter_mut().fold(false, |any, (name, text)| redact_member(name, text, redact) | any);
+    if !members.keys().any(|name| redact.redact(name).is_some()) {
+        return any;
+    }
+    let fields = std::mem::take(members).into_iter().map(|(name, text)| (name, Value::String(text)));
+    let mut fields: Map<String, Value> = fields.collect();
+    redact_names(&mut fields, redact);
+    members.extend(fields.into_iter().filter_map(|(name, field)| match field {
+        Value::String(text) => Some((name, text)),
+        _ => None,
+    }));
+    true
+}
+
+/// Takes secrets out of every text in a value, names of fields included.
 pub fn redact_value(value: &mut Value, redact: &dyn Redact) -> bool {
     match value {
         Value::String(text) => redact_text(text, redact),
         Value::Array(items) => items.iter_mut().fold(false, |any, item| redact_value(item, redact) | any),
-        Value::Object(fields) => fields.iter_mut().fold(false, |any, (name, field)| {
-            any | match field {
-                Value::String(text) => redact_member(name, text, redact),
-                other => redact_value(other, redact),
-            }
-        }),
+        Value::Object(fields) => {
+            let any = fields.iter_mut().fold(false, |any, (name, field)| {
+                any | match field {
+                    Value::String(text) => redact_member(name, text, redact),
+                    other => redact_value(other, redact),
+                }
+            });
+            any | redact_names(fields, redact)
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// Takes secrets out of the names of fields. Fields keep their order, and names stay different from each other.
+fn redact_names(fields: &mut Map<String, Value>, redact: &dyn Redact) -> bool {
+    let clean: Vec<Option<String>> =
+        fields.keys().map(|name| redact.redact(name).filter(|_| !name.is_empty())).collect();
+    if clean.iter().all(Option::is_none) {
+        return false;
+    }
+    let mut taken: BTreeSet<String> = fields
+        .keys()
+        .zip(&clean)
+        .filter(|(_, clean)| clean.is_none())
+        .map(|(name, _)| name.clone())
+        .collect();
+    let former = std::mem::take(fields);
+    for ((name, field), clean) in former.into_iter().zip(clean) {
+        let name = match clean {
+            None => name,
+            Some(clean) => {
+                let numbered = (2..).map(|number: u64| format!("{clean} {number}"));
+                let free = std::iter::once(clean.clone()).chain(numbered).find(|name| !taken.contains(name));
+                free.unwrap_or(clean)
+            }
+        };
+        taken.insert(name.clone());
+        fields.insert(name, field);
+    }
+    true
 }
 
 fn redact_ask(ask: &mut RequestSubject, redact: &dyn Redact) -> bool {
@@ -208,9 +256,7 @@ fn redact_ask(ask: &mut RequestSubject, redact: &dyn Redact) -> bool {
 
 fn redact_outcome(outcome: &mut RequestOutcome, redact: &dyn Redact) -> bool {
     match outcome {
-        RequestOutcome::Answered { answers } => answers
-            .iter_mut()
-            .fold(false, |any, (question, answer)| redact_member(question, answer, redact) | any),
+        RequestOutcome::Answered { answers } => redact_members(answers, redact),
         RequestOutcome::ToolReturned { output, .. } => redact_text(output, redact),
         RequestOutcome::Withdrawn { reason } => redact_text(reason, redact),
         RequestOutcome::Decided { .. } => false,
@@ -244,11 +290,13 @@ fn collect<'v>(shown: &'v Value, original: &'v Value, pairs: &mut Vec<(&'v str, 
         (Value::Array(shown), Value::Array(original)) => {
             shown.iter().zip(original).for_each(|(shown, original)| collect(shown, original, pairs));
         }
+        // What is shown has the same fields in the same order; only their names may differ.
         (Value::Object(shown), Value::Object(original)) => {
-            for (name, shown) in shown {
-                if let Some(original) = original.get(name) {
-                    collect(shown, original, pairs);
+            for ((shown_name, shown), (name, original)) in shown.iter().zip(original) {
+                if shown_name != name {
+                    pairs.push((shown_name, name));
                 }
+                collect(shown, original, pairs);
             }
         }
         _ => {}
@@ -257,21 +305,84 @@ fn collect<'v>(shown: &'v Value, original: &'v Value, pairs: &mut Vec<(&'v str, 
 
 fn put_texts_back(value: &mut Value, pairs: &[(&str, &str)]) -> Result<(), Error> {
     match value {
-        Value::String(text) => {
-            if let Some((_, original)) = pairs.iter().find(|(shown, _)| shown == text) {
-                *text = (*original).to_owned();
-            } else if text.contains(MARK) && !pairs.is_empty() {
-                return Err(Error::invalid(
-                    "updated_input",
-                    format_args!(
-                        "a text was changed that a secret was taken out of ({MARK}…]): leave it as it is, or write the secret"
-                    ),
-                ));
-            }
-            Ok(())
-        }
+        Value::String(text) => put_text_back(text, pairs),
         Value::Array(items) => items.iter_mut().try_for_each(|item| put_texts_back(item, pairs)),
-        Value::Object(fields) => fields.values_mut().try_for_each(|field| put_texts_back(field, pairs)),
+        Value::Object(fields) => {
+            if fields.keys().any(|name| name.contains(MARK)) {
+                for (mut name, field) in std::mem::take(fields) {
+                    put_text_back(&mut name, pairs)?;
+                    fields.insert(name, field);
+                }
+            }
+            fields.values_mut().try_for_each(|field| put_texts_back(field, pairs))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+fn put_text_back(text: &mut String, pairs: &[(&str, &str)]) -> Result<(), Error> {
+    if let Some((_, original)) = pairs.iter().find(|(shown, _)| shown == text) {
+        *text = (*original).to_owned();
+    } else if text.contains(MARK) && !pairs.is_empty() {
+        return Err(Error::invalid(
+            "updated_input",
+            format_args!(
+                "a text was changed that a secret was taken out of ({MARK}…]): leave it as it is, or write the secret"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Takes one word out.
+    struct Word;
+
+    impl Redact for Word {
+        fn redact(&self, text: &str) -> Option<String> {
+            text.contains("hunter2").then(|| text.replace("hunter2", "[REDACTED:word]"))
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_the_name_of_a_field_is_taken_out_and_no_field_is_lost() {
+        let original = json!({
+            "a": 1, "hunter2": {"hunter2!": "x"}, "[REDACTED:word]": 2, "b-hunter2": 3, "c": ["hunter2"]
+        });
+        let mut shown = original.clone();
+        assert!(redact_value(&mut shown, &Word));
+        let expected = json!({
+            "a": 1, "[REDACTED:word] 2": {"[REDACTED:word]!": "x"}, "[REDACTED:word]": 2,
+            "b-[REDACTED:word]": 3, "c": ["[REDACTED:word]"]
+        });
+        assert_eq!(shown, expected);
+        let names: Vec<&String> = shown.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["a", "[REDACTED:word] 2", "[REDACTED:word]", "b-[REDACTED:word]", "c"]);
+        assert!(!redact_value(&mut json!({"a": [1, {"b": "c"}]}), &Word));
+    }
+
+    #[test]
+    fn an_edited_input_gets_the_names_of_its_fields_back() {
+        let original = json!({"hunter2": 1, "x-hunter2": {"y": "hunter2"}});
+        let mut shown = original.clone();
+        redact_value(&mut shown, &Word);
+        let mut updated = shown.clone();
+        updated["new"] = json!("z");
+        put_back(&mut updated, &shown, &original).unwrap();
+        assert_eq!(updated, json!({"hunter2": 1, "x-hunter2": {"y": "hunter2"}, "new": "z"}));
+        let mut changed = json!({"[REDACTED:word] and more": 1});
+        assert!(put_back(&mut changed, &shown, &original).is_err());
+    }
+
+    #[test]
+    fn names_of_answers_are_clean_too() {
+        let mut answers = BTreeMap::from([("use hunter2?".to_owned(), "yes".to_owned())]);
+        assert!(redact_members(&mut answers, &Word));
+        assert_eq!(answers, BTreeMap::from([("use [REDACTED:word]?".to_owned(), "yes".to_owned())]));
     }
 }
