@@ -52,11 +52,10 @@ pub(crate) async fn consent(
 ) -> Result<(), String> {
     let asks = match (needs, call.session.state.mode) {
         (Needs::Nothing, _) => false,
-        (_, Mode::Plan) => return Err("plan mode: observation only".to_owned()),
         (Needs::EditPermission, Mode::AcceptEdits) => false,
         (Needs::Permission | Needs::EditPermission | Needs::Declared, _) => true,
     };
-    // A denial is asked for, too: then it is answered and recorded like every other.
+    // What rules or plan mode deny is asked for, too: then it is answered and recorded like everything else.
     if asks || supervisor.denies(&call.session, &call.tool, &call.arguments) {
         return permission(supervisor, call, title).await;
     }

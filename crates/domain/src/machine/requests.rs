@@ -85,7 +85,10 @@ impl Transition<'_> {
                 settlers::LIMIT,
                 "too many requests are waiting already".to_owned(),
             )),
-            RequestSubject::Permission(permission) => self.settled_beforehand(permission, findings),
+            RequestSubject::Permission(permission) => {
+                let settled = self.settled_beforehand(permission, findings);
+                self.refused_by_plan(&native).filter(|_| !is_denial(settled.as_ref())).or(settled)
+            }
             RequestSubject::Question { .. } | RequestSubject::ClientTool { .. } => None,
         };
         let proposals = match &ask {
@@ -117,6 +120,12 @@ impl Transition<'_> {
     pub(super) fn plan_forbids(&self, tool: &str) -> bool {
         self.state().mode == Mode::Plan
             && tools::find(&self.state().tools, tool).is_some_and(|tool| tool.asks)
+    }
+
+    /// Returns plan mode's answer to a call that came through the daemon: such calls ask only if they act.
+    fn refused_by_plan(&self, native: &str) -> Option<AutomaticAnswer> {
+        let is_refused = self.state().mode == Mode::Plan && is_bridged(native);
+        is_refused.then(|| AutomaticAnswer::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()))
     }
 
     /// Returns the answer that rules, grants and mode give without asking anybody. What is denied anywhere is denied; a
@@ -399,6 +408,11 @@ impl Transition<'_> {
         self.watch_requests();
         self.watch_tools();
     }
+}
+
+/// Whether an answer denies.
+fn is_denial(answer: Option<&AutomaticAnswer>) -> bool {
+    answer.is_some_and(|answer| !answer.decision.allows())
 }
 
 /// Told to agents whose call plan mode forbids.

@@ -194,6 +194,10 @@ async fn plan_mode_binds_every_way_into_the_workbench() -> Result<()> {
         );
     }
     ensure!(!stage.world.project().join("made.txt").exists(), "a file was made in plan mode");
+    let settled = stage.journal(&session).await?.into_iter().filter(|event| {
+        event.r#type == "request_settled" && crate::stage::fields(event)["by"] == "mode plan"
+    });
+    ensure!(settled.count() == 4, "every refusal is in the journal");
     let read = json!({"path": "README.md", "session_id": session});
     let said = run_as_agent(&stage, &session, &rest(&stage, "read", &read)?).await?;
     ensure!(said.contains("A project for tests"), "what changes nothing is not bound: {said}");

@@ -181,6 +181,7 @@ fn spec() -> SessionSpec {
         launch: LaunchPolicy::Now,
         upkeep: Timeouts::default(),
         containment: crate::Containment::default(),
+        scrub: None,
         created_at: Timestamp(0),
     }
 }

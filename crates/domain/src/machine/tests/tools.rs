@@ -185,6 +185,24 @@ fn a_permission_asked_through_the_daemon_is_told_to_nobody() {
 }
 
 #[test]
+fn plan_mode_refuses_what_is_asked_through_the_daemon_and_records_it() {
+    check(
+        "spec mode=plan
+         given working
+         ask c1 move
+         grant move by anna
+         ask c2 move
+         mode supervised
+         ask c3 lift",
+        r#"request 1 permission move; request 1 denied by mode plan
+         grants_changed {"by":"anna","grants":[{"id":"g1","is_pattern":true,"tool":"move"}]}
+         request 2 permission move; request 2 denied by mode plan
+         mode_changed {"mode":"supervised"}; tell mode supervised
+         request 3 permission lift"#,
+    );
+}
+
+#[test]
 fn results_are_not_carried_along() {
     let session = after("given working\ntools arm move\ncall c1 move\nreturn 1 ok long by arm");
     let settled = session.state().settled_request(crate::RequestId(1)).unwrap();
