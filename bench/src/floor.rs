@@ -143,6 +143,13 @@ impl EventService for Relay {
         Err(tonic::Status::unimplemented("reveal"))
     }
 
+    async fn get_scrubbing(
+        &self,
+        _: tonic::Request<wire::obey::v1::GetScrubbingRequest>,
+    ) -> Result<tonic::Response<wire::obey::v1::GetScrubbingResponse>, tonic::Status> {
+        Err(tonic::Status::unimplemented("get_scrubbing"))
+    }
+
     async fn read_events(&self, request: Request<pb::ReadEventsRequest>) -> Result<Response<Lines>, Status> {
         let request = request.into_inner();
         Ok(Response::new(Lines {

@@ -138,7 +138,9 @@ mod tests {
     use tonic::Request;
     use tonic::transport::Server;
     use wire::obey::v1::event_service_server::{EventService, EventServiceServer};
-    use wire::obey::v1::{Event, ReadEventsRequest, RevealRequest, RevealResponse};
+    use wire::obey::v1::{
+        Event, GetScrubbingRequest, GetScrubbingResponse, ReadEventsRequest, RevealRequest, RevealResponse,
+    };
 
     use super::*;
 
@@ -171,6 +173,13 @@ mod tests {
 
         async fn reveal(&self, _: Request<RevealRequest>) -> Result<Response<RevealResponse>, Status> {
             Err(Status::unimplemented("reveal"))
+        }
+
+        async fn get_scrubbing(
+            &self,
+            _: Request<GetScrubbingRequest>,
+        ) -> Result<Response<GetScrubbingResponse>, Status> {
+            Err(Status::unimplemented("get_scrubbing"))
         }
     }
 

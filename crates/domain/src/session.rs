@@ -165,6 +165,9 @@ pub struct SessionSpec {
     pub upkeep: Timeouts,
     #[serde(default)]
     pub containment: Containment,
+    /// Whether secrets are taken out of its events, as its campaign says; nothing: as the daemon is configured.
+    #[serde(default)]
+    pub scrub: Option<bool>,
     pub created_at: Timestamp,
 }
 

@@ -34,6 +34,7 @@ async fn main() -> anyhow::Result<()> {
         offers_tools: false,
         scrubber: None,
         containment: runtime::containment::Policy::default(),
+        scrub_events: false,
         shim_program: obey,
         socket: data.join("none.sock"),
         spool_max_bytes: 1 << 30,

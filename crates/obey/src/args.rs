@@ -231,6 +231,23 @@ pub(crate) enum CampaignCommand {
         #[arg(value_name = "ID|NAME")]
         campaign: String,
     },
+    /// Change a setting, for sessions created from now on
+    Set {
+        /// Id or name
+        #[arg(value_name = "ID|NAME")]
+        campaign: String,
+        /// Take secrets out of its sessions' events
+        #[arg(long, value_name = "on|off", value_parser = on_or_off, action = clap::ArgAction::Set, required = true)]
+        scrub: bool,
+    },
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("{other:?} is neither on nor off")),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -243,6 +260,9 @@ pub(crate) struct CampaignAddArgs {
     /// What it is
     #[arg(long)]
     pub(crate) description: Option<String>,
+    /// Take secrets out of its sessions' events [default: as scrub.events says]
+    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    pub(crate) scrub: Option<bool>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -36,6 +36,9 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Campaign(CampaignCommand::Add(args)) => campaign::add(console, &args).await,
         Command::Campaign(CampaignCommand::List) | Command::Campaigns => campaign::list(console).await,
         Command::Campaign(CampaignCommand::Remove { campaign }) => campaign::remove(console, &campaign).await,
+        Command::Campaign(CampaignCommand::Set { campaign, scrub }) => {
+            campaign::set(console, &campaign, scrub).await
+        }
         Command::Environment(EnvironmentCommand::Create(args)) => environment::create(console, &args).await,
         Command::Environment(EnvironmentCommand::List) => environment::list(console).await,
         Command::Environment(EnvironmentCommand::Remove { environment }) => {

@@ -66,7 +66,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
     let plan = workbench::WorkbenchConfig::of(&options)?;
-    let scrubber = plan.event_scrubber(options.config.scrub).await?;
+    let scrubber = plan.event_scrubber().await?;
     let opening = workbench::LazyWorkbench::start(plan, store.clone()).await?;
     let operations = Operations::default();
     let settings = Settings::new(options.settings.clone());
@@ -128,7 +128,7 @@ async fn supervisor(
     store: Store,
     settings: Settings,
     toolbox: WorkbenchToolbox,
-    scrubber: Option<Scrubber>,
+    scrubber: Scrubber,
 ) -> Result<Supervisor, Error> {
     Supervisor::new(SupervisorOptions {
         store,
@@ -150,8 +150,9 @@ async fn supervisor(
         settings,
         worktrees_dir: options.data_dir.join("worktrees"),
         offers_tools: options.config.workbench.for_agents,
-        scrubber,
         containment: contained::policy(&options.config)?,
+        scrubber: Some(scrubber),
+        scrub_events: options.config.scrub.events,
     })
     .await
 }

@@ -41,6 +41,7 @@ pub(crate) fn campaign(campaign: &pb::Campaign) -> Value {
         "description": campaign.description,
         "created_at": rfc3339(campaign.created_at.as_ref()),
         "active_sessions": campaign.active_sessions,
+        "scrub": campaign.scrub,
     })
 }
 

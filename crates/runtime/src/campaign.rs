@@ -25,6 +25,8 @@ pub struct NewCampaign {
     pub name: String,
     pub path: String,
     pub description: String,
+    /// Whether secrets are taken out of the events of its sessions; nothing: as it was.
+    pub scrub: Option<bool>,
 }
 
 impl Campaigns {
@@ -64,11 +66,24 @@ impl Campaigns {
                     created_at: known.as_ref().map_or(now, |known| known.created_at),
                     updated_at: now,
                     root_pin,
+                    scrub: new.scrub.or(known.and_then(|known| known.scrub)),
                 };
                 campaigns::put(connection, &row)?;
                 Ok(Ok(row))
             })
             .await?
+    }
+
+    /// Changes whether secrets are taken out of the events of sessions created from now on.
+    pub async fn set_scrub(&self, id_or_name: &str, scrub: bool) -> Result<CampaignRow, Error> {
+        let mut row = self.find(id_or_name).await?;
+        (row.scrub, row.updated_at) = (Some(scrub), clock::now());
+        let (id, at) = (row.id.clone(), row.updated_at);
+        let is_known = self
+            .store
+            .write(Durability::Synced, move |connection| campaigns::set_scrub(connection, &id, scrub, at))
+            .await?;
+        if is_known { Ok(row) } else { Err(not_found(id_or_name)) }
     }
 
     /// Returns a campaign by id or name, or OBEY-2001.

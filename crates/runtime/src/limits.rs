@@ -131,3 +131,6 @@ pub const REVEAL_MAX_BYTES: usize = 1024 * 1024;
 
 /// From starting an agent's shim to the word that its walls stand: they take milliseconds; a machine that swaps needs more.
 pub const WALLS_WAIT: Duration = Duration::from_secs(10);
+
+/// Grants of a session that a row of the audit names one by one; more are in the journal.
+pub const AUDIT_GRANTS_MAX: usize = 16;

@@ -32,6 +32,8 @@ pub(crate) use seal::remove_orphans as remove_orphan_keys;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use domain::SessionSpec;
+
 use crate::journal::Journal;
 use crate::settings::Settings;
 use agent_port::Providers;
@@ -59,9 +61,16 @@ pub struct SessionServices {
     pub scrubber: Option<scrub::Scrubber>,
     /// Which agents run in the sandbox, and what they see there.
     pub containment: crate::containment::Policy,
+    /// Whether it does where a campaign says nothing.
+    pub scrub_events: bool,
 }
 
 impl SessionServices {
+    /// Returns what takes secrets out of a session's events; nothing where its campaign or the configuration does not want it.
+    pub(crate) fn scrubber_of(&self, spec: &SessionSpec) -> Option<&scrub::Scrubber> {
+        self.scrubber.as_ref().filter(|_| spec.scrub.unwrap_or(self.scrub_events))
+    }
+
     /// Whether a later daemon has begun to serve this store; a shim that obeys it does so rightly.
     pub(crate) async fn is_succeeded(&self) -> bool {
         let newest = self.store.read(sessions::epoch).await;

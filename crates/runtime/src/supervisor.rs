@@ -78,6 +78,7 @@ impl Supervisor {
             offers_tools: options.offers_tools,
             scrubber: options.scrubber,
             containment: options.containment,
+            scrub_events: options.scrub_events,
             settings: options.settings,
         });
         let inner = SupervisorInner {

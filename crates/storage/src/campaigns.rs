@@ -16,6 +16,8 @@ pub struct CampaignRow {
     pub updated_at: Timestamp,
     /// Which folder the root is; empty: not looked at yet.
     pub root_pin: String,
+    /// Whether secrets are taken out of the events of its sessions; nothing: as the daemon is configured.
+    pub scrub: Option<bool>,
 }
 
 /// A festival as it was reported last.
@@ -52,14 +54,16 @@ pub struct ReportOutcome {
     pub repeated: bool,
 }
 
-const SELECT: &str = "SELECT id, name, path, description, created_at, updated_at, root_pin FROM campaigns";
+const SELECT: &str =
+    "SELECT id, name, path, description, created_at, updated_at, root_pin, scrub FROM campaigns";
 
 /// Inserts a campaign or changes the one with the same id.
 pub fn put(connection: &Connection, campaign: &CampaignRow) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO campaigns (id, name, path, description, created_at, updated_at, root_pin)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (id) DO UPDATE SET name = ?2, path = ?3, description = ?4, updated_at = ?6, root_pin = ?7",
+        "INSERT INTO campaigns (id, name, path, description, created_at, updated_at, root_pin, scrub)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         ON CONFLICT (id) DO UPDATE SET name = ?2, path = ?3, description = ?4, updated_at = ?6,
+             root_pin = ?7, scrub = ?8",
         params![
             campaign.id,
             campaign.name,
@@ -67,7 +71,8 @@ pub fn put(connection: &Connection, campaign: &CampaignRow) -> rusqlite::Result<
             campaign.description,
             campaign.created_at.0,
             campaign.updated_at.0,
-            campaign.root_pin
+            campaign.root_pin,
+            campaign.scrub
         ],
     )?;
     Ok(())
@@ -80,6 +85,15 @@ pub fn pin(connection: &Connection, id: &str, root_pin: &str) -> rusqlite::Resul
         params![id, root_pin],
     )?;
     Ok(())
+}
+
+/// Changes one setting of a campaign; tells whether there is such a campaign.
+pub fn set_scrub(connection: &Connection, id: &str, scrub: bool, at: Timestamp) -> rusqlite::Result<bool> {
+    let changed = connection.execute(
+        "UPDATE campaigns SET scrub = ?2, updated_at = ?3 WHERE id = ?1",
+        params![id, scrub, at.0],
+    )?;
+    Ok(changed == 1)
 }
 
 /// Returns a campaign by id, else by name.
@@ -217,5 +231,6 @@ fn campaign_row(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         created_at: Timestamp(row.get(4)?),
         updated_at: Timestamp(row.get(5)?),
         root_pin: row.get(6)?,
+        scrub: row.get(7)?,
     })
 }

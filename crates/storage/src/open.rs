@@ -16,6 +16,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("schema_environment_config.sql"),
     include_str!("schema_campaign_roots.sql"),
     include_str!("schema_audit.sql"),
+    include_str!("schema_campaign_scrub.sql"),
 ];
 
 const VERSION: i64 = MIGRATIONS.len() as i64;

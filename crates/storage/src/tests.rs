@@ -53,6 +53,7 @@ fn spec(id: &str) -> SessionSpec {
         launch: LaunchPolicy::Now,
         upkeep: domain::Timeouts::default(),
         containment: domain::Containment::default(),
+        scrub: None,
         created_at: Timestamp(1),
     }
 }

@@ -202,3 +202,6 @@ pub const AUDIT_BODY_MAX_BYTES: usize = 64 * 1024;
 
 /// Longest name of a session that a row keeps.
 pub const AUDIT_SESSION_MAX_BYTES: usize = 256;
+
+/// How much of a campaign's name a row of the audit shows: it is the caller's text.
+pub const AUDIT_CAMPAIGN_MAX_LETTERS: usize = 200;

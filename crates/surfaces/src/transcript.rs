@@ -74,6 +74,7 @@ pub(crate) fn snapshot() -> Arc<Snapshot> {
         launch: LaunchPolicy::OnPrompt,
         upkeep: Timeouts::default(),
         containment: domain::Containment::default(),
+        scrub: None,
         created_at: Timestamp(0),
     };
     let state = Machine::new(spec.clone()).state().clone();

@@ -236,6 +236,24 @@ impl Grant {
         if self.id.is_empty() { self.label() } else { self.id.clone() }
     }
 
+    /// Says in one line which grant it is, what it does and where it holds.
+    pub fn summary(&self) -> String {
+        let mut text = format!("{} {} {}", self.action.name(), self.label(), self.place());
+        if let Principal::SubAgent(call) = &self.principal {
+            text.push_str(&format!(", for sub-agent {call}"));
+        }
+        if let Some(uses) = self.uses_left {
+            text.push_str(&format!(", {uses} uses"));
+        }
+        if let Some(end) = self.expires_at {
+            text.push_str(&format!(", until {}", end.0 / 1_000_000));
+        }
+        if !self.id.is_empty() {
+            text.push_str(&format!(" ({})", self.id));
+        }
+        text
+    }
+
     /// Returns it as a pattern, which is how some protocols write it.
     pub fn label(&self) -> String {
         let tool = &self.tool;

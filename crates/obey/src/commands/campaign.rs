@@ -22,8 +22,21 @@ pub(super) async fn add(console: &mut Console, args: &CampaignAddArgs) -> Result
         name: args.name.clone().unwrap_or_default(),
         description: args.description.clone().unwrap_or_default(),
         id: String::new(),
+        scrub: args.scrub,
     };
     let campaign = client.campaigns().add_campaign(request).await?.into_inner();
+    if console.out.json {
+        console.out.json(&json::campaign(&campaign))?;
+        return Ok(Exit::OK);
+    }
+    show(console, &campaign)?;
+    Ok(Exit::OK)
+}
+
+pub(super) async fn set(console: &mut Console, typed: &str, scrub: bool) -> Result<Exit> {
+    let client = console.connect().await?;
+    let request = pb::SetCampaignRequest { campaign: typed.to_owned(), scrub: Some(scrub) };
+    let campaign = client.campaigns().set_campaign(request).await?.into_inner();
     if console.out.json {
         console.out.json(&json::campaign(&campaign))?;
         return Ok(Exit::OK);
@@ -83,9 +96,14 @@ fn show(console: &mut Console, campaign: &pb::Campaign) -> Result<()> {
         ("Name", campaign.name.clone()),
         ("Folder", campaign.path.clone()),
         ("About", campaign.description.clone()),
+        ("Scrubbing", campaign.scrub.map(on_or_off).unwrap_or_default().to_owned()),
     ];
     for line in named(&pairs) {
         console.out.line(&line)?;
     }
     Ok(())
+}
+
+fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }

@@ -113,8 +113,12 @@ async fn register(client: &Client, folder: &Path) -> Result<pb::Campaign> {
     // The name may be taken by a project of the user's.
     let taken = known.iter().any(|campaign| campaign.name == CAMPAIGN);
     let name = if taken { format!("{CAMPAIGN}-{}", std::process::id()) } else { CAMPAIGN.to_owned() };
-    let request =
-        pb::AddCampaignRequest { path, name, description: "made by obey demo".to_owned(), id: String::new() };
+    let request = pb::AddCampaignRequest {
+        path,
+        name,
+        description: "made by obey demo".to_owned(),
+        ..Default::default()
+    };
     Ok(client.campaigns().add_campaign(request).await?.into_inner())
 }
 

@@ -6,6 +6,7 @@ mod clock;
 mod locks;
 mod memory;
 mod sandbox;
+mod scrubbing;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -123,6 +124,7 @@ async fn examine(console: &Console) -> Vec<Finding> {
     if let Some(client) = &client {
         findings.extend(sandbox::examine_agents(client).await);
     }
+    findings.push(scrubbing::examine(&config, client.as_ref()).await);
     findings.push(memory::examine(&config, &data_dir).await);
     findings.extend(memory::examine_qdrant(&config, &data_dir).await);
     findings

@@ -123,7 +123,27 @@ pub(super) fn print_requests(console: &mut Console, requests: &[pb::Request]) ->
             format::one_line(what),
         ]);
     }
-    print_table(console, &table)
+    print_table(console, &table)?;
+    print_proposals(console, requests)
+}
+
+/// Says what an answer to each request that waits would cover if it were remembered.
+fn print_proposals(console: &mut Console, requests: &[pb::Request]) -> Result<()> {
+    for request in requests.iter().filter(|request| request.outcome.is_empty()) {
+        if request.proposals.is_empty() {
+            continue;
+        }
+        console.out.line("")?;
+        console
+            .out
+            .line(&format!("{} can be allowed for more than this once (approve --grant ID):", request.id))?;
+        let mut table = Table::new(&["ID", "WOULD ALLOW"]);
+        for proposal in &request.proposals {
+            table.row(vec![proposal.id.clone(), format::one_line(&proposal.text)]);
+        }
+        print_table(console, &table)?;
+    }
+    Ok(())
 }
 
 /// Asks the daemon for one session.

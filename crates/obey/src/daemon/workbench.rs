@@ -40,21 +40,15 @@ pub(crate) struct WorkbenchConfig {
 }
 
 impl WorkbenchConfig {
-    /// Makes what takes secrets out of events, unless the configuration does not want it.
-    pub(crate) async fn event_scrubber(
-        &self,
-        wanted: crate::config::scrub::Scrub,
-    ) -> Result<Option<scrub::Scrubber>, Error> {
-        if !wanted.events {
-            return Ok(None);
-        }
+    /// Makes what takes secrets out of events. A campaign may want that where the configuration does not.
+    pub(crate) async fn event_scrubber(&self) -> Result<scrub::Scrubber, Error> {
         let config = self.scrub.clone();
         let made = tokio::task::spawn_blocking(move || scrub::Scrubber::new(&config)).await;
         let broke = |error: tokio::task::JoinError| {
             Error::new(domain::ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
                 .with_detail(error.to_string())
         };
-        made.map_err(broke)?.map(Some)
+        made.map_err(broke)?
     }
 
     pub(crate) fn of(options: &ServeOptions) -> Result<Self, Error> {

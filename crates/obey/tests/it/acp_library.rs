@@ -35,6 +35,7 @@ fn options(folder: &Path) -> SupervisorOptions {
         offers_tools: false,
         scrubber: None,
         containment: runtime::containment::Policy::default(),
+        scrub_events: false,
         shim_program: OBEY.into(),
         socket: folder.join("none.sock"),
         spool_max_bytes: 1 << 30,

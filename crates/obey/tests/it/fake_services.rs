@@ -30,6 +30,14 @@ impl EventService for Fake {
         Err(Status::unimplemented("reveal"))
     }
 
+    async fn get_scrubbing(
+        &self,
+        request: Request<pb::GetScrubbingRequest>,
+    ) -> Answer<pb::GetScrubbingResponse> {
+        self.session(&request.into_inner().session_id)?;
+        Ok(Response::new(pb::GetScrubbingResponse { events: true }))
+    }
+
     async fn read_events(&self, request: Request<pb::ReadEventsRequest>) -> Answer<Self::ReadEventsStream> {
         let request = request.into_inner();
         self.session(&request.session_id)?;
@@ -175,5 +183,16 @@ impl CampaignService for Fake {
             return Err(refuse(Code::NotFound, "OBEY-2001", &format!("no campaign {wanted}")));
         };
         Ok(Response::new(pb::RemoveCampaignResponse { campaign: Some(state.campaigns.remove(at)) }))
+    }
+
+    async fn set_campaign(&self, request: Request<pb::SetCampaignRequest>) -> Answer<pb::Campaign> {
+        let request = request.into_inner();
+        let mut state = self.state();
+        let wanted = |campaign: &&mut pb::Campaign| campaign.name == request.campaign;
+        let Some(campaign) = state.campaigns.iter_mut().find(wanted) else {
+            return Err(refuse(Code::NotFound, "OBEY-2001", &format!("no campaign {}", request.campaign)));
+        };
+        campaign.scrub = request.scrub.or(campaign.scrub);
+        Ok(Response::new(campaign.clone()))
     }
 }

@@ -44,6 +44,7 @@ fn spec(config: &[(&str, &str)]) -> SessionSpec {
         launch: LaunchPolicy::Now,
         upkeep: Timeouts::default(),
         containment: domain::Containment::default(),
+        scrub: None,
         created_at: Timestamp(0),
     }
 }

@@ -37,6 +37,7 @@ fn spec(model: &str) -> SessionSpec {
         launch: LaunchPolicy::Now,
         upkeep: domain::Timeouts::default(),
         containment: domain::Containment::default(),
+        scrub: None,
         created_at: Timestamp(0),
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn spec(provider: ProviderKind, working_dir: &Path) -> SessionSpec {
         launch: LaunchPolicy::Now,
         upkeep: domain::Timeouts::default(),
         containment: domain::Containment::default(),
+        scrub: None,
         created_at: Timestamp(0),
     }
 }

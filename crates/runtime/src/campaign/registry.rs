@@ -56,6 +56,7 @@ fn parse(text: &str) -> serde_json::Result<Vec<NewCampaign>> {
         name: entry.name,
         path: entry.path,
         description: String::new(),
+        scrub: None,
     };
     Ok(file.campaigns.into_iter().map(campaign).collect())
 }

@@ -41,6 +41,7 @@ pub(crate) fn spec(id: &str) -> domain::SessionSpec {
         launch: domain::LaunchPolicy::Now,
         upkeep: domain::Timeouts::default(),
         containment: domain::Containment::default(),
+        scrub: None,
         created_at: Timestamp(1),
     }
 }

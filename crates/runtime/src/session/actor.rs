@@ -105,7 +105,7 @@ impl Actor {
         let mut seal = Seal::new(&services.agents_dir, &id);
         let (saved, mark) = recovery::unsealed(&mut seal, &row.codec, row.spool);
         machine.set_originals(saved.originals.clone());
-        let mut scrubbing = Scrubbing::new(services.scrubber.clone());
+        let mut scrubbing = Scrubbing::new(services.scrubber_of(machine.spec()).cloned());
         scrubbing.restore(saved.texts.clone());
         let originals = Arc::new(KeptOriginals::default());
         originals.keep(Vec::new(), &saved.originals.asks);
@@ -176,6 +176,7 @@ impl Actor {
                 },
                 // Timers too: an agent that never stops talking must not outlive its time.
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
+                () = overdue(self.originals.expires_at()) => self.originals.forget_expired(),
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
                 heard = self.agent.next() => self.handle_agent_output(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {

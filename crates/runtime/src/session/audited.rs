@@ -1,11 +1,14 @@
 //! What of a session's events is in the audit, too: what somebody did to it, over whichever surface, and what became of
-//! requests. Written with the events, in one transaction. Tells who and what, never the text of anybody: that is in the
-//! journal. Pure.
+//! requests, and which grants were given. Written with the events, in one transaction. Tells who and what, never the text of
+//! anybody: that is in the journal. Pure.
 
+use domain::permission::Grant;
 use domain::turn::InterruptReason;
 use domain::{EventKind, SessionId, Status, Timestamp};
 
 use storage::audit::AuditEntry;
+
+use crate::limits;
 
 /// Returns the row of an event; most have none.
 pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Option<AuditEntry> {
@@ -35,12 +38,17 @@ pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Opt
             row("session.cancel", "", "ok", format!("turn {turn}"))
         }
         EventKind::RequestSettled { request, outcome, by, grant, .. } => {
-            let granted = grant.as_ref().map(|grant| format!(", granted {}", grant.tool)).unwrap_or_default();
+            let granted = grant.as_ref().map(|grant| format!(", granted: {}", grant.summary()));
+            let granted = granted.unwrap_or_default();
             row("session.request", by, outcome.word(), format!("{request} {}{granted}", outcome.word()))
         }
         EventKind::GrantsChanged { grants, by } => {
-            let tools: Vec<&str> = grants.iter().map(|grant| grant.tool.as_str()).collect();
-            row("session.grants", by, "ok", format!("{} grants: {}", tools.len(), tools.join(", ")))
+            let shown = grants.iter().take(limits::AUDIT_GRANTS_MAX).map(Grant::summary);
+            let mut text = format!("{} grants: {}", grants.len(), shown.collect::<Vec<_>>().join("; "));
+            if grants.len() > limits::AUDIT_GRANTS_MAX {
+                text.push_str("; …");
+            }
+            row("session.grants", by, "ok", text)
         }
         EventKind::ModeChanged { mode } => row("session.mode", "", "ok", mode.name().to_owned()),
         EventKind::Restarted { count } => row("session.restart", "", "ok", format!("restart {count}")),

@@ -54,6 +54,17 @@ impl KeptOriginals {
         inner.events.iter().find(|original| original.seq == seq).map(|original| original.kind.clone())
     }
 
+    /// Returns when the oldest event must be forgotten.
+    pub(super) fn expires_at(&self) -> Option<Instant> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.events.front().map(|original| original.until)
+    }
+
+    /// Forgets what was kept long enough.
+    pub(super) fn forget_expired(&self) {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).drop_old();
+    }
+
     /// Returns a request that waits as it was asked, if something was taken out of it.
     pub(crate) fn request_subject(&self, request: RequestId) -> Option<RequestSubject> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).asks.get(&request).cloned()
@@ -98,7 +109,10 @@ mod tests {
         kept.keep(vec![(3, text_delta("a"))], &BTreeMap::new());
         tokio::time::advance(limits::REVEAL_WAIT - std::time::Duration::from_secs(1)).await;
         assert_eq!(kept.event(3), Some(text_delta("a")));
-        tokio::time::advance(std::time::Duration::from_secs(2)).await;
+        let end = kept.expires_at().unwrap();
+        tokio::time::sleep_until(end).await;
+        kept.forget_expired();
+        assert_eq!(kept.expires_at(), None, "nothing is left in memory");
         assert_eq!(kept.event(3), None);
     }
 

@@ -100,7 +100,7 @@ impl Supervisor {
         };
         let containment = self.contained(&place, &mut new, parent.as_deref())?;
         let mode = take_mode(&mut new.provider_config)?.unwrap_or_default();
-        let SessionFolder { campaign_id, root, folder, .. } = place;
+        let SessionFolder { campaign_id, root, folder, scrub, .. } = place;
         let working_dir = working_dir(&folder, new.provider_config.remove(DIR_KEY))?;
         let id = ids::session();
         let name = if new.name.is_empty() {
@@ -127,6 +127,7 @@ impl Supervisor {
             launch: new.launch,
             upkeep: new.upkeep,
             containment,
+            scrub,
             created_at: clock::now(),
         })
     }
@@ -155,6 +156,7 @@ impl Supervisor {
                 campaign_name: campaign.name,
                 folder: root.clone(),
                 root,
+                scrub: campaign.scrub,
             });
         }
         let folder = campaign::resolve_root(Path::new(&new.directory))?;
@@ -164,12 +166,14 @@ impl Supervisor {
                 campaign_id: Some(CampaignId::new(campaign.id)),
                 campaign_name: campaign.name,
                 folder,
+                scrub: campaign.scrub,
             },
             None => SessionFolder {
                 campaign_id: None,
                 campaign_name: String::new(),
                 root: folder.clone(),
                 folder,
+                scrub: None,
             },
         })
     }
@@ -222,6 +226,8 @@ struct SessionFolder {
     campaign_name: String,
     root: PathBuf,
     folder: PathBuf,
+    /// Whether its campaign says that secrets are taken out of events.
+    scrub: Option<bool>,
 }
 
 fn first_command(new: &NewSession) -> Command {

@@ -23,6 +23,8 @@ pub struct SupervisorOptions {
     pub offers_tools: bool,
     /// Takes secrets out of what sessions journal; none: nothing is taken out.
     pub scrubber: Option<scrub::Scrubber>,
+    /// Whether it does where a campaign says nothing.
+    pub scrub_events: bool,
     /// Which agents run in the sandbox.
     pub containment: Policy,
 }

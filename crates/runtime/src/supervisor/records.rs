@@ -13,6 +13,18 @@ use storage::Durability;
 use storage::sessions::{self, SessionPage};
 
 impl Supervisor {
+    /// Takes secrets out of a text that is written down; whatever campaigns say of their sessions' events.
+    pub fn without_secrets(&self, text: &str) -> String {
+        let clean = self.inner.services.scrubber.as_ref().and_then(|scrubber| scrubber.redacted(text));
+        clean.unwrap_or_else(|| text.to_owned())
+    }
+
+    /// Whether secrets are taken out of a session's events before they are journalled.
+    pub async fn scrubs_events(&self, id: &SessionId) -> Result<bool, Error> {
+        let snapshot = self.snapshot(id).await?;
+        Ok(self.inner.services.scrubber_of(&snapshot.spec).is_some())
+    }
+
     /// Returns one page of all sessions, the one used last first, and how many there are on all pages.
     pub async fn page(&self, page: SessionPage) -> Result<(Vec<Snapshot>, u64), Error> {
         let (rows, total) = self.store().read(move |connection| sessions::page(connection, &page)).await?;

@@ -39,6 +39,7 @@ impl Bench {
             offers_tools: false,
             scrubber: None,
             containment: crate::containment::Policy::default(),
+            scrub_events: false,
         })
         .await
         .unwrap();

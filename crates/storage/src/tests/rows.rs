@@ -31,6 +31,7 @@ fn rich_spec() -> SessionSpec {
         timeout: Some(Duration::new(u64::from(u32::MAX), 999_999_999)),
         mode: Mode::Plan,
         launch: LaunchPolicy::OnPrompt,
+        scrub: None,
         created_at: Timestamp(i64::MAX),
         ..spec("sess_rich")
     }

@@ -48,6 +48,7 @@ impl Desk {
             offers_tools: false,
             scrubber: None,
             containment: runtime::containment::Policy::default(),
+            scrub_events: false,
             shim_program: "/nonexistent".into(),
             socket: folder.path().join("sock"),
             spool_max_bytes: 1 << 20,

@@ -9,6 +9,7 @@ use wire::obey::v1::campaign_service_server::CampaignService;
 
 use super::local::answer;
 use super::{Obey, to_wire};
+use crate::{access, limits};
 
 #[tonic::async_trait]
 impl CampaignService for Obey {
@@ -16,7 +17,11 @@ impl CampaignService for Obey {
         &self,
         request: Request<pb::AddCampaignRequest>,
     ) -> Result<Response<pb::Campaign>, Status> {
-        answer(self.add(request.into_inner()).await)
+        let request = request.into_inner();
+        let summary = request.scrub.map(|scrub| scrub_summary(&request.path, scrub));
+        let mut response = answer(self.add(request).await)?;
+        summary.map(|summary| response.extensions_mut().insert(summary));
+        Ok(response)
     }
 
     async fn list_campaigns(
@@ -32,6 +37,17 @@ impl CampaignService for Obey {
     ) -> Result<Response<pb::RemoveCampaignResponse>, Status> {
         answer(self.remove(request.into_inner()).await)
     }
+
+    async fn set_campaign(
+        &self,
+        request: Request<pb::SetCampaignRequest>,
+    ) -> Result<Response<pb::Campaign>, Status> {
+        let request = request.into_inner();
+        let summary = request.scrub.map(|scrub| scrub_summary(&request.campaign, scrub));
+        let mut response = answer(self.change_campaign(request).await)?;
+        summary.map(|summary| response.extensions_mut().insert(summary));
+        Ok(response)
+    }
 }
 
 impl Obey {
@@ -44,6 +60,7 @@ impl Obey {
             name: request.name,
             path: request.path,
             description: request.description,
+            scrub: request.scrub,
         };
         let row = self.supervisor.campaigns().add(new).await?;
         self.campaign(row).await
@@ -65,6 +82,17 @@ impl Obey {
         Ok(pb::RemoveCampaignResponse { campaign: Some(self.campaign(row).await?) })
     }
 
+    async fn change_campaign(&self, request: pb::SetCampaignRequest) -> Result<pb::Campaign, Error> {
+        if request.campaign.is_empty() {
+            return Err(Error::invalid("campaign", "is required: an id or a name"));
+        }
+        let Some(scrub) = request.scrub else {
+            return Err(Error::invalid("scrub", "is required: nothing else can be set"));
+        };
+        let row = self.supervisor.campaigns().set_scrub(&request.campaign, scrub).await?;
+        self.campaign(row).await
+    }
+
     async fn campaign(&self, row: CampaignRow) -> Result<pb::Campaign, Error> {
         let active_sessions = self.supervisor.campaigns().active_sessions(&row.id).await?;
         Ok(pb::Campaign {
@@ -74,6 +102,13 @@ impl Obey {
             description: row.description,
             created_at: Some(to_wire::timestamp(row.created_at)),
             active_sessions,
+            scrub: row.scrub,
         })
     }
+}
+
+/// What the audit says of a campaign whose sessions' secrets are kept from now on, or taken out.
+fn scrub_summary(campaign: &str, scrub: bool) -> access::Summary {
+    let campaign: String = campaign.chars().take(limits::AUDIT_CAMPAIGN_MAX_LETTERS).collect();
+    access::Summary(format!("scrub {} for {campaign}", if scrub { "on" } else { "off" }))
 }

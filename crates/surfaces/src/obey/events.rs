@@ -32,9 +32,21 @@ impl EventService for Obey {
         response.extensions_mut().insert(summary);
         Ok(response)
     }
+
+    async fn get_scrubbing(
+        &self,
+        request: Request<pb::GetScrubbingRequest>,
+    ) -> Result<Response<pb::GetScrubbingResponse>, Status> {
+        answer(self.scrubbing(&request.into_inner()).await)
+    }
 }
 
 impl Obey {
+    async fn scrubbing(&self, request: &pb::GetScrubbingRequest) -> Result<pb::GetScrubbingResponse, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        Ok(pb::GetScrubbingResponse { events: self.supervisor.scrubs_events(&id).await? })
+    }
+
     async fn reveal_event(&self, request: pb::RevealRequest) -> Result<pb::RevealResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let newest = self.supervisor.events_after(&id, 0).await?.newest();

@@ -13,6 +13,7 @@ use wire::obey::v1::grant_service_server::GrantService;
 
 use super::local::answer;
 use super::{Obey, from_wire, to_wire};
+use crate::access;
 
 #[tonic::async_trait]
 impl GrantService for Obey {
@@ -24,7 +25,7 @@ impl GrantService for Obey {
     }
 
     async fn add_grant(&self, request: Request<pb::AddGrantRequest>) -> Result<Response<pb::Grant>, Status> {
-        answer(self.add_grant(request.into_inner()).await)
+        self.answer_with_grant(self.add_grant(request.into_inner()).await)
     }
 
     async fn revoke_grant(
@@ -33,7 +34,7 @@ impl GrantService for Obey {
     ) -> Result<Response<pb::Grant>, Status> {
         let request = request.into_inner();
         let by = signed(request.revoked_by);
-        answer(self.supervisor.grants().revoke(&request.id, by).await.map(listed))
+        self.answer_with_grant(self.supervisor.grants().revoke(&request.id, by).await)
     }
 
     async fn suggest_grants(
@@ -58,7 +59,20 @@ impl Obey {
         Ok(pb::ListGrantsResponse { grants, problems: listing.problems })
     }
 
-    async fn add_grant(&self, request: pb::AddGrantRequest) -> Result<pb::Grant, Error> {
+    /// Answers with a grant that was added or revoked, and names it for the audit.
+    fn answer_with_grant(&self, done: Result<Listed, Error>) -> Result<Response<pb::Grant>, Status> {
+        let summary = done.as_ref().ok().map(|listed| {
+            let named = Grant { id: listed.id.clone(), ..listed.grant.clone() };
+            access::Summary(self.supervisor.without_secrets(&named.summary()))
+        });
+        let mut response = answer(done.map(listed))?;
+        if let Some(summary) = summary {
+            response.extensions_mut().insert(summary);
+        }
+        Ok(response)
+    }
+
+    async fn add_grant(&self, request: pb::AddGrantRequest) -> Result<Listed, Error> {
         let wanted = request.grant.ok_or_else(|| Error::invalid("grant", "is required"))?;
         let reason = wanted.reason.clone();
         let session = match &wanted.r#where {
@@ -67,7 +81,7 @@ impl Obey {
         };
         let grant = grant(wanted)?;
         let by = signed(request.given_by);
-        self.supervisor.grants().add(session.as_ref(), grant, reason, by).await.map(listed)
+        self.supervisor.grants().add(session.as_ref(), grant, reason, by).await
     }
 }
 

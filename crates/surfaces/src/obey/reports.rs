@@ -110,6 +110,7 @@ impl Obey {
             name: request.name.clone(),
             path: request.path.clone(),
             description: request.description.clone(),
+            scrub: None,
         };
         Ok(self.supervisor.campaigns().add(new).await?.id)
     }
@@ -135,6 +136,7 @@ impl Obey {
                     name: or(&request.name, known.name),
                     path: or(&request.path, known.path),
                     description: or(&request.description, known.description),
+                    scrub: None,
                 };
                 self.supervisor.campaigns().add(changed).await.map(|_| ())
             }

@@ -176,3 +176,79 @@ async fn a_secret_cut_by_the_death_of_the_daemon_is_still_found() -> Result<()> 
     nothing_holds_a_secret(&stage, &id).await?;
     stage.close().await
 }
+
+/// Runs a turn with secrets; returns the journal and what `session info` says of scrubbing.
+async fn journal_of_a_turn(stage: &Stage, key: &str) -> Result<(String, bool)> {
+    let id = stage.create().await?;
+    stage.turn(&id, &stage.script(&id, key, &json!([{"text": words(), "chunks": 5}]))).await?;
+    let log = stage.cli().ok(&["session", "log", &id, "--json"]).await?.stdout;
+    let info: Value =
+        serde_json::from_str(&stage.cli().ok(&["session", "info", &id, "--json"]).await?.stdout)?;
+    let text = stage.cli().ok(&["session", "info", &id]).await?.stdout;
+    let is_scrubbed = info["scrubbed"] == json!(true);
+    ensure!(text.contains("taken out of events") == is_scrubbed, "{text}");
+    Ok((log, is_scrubbed))
+}
+
+fn is_clean(log: &str) -> bool {
+    log.contains("[REDACTED:") && secrets().iter().all(|secret| !log.contains(secret))
+}
+
+fn is_as_said(log: &str) -> bool {
+    !log.contains("[REDACTED:") && secrets().iter().all(|secret| log.contains(secret))
+}
+
+#[tokio::test]
+async fn a_campaign_switches_scrubbing_off_and_on_again() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let (log, is_scrubbed) = journal_of_a_turn(&stage, "default").await?;
+    ensure!(is_clean(&log) && is_scrubbed, "{log}");
+    for (switch, wanted) in [("off", false), ("on", true)] {
+        let set = ["campaign", "set", crate::stage::CAMPAIGN, "--scrub", switch, "--json"];
+        let campaign: Value = serde_json::from_str(&stage.cli().ok(&set).await?.stdout)?;
+        ensure!(campaign["scrub"] == json!(wanted), "{campaign}");
+        let (log, is_scrubbed) = journal_of_a_turn(&stage, switch).await?;
+        ensure!(
+            is_scrubbed == wanted && is_clean(&log) == wanted && is_as_said(&log) != wanted,
+            "{switch}: {log}"
+        );
+        let told = stage.cli().run(&["doctor"]).await?.stdout;
+        let line = told.lines().find(|line| line.contains("of the events") || line.contains("in the events"));
+        let line = line.unwrap_or_default();
+        ensure!(line.contains(if wanted { "taken out" } else { "kept" }), "{told}");
+        let audit = stage.cli().ok(&["audit", "tail", "-n", "0", "--json"]).await?.stdout;
+        ensure!(audit.contains(&format!("scrub {switch} for {}", crate::stage::CAMPAIGN)), "{audit}");
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn the_configuration_switches_scrubbing_off_and_a_campaign_on() -> Result<()> {
+    let Some(stage) = Stage::open_with(Agent::Scripted, |world| {
+        std::fs::create_dir_all(world.path("config/obey"))?;
+        Ok(std::fs::write(world.path("config/obey/config.toml"), "[scrub]\nevents = false\n")?)
+    })
+    .await?
+    else {
+        return Ok(());
+    };
+    let (log, is_scrubbed) = journal_of_a_turn(&stage, "configured").await?;
+    ensure!(is_as_said(&log) && !is_scrubbed, "{log}");
+    stage.cli().ok(&["campaign", "set", crate::stage::CAMPAIGN, "--scrub", "on"]).await?;
+    let (log, is_scrubbed) = journal_of_a_turn(&stage, "campaign").await?;
+    ensure!(is_clean(&log) && is_scrubbed, "{log}");
+    stage.close().await
+}
+
+/// The switch is the user's alone.
+#[tokio::test]
+async fn an_agent_may_not_switch_scrubbing_off() -> Result<()> {
+    let stage = super::hostile_stage().await?;
+    let id = super::hostile_session(&stage, "autonomous").await?;
+    let obey = super::obey(&stage)?;
+    let campaign = crate::stage::CAMPAIGN;
+    let said =
+        super::run_as_agent(&stage, &id, &format!("{obey} campaign set {campaign} --scrub off 2>&1")).await?;
+    ensure!(said.contains("OBEY-1002"), "{said}");
+    stage.close().await
+}

@@ -71,7 +71,7 @@ async fn supervisor(
 ) -> std::result::Result<Supervisor, Error> {
     let settings = Settings::new(options.settings.clone());
     let plan = WorkbenchConfig::of(options)?.with_refs(folder.join("refs"));
-    let scrubber = plan.event_scrubber(options.config.scrub).await?;
+    let scrubber = plan.event_scrubber().await?;
     let lazy_workbench = LazyWorkbench::start(plan, store.clone()).await?;
     Supervisor::new(SupervisorOptions {
         store,
@@ -92,8 +92,9 @@ async fn supervisor(
         agents_dir: folder.join("agents"),
         worktrees_dir: folder.join("worktrees"),
         offers_tools: false,
-        scrubber,
         containment: crate::daemon::contained::policy(&options.config)?,
+        scrubber: Some(scrubber),
+        scrub_events: options.config.scrub.events,
         shim_program: console.program.clone(),
         socket: tools_socket(folder),
         spool_max_bytes: options.config.retention.spool_max_mb.saturating_mul(1 << 20),

@@ -1,6 +1,7 @@
 //! `obey session list` and `obey session info`.
 
 use wire::obey::local::v1 as local;
+use wire::obey::v1 as pb;
 
 use super::{get_contained, print_sessions, tokens};
 use crate::answers;
@@ -52,9 +53,12 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
     let id = resolve::session(&client, typed).await?;
     let (session, contained) = get_contained(&client, &id).await?;
     let waiting = answers::list(&client, &id, false).await?;
+    let scrubbing = client.events().get_scrubbing(pb::GetScrubbingRequest { session_id: id.clone() }).await?;
+    let is_scrubbed = scrubbing.into_inner().events;
     if console.out.json {
         let mut value = json::session(&session);
         value["containment"] = if contained.is_empty() { "none".into() } else { contained.into() };
+        value["scrubbed"] = is_scrubbed.into();
         value["pending_requests"] = waiting.iter().map(json::request).collect();
         console.out.json(&value)?;
         return Ok(Exit::OK);
@@ -86,6 +90,7 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
             ),
         ),
         ("Contained", if contained.is_empty() { NOT_CONTAINED.to_owned() } else { contained }),
+        ("Secrets", if is_scrubbed { "taken out of events" } else { "kept in events" }.to_owned()),
         ("Process", count(session.pid)),
         ("Restarts", count(session.restart_count)),
         ("Created", date(&session.created_at)),

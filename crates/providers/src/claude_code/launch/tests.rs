@@ -43,6 +43,7 @@ impl Place {
             launch: LaunchPolicy::Now,
             upkeep: domain::Timeouts::default(),
             containment: domain::Containment::default(),
+            scrub: None,
             created_at: Timestamp(0),
         };
         let environment = vec![

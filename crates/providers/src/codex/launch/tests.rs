@@ -41,6 +41,7 @@ impl Place {
             timeout: None,
             mode: Mode::Supervised,
             launch: LaunchPolicy::Now,
+            scrub: None,
             created_at: Timestamp(0),
             upkeep: domain::Timeouts::default(),
             containment: domain::Containment::default(),

@@ -28,6 +28,7 @@ pub(in crate::acp) fn spec(provider: ProviderKind) -> SessionSpec {
         launch: LaunchPolicy::OnPrompt,
         upkeep: Timeouts::default(),
         containment: domain::Containment::default(),
+        scrub: None,
         created_at: Timestamp::default(),
     }
 }
