@@ -7,10 +7,10 @@ pub mod past;
 pub mod toolbox;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{AgentEvent, AgentInput, Error, ErrorCode, ProviderKind, SessionSpec, State};
+use domain::{AgentEvent, AgentInput, Error, ErrorCode, ProviderKind, SessionId, SessionSpec, State};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -139,14 +139,35 @@ pub struct Places {
     pub read_only: Vec<PathBuf>,
     /// Files and folders it changes, for good.
     pub writable: Vec<PathBuf>,
-    /// Folders it changes, for good; made where they are missing.
+    /// Folders in which it keeps conversations, for good. Of each it sees only what its own session put there.
     pub folders: Vec<PathBuf>,
     /// Files it finds as they are; what it changes is gone with it. For what would make another program run code.
-    pub copies: Vec<PathBuf>,
+    pub copies: Vec<CopiedFile>,
     /// Folders, other than the home, in which it finds nothing but the above.
     pub private: Vec<PathBuf>,
     /// Where its model is: URLs, or hosts with ports.
     pub endpoints: Vec<String>,
+}
+
+impl Places {
+    /// Returns where the session's own part of one of `folders` is; the agent sees it in place of the folder.
+    pub fn own_part(folder: &Path, session: &SessionId) -> PathBuf {
+        folder.join(format!("obey-{session}"))
+    }
+}
+
+/// A file of which an agent in the sandbox gets a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopiedFile {
+    pub path: PathBuf,
+    /// A JSON file with an object of this name, of which it gets only these entries: the others are not its business.
+    pub only: Option<(String, Vec<String>)>,
+}
+
+impl From<PathBuf> for CopiedFile {
+    fn from(path: PathBuf) -> Self {
+        Self { path, only: None }
+    }
 }
 
 /// Translates between an agent's lines and our words. Pure: no I/O, no clock. Its state is saved in the same

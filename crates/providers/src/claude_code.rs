@@ -88,7 +88,8 @@ impl Provider for ClaudeCode {
         let state = launch::codec_state(request, &name);
         let first = First { system_prompt: settings.append_system_prompt, servers: settings.mcp_servers };
         let codec = Box::new(ClaudeCodec { state, first });
-        let mut places = crate::places::claude(&environment);
+        let mut places =
+            crate::places::claude(&environment, &[&request.spec.root, &request.spec.working_dir]);
         places.writable.extend(settings.add_dirs);
         Ok(LaunchPlan::Process(Box::new(ProcessLaunch { program, args, environment, codec, places })))
     }

@@ -1,10 +1,10 @@
-//! What agents in the sandbox see of their user's home: their state and credentials for good, their configuration to read,
-//! and copies of files in which a change would make the same agent run code outside, later. Pure.
+//! What agents in the sandbox see of their user's home: their own conversations and credentials for good, their
+//! configuration to read, and copies of files in which a change would make the same agent run code outside, later. Pure.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use agent_port::Places;
+use agent_port::{CopiedFile, Places};
 
 use crate::program::variable;
 
@@ -15,14 +15,16 @@ const CLAUDE_HOSTS: [&str; 3] =
 /// Where Codex' models are, and where it renews its sign-in.
 const CODEX_HOSTS: [&str; 3] = ["https://api.openai.com", "https://chatgpt.com", "https://auth.openai.com"];
 
-/// Claude Code: conversations and credentials are shared, settings (which can name hooks) are read.
-pub(crate) fn claude(environment: &[(OsString, OsString)]) -> Places {
+/// Claude Code: credentials are shared, settings (which can name hooks) are read. Its file of everything else also holds
+/// what was said in other projects.
+pub(crate) fn claude(environment: &[(OsString, OsString)], projects: &[&Path]) -> Places {
     let Some(home) = folder(environment, "HOME") else { return Places::default() };
     let own = folder(environment, "CLAUDE_CONFIG_DIR");
     // With a folder of its own the file that holds everything else lies in it.
     let state = own.as_deref().unwrap_or(&home).join(".claude.json");
     let config = own.unwrap_or_else(|| home.join(".claude"));
     let within = |names: &[&str]| names.iter().map(|name| config.join(name)).collect::<Vec<PathBuf>>();
+    let projects = projects.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     Places {
         read_only: within(&[
             "CLAUDE.md",
@@ -38,13 +40,13 @@ pub(crate) fn claude(environment: &[(OsString, OsString)]) -> Places {
         ]),
         writable: within(&[".credentials.json"]),
         folders: within(&["projects"]),
-        copies: vec![state],
+        copies: vec![CopiedFile { path: state, only: Some(("projects".to_owned(), projects)) }],
         endpoints: endpoints(environment, "ANTHROPIC_BASE_URL", &CLAUDE_HOSTS),
         private: vec![config],
     }
 }
 
-/// Codex: conversations and credentials are shared, its configuration (which can name programs) is read.
+/// Codex: credentials are shared, its configuration (which can name programs) is read.
 pub(crate) fn codex(environment: &[(OsString, OsString)], base_url: &str, configured: &str) -> Places {
     let Some(home) = folder(environment, "HOME") else { return Places::default() };
     let config = folder(environment, "CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
@@ -66,7 +68,10 @@ pub(crate) fn codex(environment: &[(OsString, OsString)], base_url: &str, config
         ]),
         writable: within(&["auth.json"]),
         folders: within(&["sessions", "archived_sessions"]),
-        copies: within(&["installation_id", "models_cache.json", "version.json"]),
+        copies: within(&["installation_id", "models_cache.json", "version.json"])
+            .into_iter()
+            .map(CopiedFile::from)
+            .collect(),
         endpoints,
         private: vec![config],
     }
@@ -105,7 +110,7 @@ mod tests {
     fn settings_that_can_run_code_are_never_shared_for_writing() {
         let home = environment(&[("HOME", "/home/u")]);
         for (places, bad) in [
-            (claude(&home), [".claude/settings.json", ".claude.json"]),
+            (claude(&home, &[]), [".claude/settings.json", ".claude.json"]),
             (codex(&home, "", ""), [".codex/config.toml", ".codex/rules"]),
         ] {
             for name in bad {
@@ -119,8 +124,8 @@ mod tests {
     #[test]
     fn models_are_where_the_variables_and_the_configuration_say() {
         let own = environment(&[("HOME", "/h"), ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")]);
-        assert_eq!(claude(&own).endpoints, ["http://127.0.0.1:9"]);
-        assert_eq!(claude(&environment(&[("HOME", "/h")])).endpoints[0], "https://api.anthropic.com");
+        assert_eq!(claude(&own, &[]).endpoints, ["http://127.0.0.1:9"]);
+        assert_eq!(claude(&environment(&[("HOME", "/h")]), &[]).endpoints[0], "https://api.anthropic.com");
         let config = "[model_providers.x]\nbase_url = \"http://local:1/v1\" # mine\n";
         let places = codex(&environment(&[("HOME", "/h")]), "", config);
         assert!(places.endpoints.contains(&"http://local:1/v1".to_owned()), "{places:?}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use domain::containment::{AgentNetwork, Containment};
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
-use sandbox::agent::{Endpoint, Mount, Reach, SOCKET_INSIDE, Walls};
+use sandbox::agent::{CopiedFile, Endpoint, Mount, ProtectedNames, Reach, SOCKET_INSIDE, Walls};
 
 use agent_port::{Places, ProcessLaunch};
 
@@ -58,8 +58,8 @@ const LEAD_OUT: &[&str] = &[
 const PROXIES: &[&str] =
     &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
-/// Names in a project whose files make other programs run code, or say what agents may do: seen, but not changed.
-const PROTECTED: &[&str] = &[".obey", ".claude", ".codex", ".vscode", ".mcp.json", ".gitleaks.toml"];
+/// Where git keeps a repository, or says where it is.
+const GIT: &str = ".git";
 
 /// Files of a repository's own folder by which git runs code.
 const PROTECTED_GIT: &[&str] = &["config", "config.worktree", "hooks"];
@@ -82,22 +82,23 @@ pub(crate) fn walls(
     let home = variable(&launch.environment, "HOME").map(PathBuf::from).filter(|home| is_home(home));
     let home = home.ok_or_else(|| refused("HOME is not set to a folder of its own"))?;
     let path = variable(&launch.environment, "PATH").unwrap_or_default().to_owned();
-    let mut mounts = project(spec)?;
+    let Project { mut mounts, protected } = project(spec)?;
     let (program, installed) = install::of(&launch.program, &path)?;
     mounts.extend(installed);
     mounts.extend(install::file(around.own_program));
     let Places { read_only, writable, folders, copies, private, endpoints } =
         std::mem::take(&mut launch.places);
-    for folder in &folders {
-        make_private(folder)?;
-    }
     let seen = |paths: &[PathBuf], writable: bool| -> Vec<Mount> {
         paths.iter().filter_map(|path| mount(path, writable)).collect()
     };
     mounts.extend(seen(&read_only, false));
     mounts.extend(seen(&around.policy.read_only, false));
     mounts.extend(seen(&writable, true));
-    mounts.extend(seen(&folders, true));
+    for folder in folders {
+        let own = Places::own_part(&folder, &spec.id);
+        make_private(&own)?;
+        mounts.extend(mount(&own, true).map(|mount| Mount { at: folder, ..mount }));
+    }
     mounts.extend(seen(&around.policy.writable, true));
     let reach = match network {
         AgentNetwork::Full => Reach::Full,
@@ -115,7 +116,8 @@ pub(crate) fn walls(
         home,
         private,
         mounts,
-        copies,
+        copies: copies.into_iter().map(|copy| CopiedFile { path: copy.path, only: copy.only }).collect(),
+        protected,
         reach,
         endpoints,
         daemon: Some(around.socket.to_owned()),
@@ -153,36 +155,71 @@ fn make_private(folder: &Path) -> Result<(), Error> {
         .map_err(|error| refused(format!("{} cannot be made: {error}", folder.display())))
 }
 
-/// The project, writable, and within it what must not be changed. In a linked working tree that is the tree itself and the
-/// folder of the repository it belongs to.
-fn project(spec: &SessionSpec) -> Result<Vec<Mount>, Error> {
+/// What an agent sees of its project, and what of it must not be changed.
+struct Project {
+    mounts: Vec<Mount>,
+    protected: Vec<ProtectedNames>,
+}
+
+/// The project, writable but for some names. In a linked working tree that is the tree itself and the folder of the
+/// repository it belongs to.
+fn project(spec: &SessionSpec) -> Result<Project, Error> {
     let tree = &spec.working_dir;
     let linked = linked_repository(tree);
     let root = if linked.is_some() || !tree.starts_with(&spec.root) { tree } else { &spec.root };
     let root = root.canonicalize().map_err(|error| refused(format!("{}: {error}", root.display())))?;
-    let mut mounts = vec![Mount::same(&root, true)];
-    let is_real = |path: &Path| path.symlink_metadata().is_ok_and(|meta| !meta.file_type().is_symlink());
-    let repository = match linked {
-        Some(common) => {
-            mounts.push(Mount::same(root.join(".git"), false));
-            Some(common)
+    let mut project = Project { mounts: vec![Mount::same(&root, true)], protected: Vec::new() };
+    project.protect(&root, linked)?;
+    let start = spec.working_dir.canonicalize().unwrap_or_default();
+    if let Ok(below) = start.strip_prefix(&root)
+        && start != root
+    {
+        // As mounts of their own the folders on the way cannot be moved away and replaced.
+        let mut folder = root.clone();
+        for part in below {
+            folder.push(part);
+            project.mounts.push(Mount::same(&folder, true));
         }
-        None => Some(root.join(".git")).filter(|git| is_real(git) && git.is_dir()),
-    };
-    if let Some(git) = repository {
-        // As a mount of its own it cannot be moved away and replaced.
-        mounts.push(Mount::same(&git, true));
-        let hooks = git.join("hooks");
-        if !hooks.exists() {
-            // What is not there could be made; one that cannot be made by us neither.
-            let _ = std::fs::create_dir(&hooks);
-        }
-        let inside = PROTECTED_GIT.iter().map(|name| git.join(name)).filter(|path| is_real(path));
-        mounts.extend(inside.map(|path| Mount::same(path, false)));
+        project.protect(&start, None)?;
     }
-    let protected = PROTECTED.iter().map(|name| root.join(name)).filter(|path| is_real(path));
-    mounts.extend(protected.map(|path| Mount::same(path, false)));
-    Ok(mounts)
+    Ok(project)
+}
+
+impl Project {
+    /// Protects the names in a folder that programs look at when they are started there.
+    fn protect(&mut self, folder: &Path, linked: Option<PathBuf>) -> Result<(), Error> {
+        let git = folder.join(GIT);
+        let is_repository =
+            linked.is_none() && git.symlink_metadata().is_ok_and(|meta| meta.file_type().is_dir());
+        // A repository is written to. What is not there, or is a file or a link, is not for the agent to make or to
+        // change.
+        let names = sandbox::PROTECTED.iter().filter(|name| **name != GIT || !is_repository);
+        let names = names.map(ToString::to_string).collect();
+        self.protected.push(ProtectedNames { folder: folder.to_owned(), names });
+        if let Some(git) = linked.or_else(|| is_repository.then_some(git)) {
+            make_worktree_config(&git)?;
+            let names = PROTECTED_GIT.iter().map(ToString::to_string).collect();
+            self.protected.push(ProtectedNames { folder: git.clone(), names });
+            self.mounts.push(Mount::same(git, true));
+        }
+        Ok(())
+    }
+}
+
+/// Where git reads a configuration for each working tree it fails on a folder in its place. It is there for good then, as
+/// git itself makes it.
+fn make_worktree_config(git: &Path) -> Result<(), Error> {
+    let text = std::fs::read(git.join("config")).unwrap_or_default();
+    if !String::from_utf8_lossy(&text).to_ascii_lowercase().contains("worktreeconfig") {
+        return Ok(());
+    }
+    let file = git.join("config.worktree");
+    match std::fs::File::create_new(&file) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(refused(format!("{}: {error}", file.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the folder of the repository that a linked working tree belongs to.

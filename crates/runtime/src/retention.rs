@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use crate::limits;
 use crate::process::{Claim, scan};
-use crate::session::SessionServices;
+use crate::session::{SessionServices, clear_placeholders};
 use host::clock;
 use storage::Durability;
 
@@ -134,7 +134,10 @@ async fn remove_folders(services: &SessionServices) -> Result<u64, Error> {
             continue;
         }
         let cleared = match Claim::take(&dir) {
-            Ok(Some(claim)) => claim.clear().await.map(|()| 1),
+            Ok(Some(claim)) => {
+                clear_placeholders(&dir).await;
+                claim.clear().await.map(|()| 1)
+            }
             Ok(None) => Ok(0),
             Err(error) => Err(error),
         };

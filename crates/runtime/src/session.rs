@@ -28,6 +28,7 @@ pub(crate) use actor::{Actor, ActorStart};
 pub(crate) use handle::ActorMessage;
 pub(crate) use launch::run_dir;
 pub(crate) use seal::remove_orphans as remove_orphan_keys;
+pub(crate) use walls::clear_placeholders;
 
 use std::path::PathBuf;
 use std::sync::Arc;

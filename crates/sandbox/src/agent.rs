@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::order::{AgentRoot, Plan};
 use crate::stage::landlock::SYSTEM;
-use crate::{Limits, Network, Tier, limits};
+use crate::{Limits, Network, Tier, limits, protect};
 
 /// The first word of the command line that leads to [`enter`].
 pub const WORD: &str = "sandbox-agent";
@@ -50,6 +50,24 @@ impl Mount {
     }
 }
 
+/// A file whose content the agent gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiedFile {
+    pub path: PathBuf,
+    /// A JSON file with an object of this name, of which it gets only these entries. One that cannot be read is not copied.
+    #[serde(default)]
+    pub only: Option<(String, Vec<String>)>,
+}
+
+/// Names directly in a folder that stay as they are, or stay away. While the agent lives, an empty folder that nobody can
+/// write to stands where a name is absent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtectedNames {
+    /// Without links.
+    pub folder: PathBuf,
+    pub names: Vec<String>,
+}
+
 /// A place in the network that can be reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
@@ -68,7 +86,10 @@ pub struct Walls {
     pub private: Vec<PathBuf>,
     pub mounts: Vec<Mount>,
     /// Files whose content it gets; what it changes stays inside and is gone with it.
-    pub copies: Vec<PathBuf>,
+    pub copies: Vec<CopiedFile>,
+    /// What it must not change in writable folders, nor make where it is absent.
+    #[serde(default)]
+    pub protected: Vec<ProtectedNames>,
     pub reach: Reach,
     pub endpoints: Vec<Endpoint>,
     /// The daemon's socket, to which its connections are passed on.
@@ -89,9 +110,24 @@ pub fn enter(arguments: &[OsString]) -> i32 {
     outer::run(arguments)
 }
 
+/// Takes away the placeholders of an agent whose outer process could not do it itself, because it was killed. Those that
+/// somebody else needs stay.
+pub fn clear_placeholders(file: &Path) {
+    let walls = std::fs::read(file).ok().and_then(|text| serde_json::from_slice::<Walls>(&text).ok());
+    for place in walls.into_iter().flat_map(|walls| walls.protected) {
+        protect::clear(&place.folder, &place.names());
+    }
+}
+
+impl ProtectedNames {
+    fn names(&self) -> Vec<OsString> {
+        self.names.iter().map(OsString::from).collect()
+    }
+}
+
 impl Walls {
     /// Returns what the stage builds: parents before what lies in them, and nothing twice.
-    pub(crate) fn plan(&self, bridge: Option<&Path>) -> Plan {
+    pub(crate) fn plan(&self, bridge: Option<&Path>, protected: Vec<(OsString, Vec<OsString>)>) -> Plan {
         let mut mounts: Vec<Mount> = self.mounts.iter().filter(|mount| !is_system(mount)).cloned().collect();
         mounts.extend(bridge.map(|socket| Mount {
             from: socket.to_owned(),
@@ -122,7 +158,8 @@ impl Walls {
                     .map(|mount| (mount.from.into(), mount.at.into(), mount.writable))
                     .collect(),
                 writable,
-                copies: os(&self.copies),
+                copies: self.copies.clone(),
+                protected,
                 hosts: (self.reach == Reach::Endpoints).then(|| self.hosts_file()),
                 shares_network: self.reach == Reach::Full,
             }),

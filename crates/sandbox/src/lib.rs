@@ -133,8 +133,18 @@ pub struct Config {
 }
 
 /// Names whose files make other tools run code, or hold what agents are allowed to do.
-pub const PROTECTED: &[&str] =
-    &[".git", ".obey", ".claude", ".codex", ".vscode", ".mcp.json", ".gitleaks.toml"];
+pub const PROTECTED: &[&str] = &[
+    ".git",
+    ".obey",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".vscode",
+    ".envrc",
+    ".mcp.json",
+    ".gitleaks.toml",
+];
 
 impl Config {
     /// Makes the usual configuration around a stage.

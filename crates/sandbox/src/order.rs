@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
+use super::agent::CopiedFile;
 use super::{Limits, Network, Tier};
 
 /// What is known of a sandbox before its command is.
@@ -44,7 +45,9 @@ pub(crate) struct AgentRoot {
     /// What may be written, of both.
     pub(crate) writable: Vec<OsString>,
     /// Files that are seen as they were at the start.
-    pub(crate) copies: Vec<OsString>,
+    pub(crate) copies: Vec<CopiedFile>,
+    /// Folders, and names in them that stay as they are. Something stands at each.
+    pub(crate) protected: Vec<(OsString, Vec<OsString>)>,
     /// Instead of the machine's table of hosts.
     pub(crate) hosts: Option<String>,
     pub(crate) shares_network: bool,

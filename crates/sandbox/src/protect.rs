@@ -1,9 +1,9 @@
-//! Protected names of a project that are absent: an empty folder is put in each place while commands run, so that the
-//! sandbox has something to cover, and taken away again. Empty folders are invisible to git.
+//! Protected names of a project that are absent: an empty folder is put in each place while commands or agents run, so that
+//! the sandbox has something to cover, and taken away again. Empty folders are invisible to git.
 //!
-//! Several commands, and several daemons, may share a placeholder: each holds a lock on it, and only who can get the
-//! lock for itself removes it. One that a crash left behind is known by its mode and taken over. A command that follows
-//! another at once finds the placeholders where they are: making and removing them takes longer than most commands.
+//! Several commands, agents and daemons may share a placeholder: each holds a lock on it, and only who can get the lock
+//! for itself removes it. One that a crash left behind is known by its mode and taken over. A command that follows another
+//! at once finds the placeholders where they are: making and removing them takes longer than most commands.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,27 +16,31 @@ use domain::{Error, ErrorCode};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// What a placeholder looks like: empty, and not even its owner may put anything in.
+/// What a placeholder looks like: empty, and not even its owner may put anything in. Less what the umask takes.
 const MODE: u32 = 0o555;
+
+fn has_mode_of_one(mode: u32) -> bool {
+    mode & 0o777 & !MODE == 0
+}
 
 /// How often a placeholder that disappears under our hands is made anew.
 const TRIES_MAX: usize = 100;
 
 /// The placeholders of all projects in which commands run, or ran a moment ago.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(crate) struct Shelf {
     laid: Mutex<HashMap<PathBuf, Weak<Placeholders>>>,
 }
 
 impl Shelf {
     /// Returns a project's placeholders if they stand as they were laid.
-    pub(super) fn find(&self, root: &Path, names: &[OsString]) -> Option<Arc<Placeholders>> {
+    pub(crate) fn find(&self, root: &Path, names: &[OsString]) -> Option<Arc<Placeholders>> {
         let laid = self.laid.lock().unwrap_or_else(PoisonError::into_inner).get(root).and_then(Weak::upgrade);
         laid.filter(|laid| laid.stand(root, names))
     }
 
     /// Shares what was laid with commands to come.
-    pub(super) fn share(&self, root: &Path, laid: &Arc<Placeholders>) {
+    pub(crate) fn share(&self, root: &Path, laid: &Arc<Placeholders>) {
         let mut all = self.laid.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, laid| laid.strong_count() > 0);
         all.insert(root.to_owned(), Arc::downgrade(laid));
@@ -45,7 +49,7 @@ impl Shelf {
 
 /// The protected names of a project in which commands run.
 #[derive(Debug)]
-pub(super) struct Placeholders {
+pub(crate) struct Placeholders {
     root: OwnedFd,
     names: Vec<OsString>,
     held: Vec<(OsString, OwnedFd)>,
@@ -54,7 +58,7 @@ pub(super) struct Placeholders {
 impl Placeholders {
     /// Sees to it that something stands at every protected name. A link there is refused: what it leads to could not
     /// be protected.
-    pub(super) fn lay(root: &Path, names: &[OsString]) -> Result<Self, Error> {
+    pub(crate) fn lay(root: &Path, names: &[OsString]) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty()).map_err(|error| {
             Error::new(ErrorCode::SandboxFailed, format!("the project's root cannot be opened: {error}"))
@@ -67,8 +71,13 @@ impl Placeholders {
     }
 
     /// Returns the names that something stands at.
-    pub(super) fn names(&self) -> Vec<OsString> {
+    pub(crate) fn names(&self) -> Vec<OsString> {
         self.names.clone()
+    }
+
+    /// Leaves everything where it is: another process attends to it.
+    pub(crate) fn let_go(mut self) {
+        self.held.clear();
     }
 
     /// Whether something that is as good as when it was laid stands at every name.
@@ -89,7 +98,7 @@ impl Placeholders {
                     // The user's own; but not a placeholder that somebody else may take away.
                     None => {
                         let kind = FileType::from_raw_mode(there.st_mode);
-                        let foreign = kind == FileType::Directory && there.st_mode & 0o777 == MODE;
+                        let foreign = kind == FileType::Directory && has_mode_of_one(there.st_mode);
                         kind != FileType::Symlink && !foreign
                     }
                 }
@@ -165,9 +174,20 @@ impl Placeholders {
     }
 }
 
+/// Takes away what was left behind at these names by somebody who could not do it; what is in use stays.
+pub(crate) fn clear(root: &Path, names: &[OsString]) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(root) = rustix::fs::open(root, flags, Mode::empty()) else { return };
+    let mut left = Placeholders { root, names: Vec::new(), held: Vec::new() };
+    for name in names {
+        // What cannot be held is no placeholder, or somebody else's.
+        let _ = left.hold(name);
+    }
+}
+
 fn is_placeholder(folder: &OwnedFd) -> Result<bool, Errno> {
     let stat = rustix::fs::fstat(folder)?;
-    if Mode::from_raw_mode(stat.st_mode).bits() & 0o777 != MODE {
+    if !has_mode_of_one(stat.st_mode) {
         return Ok(false);
     }
     let mut entries = rustix::fs::Dir::read_from(folder)?;

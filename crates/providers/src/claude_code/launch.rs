@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use agent_port::{BridgeServer, LaunchRequest};
+use agent_port::{BridgeServer, LaunchRequest, Places};
 use domain::State;
 use serde_json::json;
 
@@ -51,7 +51,12 @@ pub(super) fn conversation(request: &LaunchRequest<'_>) -> (String, bool) {
     };
     // The agent refuses to begin a conversation that it has, and to resume one that it has not: it writes nothing
     // before the first prompt, and loses what a crash cut short.
-    let exists = config_dir(&request.environment).is_some_and(|dir| has_conversation(&dir, &name));
+    let projects = config_dir(&request.environment).map(|dir| dir.join("projects"));
+    let projects = projects.map(|folder| match request.spec.containment.sandbox {
+        Some(_) => Places::own_part(&folder, &request.spec.id),
+        None => folder,
+    });
+    let exists = projects.is_some_and(|folder| has_conversation(&folder, &name));
     (name, exists)
 }
 
@@ -61,9 +66,9 @@ fn config_dir(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
 }
 
 /// Looks in every project: a session may have been begun in another directory.
-fn has_conversation(config_dir: &Path, name: &str) -> bool {
+fn has_conversation(projects: &Path, name: &str) -> bool {
     let file = format!("{name}.jsonl");
-    let Ok(folders) = config_dir.join("projects").read_dir() else { return false };
+    let Ok(folders) = projects.read_dir() else { return false };
     folders.take(limits::PROJECT_FOLDERS_MAX).flatten().any(|folder| folder.path().join(&file).is_file())
 }
 

@@ -38,26 +38,67 @@ fn addresses_of_models_are_read() {
     }
 }
 
+fn protected_in(project: &Project, folder: &Path) -> Vec<String> {
+    let found = project.protected.iter().find(|place| place.folder == folder);
+    found.map(|place| place.names.clone()).unwrap_or_default()
+}
+
+fn project_at(root: &Path) -> Project {
+    let spec = SessionSpec {
+        root: root.to_owned(),
+        working_dir: root.to_owned(),
+        ..crate::journal::tests::spec("sess_1")
+    };
+    project(&spec).unwrap()
+}
+
 #[test]
-fn the_ways_by_which_git_runs_code_are_shown_and_not_changed() {
+fn the_ways_by_which_git_runs_code_are_protected_there_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let bare = project_at(&root);
+    assert!(protected_in(&bare, &root).contains(&".git".to_owned()), "{:?}", bare.protected);
+    std::fs::create_dir_all(root.join(".git")).unwrap();
+    std::fs::write(root.join(".git/config"), "").unwrap();
+    let project = project_at(&root);
+    assert_eq!(at(&project.mounts, &root), Some(true));
+    assert_eq!(at(&project.mounts, &root.join(".git")), Some(true));
+    let names = protected_in(&project, &root);
+    assert!(!names.contains(&".git".to_owned()), "{names:?}");
+    for name in [".obey", ".claude", ".mcp.json", ".envrc"] {
+        assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
+    assert_eq!(protected_in(&project, &root.join(".git")), ["config", "config.worktree", "hooks"]);
+}
+
+#[test]
+fn the_folder_an_agent_starts_in_is_protected_and_stays_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("a/b")).unwrap();
+    let spec = SessionSpec {
+        root: root.clone(),
+        working_dir: root.join("a/b"),
+        ..crate::journal::tests::spec("sess_1")
+    };
+    let project = project(&spec).unwrap();
+    assert!(protected_in(&project, &root.join("a/b")).contains(&".mcp.json".to_owned()));
+    for folder in ["a", "a/b"] {
+        assert_eq!(at(&project.mounts, &root.join(folder)), Some(true), "{folder}");
+    }
+}
+
+/// Git fails on a folder where it reads a file.
+#[test]
+fn a_configuration_for_each_working_tree_is_a_file_where_git_reads_one() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     std::fs::create_dir_all(root.join(".git")).unwrap();
-    std::fs::write(root.join(".git/config"), "").unwrap();
-    std::fs::create_dir(root.join(".claude")).unwrap();
-    let spec = SessionSpec {
-        root: root.clone(),
-        working_dir: root.clone(),
-        ..crate::journal::tests::spec("sess_1")
-    };
-    let mounts = project(&spec).unwrap();
-    for (name, writable) in
-        [("", true), (".git", true), (".git/config", false), (".git/hooks", false), (".claude", false)]
-    {
-        let path = if name.is_empty() { root.clone() } else { root.join(name) };
-        assert_eq!(at(&mounts, &path), Some(writable), "{name}");
-    }
-    assert_eq!(at(&mounts, &root.join(".mcp.json")), None, "what is not there is not made");
+    project_at(&root);
+    assert!(!root.join(".git/config.worktree").exists());
+    std::fs::write(root.join(".git/config"), "[extensions]\n\tworktreeConfig = true\n").unwrap();
+    project_at(&root);
+    assert!(root.join(".git/config.worktree").is_file());
 }
 
 /// A file in the project must not name any folder of the machine to be opened to the agent.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::{AgentEvent, Error, ErrorCode, Exit, Input, ProviderKind, SessionId, StopStep};
+use domain::{AgentEvent, AgentNetwork, Error, ErrorCode, Exit, Input, ProviderKind, SessionId, StopStep};
 use tokio::sync::mpsc;
 
 use super::actor::Actor;
@@ -82,11 +82,16 @@ impl Actor {
     /// a gateway of somebody else does not.
     fn check_inside(&self) -> Result<(), Error> {
         let spec = self.machine.spec();
-        if spec.containment.sandbox.is_none() || spec.provider == ProviderKind::OpenaiApi {
-            return Ok(());
-        }
-        let message =
-            format!("{} has no process of its own that the sandbox could hold", spec.provider.name());
+        let message = match (spec.containment.sandbox, spec.provider) {
+            (Some(AgentNetwork::None), ProviderKind::OpenaiApi) => {
+                "openai-api cannot do without its model, which the daemon calls; choose the network model"
+                    .to_owned()
+            }
+            (None, _) | (_, ProviderKind::OpenaiApi) => return Ok(()),
+            (Some(_), provider) => {
+                format!("{} has no process of its own that the sandbox could hold", provider.name())
+            }
+        };
         Err(Error::new(ErrorCode::SandboxFailed, message))
     }
 
@@ -318,6 +323,7 @@ pub(crate) fn run_dir(agents_dir: &Path, id: &SessionId, run: u64) -> PathBuf {
 }
 
 async fn remove_dir(dir: &Path) {
+    super::clear_placeholders(dir).await;
     if let Err(error) = tokio::fs::remove_dir_all(dir).await
         && error.kind() != io::ErrorKind::NotFound
     {

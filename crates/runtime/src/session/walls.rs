@@ -51,6 +51,15 @@ impl Actor {
     }
 }
 
+/// Takes away what an agent in the sandbox left in its project, in case the process that should have done it was killed.
+pub(crate) async fn clear_placeholders(dir: &Path) {
+    let file = dir.join(WALLS_NAME);
+    let cleared = tokio::task::spawn_blocking(move || sandbox::agent::clear_placeholders(&file)).await;
+    if let Err(error) = cleared {
+        tracing::warn!(dir = %dir.display(), %error, "placeholders may be left in the project");
+    }
+}
+
 fn write(dir: &Path, walls: &Walls) -> io::Result<Doorbell> {
     match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

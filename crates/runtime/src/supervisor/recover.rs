@@ -9,7 +9,7 @@ use domain::{Command, Error, LaunchPolicy, Status, StopMode};
 use super::Supervisor;
 use crate::execute;
 use crate::process::{AgentLink, Claim, Position, scan};
-use crate::session::{ActorStart, remove_orphan_keys, run_dir};
+use crate::session::{ActorStart, clear_placeholders, remove_orphan_keys, run_dir};
 use host::failpoint;
 use storage::sessions;
 
@@ -64,7 +64,10 @@ impl Supervisor {
 
 async fn end_orphan(dir: &Path, epoch: u64) -> io::Result<()> {
     match Claim::take(dir) {
-        Ok(Some(claim)) => claim.clear().await,
+        Ok(Some(claim)) => {
+            clear_placeholders(dir).await;
+            claim.clear().await
+        }
         Ok(None) => match AgentLink::attach(dir, Position::START, epoch).await {
             Ok(link) => {
                 execute::end_and_remove(link, dir.to_owned()).await;
@@ -74,7 +77,10 @@ async fn end_orphan(dir: &Path, epoch: u64) -> io::Result<()> {
             Err(_) => {
                 Claim::end_holder(dir).await?;
                 match Claim::take(dir)? {
-                    Some(claim) => claim.clear().await,
+                    Some(claim) => {
+                        clear_placeholders(dir).await;
+                        claim.clear().await
+                    }
                     None => Err(io::ErrorKind::WouldBlock.into()),
                 }
             }

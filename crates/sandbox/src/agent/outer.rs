@@ -14,6 +14,7 @@ use tokio::net::unix::pipe;
 
 use super::{BRIDGE_NAME, READY, READY_NAME, Reach, Walls, relay};
 use crate::order::Report;
+use crate::protect::Placeholders;
 use crate::stage::agent::{self as stage, AgentStageInput};
 use crate::sys::{self, Fork};
 
@@ -61,6 +62,8 @@ struct Built {
     walls: Walls,
     bridge: Option<UnixListener>,
     listeners: Vec<OwnedFd>,
+    /// What stands at protected names; taken away when dropped.
+    placeholders: Vec<Placeholders>,
 }
 
 fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, String> {
@@ -79,7 +82,10 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
         Some(_) => Some(bind(folder).map_err(failed("socket"))?),
         None => None,
     };
-    let plan = walls.plan(bridge.as_ref().map(|_| folder.join(BRIDGE_NAME)).as_deref());
+    let placeholders = lay(&walls)?;
+    let protected = placeholders.iter().zip(&walls.protected);
+    let protected = protected.map(|(laid, place)| (place.folder.clone().into_os_string(), laid.names()));
+    let plan = walls.plan(bridge.as_ref().map(|_| folder.join(BRIDGE_NAME)).as_deref(), protected.collect());
     let (control, theirs) = UnixStream::pair().map_err(failed("socket"))?;
     let (mut told, tell) = io::pipe().map_err(failed("pipe"))?;
     let mut namespaces = stage::NAMESPACES;
@@ -97,6 +103,8 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
     let init = match sys::fork_into(namespaces).map_err(failed("namespaces"))? {
         Fork::Child => {
             drop((control, told, bridge));
+            // They are the outer process'.
+            placeholders.into_iter().for_each(Placeholders::let_go);
             sys::exit_now(stage::run(given, theirs, OwnedFd::from(tell).into()))
         }
         Fork::Parent(init) => init,
@@ -110,7 +118,13 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
     if !why.is_empty() {
         return Err(reason(&why));
     }
-    Ok(Built { init, signals, control, walls, bridge, listeners: listeners? })
+    Ok(Built { init, signals, control, walls, bridge, listeners: listeners?, placeholders })
+}
+
+/// Sees to it that something stands at every protected name.
+fn lay(walls: &Walls) -> Result<Vec<Placeholders>, String> {
+    let laid = walls.protected.iter().map(|place| Placeholders::lay(&place.folder, &place.names()));
+    laid.collect::<Result<_, domain::Error>>().map_err(|error| error.message)
 }
 
 fn given_count(walls: &Walls) -> usize {
@@ -171,7 +185,7 @@ struct AgentEnd {
 const LOST: AgentEnd = AgentEnd { code: 128 + libc::SIGKILL, signal: libc::SIGKILL };
 
 fn attend(built: Built, folder: &Path) -> AgentEnd {
-    let Built { init, signals, control, walls, bridge, listeners } = built;
+    let Built { init, signals, control, walls, bridge, listeners, placeholders } = built;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let end = match runtime {
         Ok(runtime) => runtime.block_on(async {
@@ -200,6 +214,7 @@ fn attend(built: Built, folder: &Path) -> AgentEnd {
         let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
     }
     let _ = std::fs::remove_file(folder.join(BRIDGE_NAME));
+    drop(placeholders);
     end.unwrap_or(LOST)
 }
 

@@ -2,7 +2,7 @@
 //! fresh `/proc`, five devices, empty temporary folders, the project. What is not put in does not exist.
 //! All mounts are made from open descriptors, so that no link in the project can lead one astray.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +16,7 @@ use rustix::mount::{
 
 use super::Fault;
 use super::landlock::{DEVICES, SYSTEM, SYSTEM_ETC};
+use crate::agent::CopiedFile;
 use crate::limits;
 use crate::order::{AgentRoot, Order, Plan};
 use crate::sys;
@@ -99,6 +100,9 @@ pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
     for part in parts {
         put(&root, &part).map_err(Fault::at("mounts"))?;
     }
+    for (folder, names) in plan.agent.iter().flat_map(|agent| &agent.protected) {
+        protect(&root, folder, names)?;
+    }
     proc(&root).map_err(Fault::at("proc"))?;
     sys::restrict_mount(root.as_fd(), Attr::MOUNT_ATTR_RDONLY.bits().into(), false)
         .map_err(Fault::at("read-only root"))?;
@@ -109,7 +113,7 @@ pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
 impl Laid {
     /// Covers what the command must not change: all that is left to do when it is known.
     pub(super) fn finish(&self, order: &Order) -> Result<(), Fault> {
-        protect(&self.root, order)
+        protect(&self.root, &order.root, &order.protected)
     }
 }
 
@@ -211,9 +215,13 @@ type RootFile = (Vec<u8>, Vec<u8>);
 fn agent_files(plan: &Plan) -> Result<Vec<RootFile>, Fault> {
     let Some(agent) = &plan.agent else { return Ok(Vec::new()) };
     let mut files = Vec::new();
-    for path in &agent.copies {
-        let Some(at) = below(Path::new(path)) else { continue };
-        let content = read_small(Path::new(path)).map_err(Fault::at("copies"))?;
+    for CopiedFile { path, only } in &agent.copies {
+        let Some(at) = below(path) else { continue };
+        let content = read_small(path).map_err(Fault::at("copies"))?;
+        let content = content.and_then(|content| match only {
+            Some((object, entries)) => only_entries(&content, object, entries),
+            None => Some(content),
+        });
         files.extend(content.map(|content| (at.as_os_str().as_bytes().to_vec(), content)));
     }
     if agent.shares_network {
@@ -221,6 +229,15 @@ fn agent_files(plan: &Plan) -> Result<Vec<RootFile>, Fault> {
         files.extend(resolver.map(|content| (b"etc/resolv.conf".to_vec(), content)));
     }
     Ok(files)
+}
+
+/// Keeps of an object in a JSON file only the named entries.
+fn only_entries(content: &[u8], object: &str, entries: &[String]) -> Option<Vec<u8>> {
+    let mut value: serde_json::Value = serde_json::from_slice(content).ok()?;
+    if let Some(all) = value.as_object_mut()?.get_mut(object) {
+        all.as_object_mut()?.retain(|name, _| entries.contains(name));
+    }
+    serde_json::to_vec(&value).ok()
 }
 
 /// Reads a regular file; nothing where there is none that may be read.
@@ -427,16 +444,16 @@ fn proc(root: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers what must stay as it is with itself, read-only. Placeholders of the daemon stand where nothing was.
-fn protect(root: &OwnedFd, order: &Order) -> Result<(), Fault> {
+/// Covers what must stay as it is with itself, read-only. Placeholders stand where nothing was.
+fn protect(root: &OwnedFd, folder: &OsStr, names: &[OsString]) -> Result<(), Fault> {
     let step = Fault::at::<io::Error>("protected");
-    let at = order.root.as_bytes();
+    let at = folder.as_bytes();
     let project =
         open_in(root, Path::new(OsStr::from_bytes(at.strip_prefix(b"/").unwrap_or(at)))).map_err(&step)?;
-    for name in &order.protected {
+    for name in names {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The daemon made sure that something is there; if it is gone, the command could make it.
+        // Something was put there; if it is gone, the command could make it.
         let target = rustix::fs::openat2(&project, Path::new(name), flags, Mode::empty(), resolve);
         let target = target.map_err(|error| step(error.into()))?;
         let cover = clone_tree(&target, Path::new(""), READ_ONLY).map_err(&step)?;

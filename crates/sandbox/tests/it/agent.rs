@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use sandbox::agent::{Endpoint, Mount, Reach, WORD, Walls};
+use sandbox::agent::{CopiedFile, Endpoint, Mount, ProtectedNames, Reach, WORD, Walls};
 
 use crate::stage;
 
@@ -41,7 +41,8 @@ impl Ground {
                 Mount::same(self.path("project"), true),
                 Mount::same(self.path("home/.agent"), true),
             ],
-            copies: vec![self.path("home/.agent.json")],
+            copies: vec![CopiedFile { path: self.path("home/.agent.json"), only: None }],
+            protected: Vec::new(),
             reach,
             endpoints: Vec::new(),
             daemon: None,
@@ -152,6 +153,102 @@ fn what_is_shown_read_only_inside_the_project_cannot_be_changed_or_moved() {
     assert_eq!(std::fs::read_to_string(ground.path("project/.git/config")).unwrap(), "mine");
     assert!(!ground.path("project/.git/hooks/pre-commit").exists());
     assert_eq!(std::fs::read_to_string(ground.path("project/.git/HEAD")).unwrap(), "fine\n");
+}
+
+#[test]
+fn of_a_copied_file_only_the_named_entries_are_seen() {
+    let ground = Ground::new();
+    let (file, bad) = (ground.path("home/.agent.json"), ground.path("home/.bad.json"));
+    std::fs::write(&file, r#"{"a":1,"projects":{"/mine":{"x":1},"/theirs":{"x":"canary"}}}"#).unwrap();
+    std::fs::write(&bad, "canary").unwrap();
+    let mut walls = ground.walls(Reach::Nothing);
+    let only = Some(("projects".to_owned(), vec!["/mine".to_owned()]));
+    walls.copies = [file, bad].map(|path| CopiedFile { path, only: only.clone() }).to_vec();
+    let output = ground.run(&walls, "cat ~/.agent.json ~/.bad.json");
+    assert_eq!(text(&output.stdout), r#"{"a":1,"projects":{"/mine":{"x":1}}}"#);
+}
+
+impl Ground {
+    /// Walls around a project with a repository, of which some names are protected, there or not.
+    fn protecting(&self) -> Walls {
+        std::fs::create_dir_all(self.path("project/.git")).unwrap();
+        std::fs::write(self.path("project/.git/config"), "mine").unwrap();
+        std::fs::write(self.path("project/.there.json"), "mine").unwrap();
+        let place = |folder: &str, names: &[&str]| ProtectedNames {
+            folder: self.path(folder),
+            names: names.iter().map(ToString::to_string).collect(),
+        };
+        let mut walls = self.walls(Reach::Nothing);
+        walls.mounts.push(Mount::same(self.path("project/.git"), true));
+        walls.protected = vec![
+            place("project", &[".there.json", ".absent", ".absent.json"]),
+            place("project/.git", &["config", "hooks"]),
+        ];
+        walls
+    }
+
+    fn left_in(&self, folder: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(folder)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn protected_names_are_neither_changed_nor_made_and_nothing_of_it_is_left() {
+    let ground = Ground::new();
+    let walls = ground.protecting();
+    let script = "for name in .there.json .absent .absent.json .git/config .git/hooks; do \
+        echo theirs > $name; mkdir $name; echo theirs > $name/x; rm -rf $name; mv $name was; ln -sfn /tmp $name/y; ln -sTf /tmp $name; \
+        cp /bin/true new; mv -T new $name; mkdir folder; mv -T folder $name; rm -rf new folder was; chmod 777 $name; done; \
+        mv .git gone; echo fine > .git/HEAD; cat .there.json";
+    let output = ground.run(&walls, script);
+    assert_eq!(text(&output.stdout), "mine", "{}", text(&output.stderr));
+    assert_eq!(ground.left_in("project"), [".git", ".there.json"]);
+    assert_eq!(ground.left_in("project/.git"), ["HEAD", "config"]);
+    for file in ["project/.git/config", "project/.there.json"] {
+        assert_eq!(std::fs::read_to_string(ground.path(file)).unwrap(), "mine");
+    }
+}
+
+#[test]
+fn what_a_killed_agent_left_at_protected_names_is_cleared_unless_another_needs_it() {
+    let ground = Ground::new();
+    let walls = ground.protecting();
+    let start = || {
+        let mut child = ground.command(&walls, "echo ready; cat").spawn().unwrap();
+        let mut said = [0; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        child
+    };
+    let (mut first, second) = (start(), start());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let file = ground.path("run/walls.json");
+    sandbox::agent::clear_placeholders(&file);
+    assert!(ground.path("project/.absent").is_dir(), "the second needs it");
+    let mut second = second;
+    second.kill().unwrap();
+    second.wait().unwrap();
+    assert!(ground.path("project/.absent").is_dir(), "nobody was there to take it away");
+    sandbox::agent::clear_placeholders(&file);
+    assert_eq!(ground.left_in("project"), [".git", ".there.json"]);
+    assert_eq!(ground.left_in("project/.git"), ["config"]);
+}
+
+#[test]
+fn a_link_at_a_protected_name_is_refused() {
+    let ground = Ground::new();
+    let walls = ground.protecting();
+    std::os::unix::fs::symlink("elsewhere", ground.path("project/.absent")).unwrap();
+    let ready = UnixListener::bind(ground.path("run/walls.ready")).unwrap();
+    let child = ground.command(&walls, "echo ran").spawn().unwrap();
+    let mut why = String::new();
+    ready.accept().unwrap().0.read_to_string(&mut why).unwrap();
+    assert!(why.starts_with(".absent is a symbolic link"), "{why}");
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout), "");
 }
 
 /// A server that answers every connection with one word.
