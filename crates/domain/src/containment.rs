@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ProviderKind;
 use crate::error::Error;
 
 /// What an agent in the sandbox reaches by network; each reaches less than the one before.
@@ -89,6 +90,25 @@ fn field(key: &str) -> String {
     format!("provider_config.{key}")
 }
 
+impl Containment {
+    /// Says how an agent of a provider is contained; nothing where it has every right of its user.
+    pub fn describe(self, provider: ProviderKind) -> Option<String> {
+        match (provider, self.sandbox) {
+            // It has no process: whatever its session asks for, the daemon calls its model and runs its tools.
+            (ProviderKind::OpenaiApi, _) => {
+                Some("in the daemon, commands in the workbench's sandbox".to_owned())
+            }
+            (_, Some(_)) => Some(self.to_string()),
+            (_, None) => None,
+        }
+    }
+
+    /// Whether a text of [`Containment::describe`] is about an agent that is itself in the sandbox.
+    pub fn is_in_sandbox(described: &str) -> bool {
+        described.starts_with("sandbox")
+    }
+}
+
 impl fmt::Display for Containment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.sandbox {
@@ -128,6 +148,18 @@ mod tests {
         assert!(out.starts_with("provider_config.agent_sandbox: "), "{out}");
         let wider = refused(Some(AgentNetwork::None), &[(NETWORK_KEY, "full")]);
         assert!(wider.contains("at most none"), "{wider}");
+    }
+
+    #[test]
+    fn only_agents_in_the_sandbox_are_said_to_be_in_it() {
+        let model = Containment { sandbox: Some(AgentNetwork::Model) };
+        let said = model.describe(ProviderKind::Codex).unwrap();
+        assert_eq!((said.as_str(), Containment::is_in_sandbox(&said)), ("sandbox, network model", true));
+        assert_eq!(Containment::default().describe(ProviderKind::Codex), None);
+        for containment in [model, Containment::default()] {
+            let said = containment.describe(ProviderKind::OpenaiApi).unwrap();
+            assert!(said.starts_with("in the daemon") && !Containment::is_in_sandbox(&said), "{said}");
+        }
     }
 
     #[test]

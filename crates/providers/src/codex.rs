@@ -82,11 +82,12 @@ impl Provider for Codex {
 
     fn check(&self, spec: &SessionSpec) -> Result<(), Error> {
         models::check_form(&spec.model)?;
-        CodexSettings::read(&spec.provider_config).map(drop)
+        settings(spec)?.check_inside(spec.containment)
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error> {
         let mut settings = settings(request.spec)?;
+        settings.check_inside(request.spec.containment)?;
         let mut environment = launch::environment(request);
         fill_servers(&mut settings.mcp_servers, &environment)?;
         let notify = launch::notify(&settings, &self.notify, &self.obey_exe, &mut environment);

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use domain::Error;
+use domain::containment::{AgentNetwork, Containment};
 use serde_json::{Map, Value, json};
 
 use crate::config::{
@@ -108,6 +109,28 @@ impl CodexSettings {
         }
         Ok(settings)
     }
+
+    /// Refuses what Codex' own sandbox would have to do for an agent in ours: it cannot be built there.
+    pub(super) fn check_inside(&self, containment: Containment) -> Result<(), Error> {
+        let Some(network) = containment.sandbox else { return Ok(()) };
+        if !matches!(self.sandbox.as_str(), "" | "danger-full-access") {
+            let remedy = "has no effect on an agent in the sandbox, where Codex cannot build its own; leave it out \
+                          (editors: use the modes supervised or autonomous), or start the agent without the sandbox";
+            return Err(invalid("sandbox", remedy));
+        }
+        if self.network_access && network != AgentNetwork::Full {
+            let remedy = format_args!(
+                "has no effect on an agent in the sandbox with the network {}; leave it out, or choose the network full",
+                network.name()
+            );
+            return Err(invalid("network_access", remedy));
+        }
+        if !self.notify_path.is_empty() {
+            let remedy = "is out of reach for an agent in the sandbox; leave it out";
+            return Err(invalid("notify_path", remedy));
+        }
+        Ok(())
+    }
 }
 
 /// Returns servers as Codex's configuration has them: `.mcp.json` names a few things differently.
@@ -136,6 +159,27 @@ mod tests {
     fn read(entries: &[(&str, &str)]) -> Result<CodexSettings, Error> {
         let config = entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         CodexSettings::read(&config)
+    }
+
+    #[test]
+    fn what_has_no_effect_in_the_sandbox_is_refused_there() {
+        let inside = |network| Containment { sandbox: Some(network) };
+        let check = |entries: &[(&str, &str)], containment| {
+            read(entries).unwrap().check_inside(containment).map_err(|error| error.message)
+        };
+        for (key, value, network) in [
+            ("sandbox", "read-only", AgentNetwork::Full),
+            ("sandbox", "workspace-write", AgentNetwork::None),
+            ("network_access", "true", AgentNetwork::Model),
+            ("notify_path", "/tmp/x", AgentNetwork::Full),
+        ] {
+            let refused = check(&[(key, value)], inside(network)).unwrap_err();
+            assert!(refused.starts_with(&format!("provider_config.{key}: ")), "{refused}");
+            assert_eq!(check(&[(key, value)], Containment::default()), Ok(()));
+        }
+        let full = [("sandbox", "danger-full-access"), ("network_access", "true")];
+        assert_eq!(check(&full, inside(AgentNetwork::Full)), Ok(()));
+        assert_eq!(check(&[("approval_policy", "untrusted")], inside(AgentNetwork::None)), Ok(()));
     }
 
     #[test]

@@ -35,8 +35,8 @@ fn parent_pair(snapshot: &Snapshot) -> Option<String> {
 
 /// Returns `session=how` for a session whose agent is contained. The published message has no field for it.
 fn containment_pair(snapshot: &Snapshot) -> Option<String> {
-    let containment = snapshot.spec.containment;
-    (containment != domain::Containment::default()).then(|| format!("{}={containment}", snapshot.spec.id))
+    let spec = &snapshot.spec;
+    spec.containment.describe(spec.provider).map(|how| format!("{}={how}", spec.id))
 }
 
 /// What is said beside a list of sessions: pairs of an id and something about it.

@@ -1,6 +1,7 @@
 //! Which sandbox this machine offers to the workbench's commands and to agents: found out by trying to get out of each, as
 //! the daemon does at its start; and which agents are in it.
 
+use domain::Containment;
 use sandbox::{Sandbox, Tier};
 
 use wire::obey::local::v1 as local;
@@ -29,13 +30,8 @@ pub(super) async fn examine_agents(client: &Client) -> Option<Finding> {
             format!("{} ({how})", session.agent_name)
         })
         .collect();
-    let free = sessions.iter().filter(|session| !contained.contains_key(&session.id)).count();
-    let message = format!(
-        "{} of {} agents in the sandbox: {}",
-        sessions.len() - free,
-        sessions.len(),
-        shown.join(", ")
-    );
+    let in_sandbox = contained.values().filter(|how| Containment::is_in_sandbox(how)).count();
+    let message = format!("{in_sandbox} of {} agents in the sandbox: {}", sessions.len(), shown.join(", "));
     Some(Finding::ok("contained", message))
 }
 
