@@ -6,6 +6,7 @@ mod acp;
 mod bystander;
 mod call;
 mod connection;
+mod doors;
 mod kernel;
 mod lineage;
 mod load;
@@ -53,6 +54,21 @@ fn part(words: &[&str]) -> Result<()> {
         ["listen-to", address] => connection::listen_to(address),
         ["ask", address, line] => connection::ask(address, line),
         ["kernel", probe, ref rest @ ..] => kernel::probe(probe, rest),
+        ["doors"] => {
+            doors::all();
+            Ok(())
+        }
+        ["open-for-writing", ref paths @ ..] => {
+            paths.iter().for_each(|path| doors::open_for_writing(path));
+            Ok(())
+        }
+        ["set-user-bit", folder] => doors::set_user_bit(folder),
+        ["capability", path] => {
+            doors::capability(path);
+            Ok(())
+        }
+        ["reach", address] => doors::reach(address),
+        ["send-datagram", address] => doors::send_datagram(address),
         ["memory-of", pid, start] => kernel::memory_of(pid.parse()?, start),
         ["load", kind, ref rest @ ..] => load::load(kind, rest),
         _ => bail!("no such part: {words:?}"),

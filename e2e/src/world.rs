@@ -116,7 +116,27 @@ enabled = false
     /// A world of another user without any real agent: everything in it belongs to that user, and everything started
     /// from it runs as that user. `None`: this test may not start programs as others, or they cannot reach `obey`.
     pub fn of_user(uid: u32) -> Result<Option<World>> {
-        let world = World::make_for(None, Arc::new(ModelServer::start()?), Some(uid))?;
+        World::of_user_with(uid, None)
+    }
+
+    /// The same with the real `claude`; `None` also where that is absent.
+    pub fn of_user_with_claude(uid: u32) -> Result<Option<World>> {
+        let Some(claude) = tools::claude()? else { return Ok(None) };
+        World::of_user_with(uid, claude.parent())
+    }
+
+    /// The same with the real `codex`.
+    pub fn of_user_with_codex(uid: u32) -> Result<Option<World>> {
+        let Some(codex) = tools::codex()? else { return Ok(None) };
+        let Some(world) = World::of_user_with(uid, codex.parent())? else { return Ok(None) };
+        world.configure_codex("")?;
+        world.set_env("OPENAI_API_KEY", "dummy");
+        world.hand_over()?;
+        Ok(Some(world))
+    }
+
+    fn of_user_with(uid: u32, agent: Option<&Path>) -> Result<Option<World>> {
+        let world = World::make_for(agent, Arc::new(ModelServer::start()?), Some(uid))?;
         match world.command(world.obey()?).arg("version").output() {
             Ok(output) if output.status.success() => Ok(Some(world)),
             other => {

@@ -43,7 +43,7 @@ pub struct Batch {
     pub attempts: Vec<Attempt>,
 }
 
-/// One shell line.
+/// One shell line; or `acp:METHOD PARAMETERS`, a request to the client with the variables filled in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Attempt {
     pub name: String,
@@ -78,6 +78,8 @@ pub(super) fn serve() -> Result<()> {
         let Ok(message) = serde_json::from_str::<Value>(&line?) else { continue };
         match message["method"].as_str() {
             Some(method) => take(method.to_owned(), &message, &output, &answers, &answered)?,
+            // A refusal is told whole.
+            None if message["result"].is_null() => drop(answers.send(message)),
             None => drop(answers.send(message["result"].clone())),
         }
     }
@@ -164,7 +166,10 @@ fn turn(text: &str, output: &Output, answered: &Mutex<Receiver<Value>>) -> Resul
     let given = batch.variables.iter();
     let given = given.map(|(name, value)| (name.clone(), value.replace("$OBEY_DAEMON_SOCKET", &socket)));
     let variables: BTreeMap<String, String> = given.collect();
-    let outcomes = batch.attempts.iter().map(|attempt| run(attempt, &variables, &folder));
+    let outcomes = batch.attempts.iter().map(|attempt| match attempt.run.strip_prefix("acp:") {
+        Some(request) => ask_client(attempt, request, &variables, output, answered),
+        None => run(attempt, &variables, &folder),
+    });
     let report = Report { pid: std::process::id(), outcomes: outcomes.collect() };
     // Renamed, so that whoever waits for it finds it whole.
     let unfinished = batch.report.with_extension("unfinished");
@@ -175,6 +180,32 @@ fn turn(text: &str, output: &Output, answered: &Mutex<Receiver<Value>>) -> Resul
         update(output, &format!("answered: {answer}"))?;
     }
     update(output, "done")
+}
+
+/// Asks the client for something and reports its answer.
+fn ask_client(
+    attempt: &Attempt,
+    request: &str,
+    variables: &BTreeMap<String, String>,
+    output: &Output,
+    answered: &Mutex<Receiver<Value>>,
+) -> Outcome {
+    let (method, params) = request.split_once(' ').unwrap_or((request, "{}"));
+    // Longer names first: one may begin like another.
+    let mut known: Vec<_> = variables.iter().collect();
+    known.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let params = known
+        .into_iter()
+        .fold(params.to_owned(), |params, (name, value)| params.replace(&format!("${name}"), value));
+    let answer = || -> Result<String> {
+        let mut params: Value = serde_json::from_str(&params).context(params.clone())?;
+        params["sessionId"] = "hostile".into();
+        write(output, &json!({"jsonrpc": "2.0", "id": attempt.name, "method": method, "params": params}))?;
+        let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(answered.recv_timeout(ATTEMPT_TIME)?.to_string())
+    };
+    let said = answer().unwrap_or_else(|error| format!("not answered: {error:#}"));
+    Outcome { name: attempt.name.clone(), code: None, output: said }
 }
 
 fn update(output: &Output, text: &str) -> Result<()> {

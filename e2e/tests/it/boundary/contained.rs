@@ -172,16 +172,101 @@ async fn a_contained_agent_outlives_the_daemon() -> Result<()> {
     stage.close().await
 }
 
+/// The daemon itself calls the model of an `openai-api` session and runs its tools: nothing else may be said of it.
+#[tokio::test]
+async fn a_session_in_the_daemon_is_not_said_to_be_in_the_sandbox() -> Result<()> {
+    let stage = crate::stage::stage!(Agent::Openai);
+    let create = async |network: &str| {
+        let mut request = stage.new_session();
+        request.provider_config.insert("agent_network".into(), network.into());
+        stage.clients.local.clone().create_session(request).await
+    };
+    let session = create("model").await?.into_inner().session.context("no session")?.id;
+    let info = stage.cli().run(&["session", "info", &session]).await?;
+    ensure!(info.stdout.contains("in the daemon, commands in the workbench's sandbox"), "{info:?}");
+    let doctor = stage.cli().run(&["doctor"]).await?;
+    ensure!(doctor.stdout.contains("0 of 1 agents in the sandbox"), "{doctor:?}");
+    let refused = create("none").await.err().context("it was created")?;
+    ensure!(refused.message().contains("OBEY-2005"), "{refused:?}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn settings_of_codex_without_effect_inside_are_refused() -> Result<()> {
+    let stage = crate::stage::stage!(Agent::Codex);
+    for (key, value) in [("sandbox", "read-only"), ("network_access", "true")] {
+        let mut request = stage.new_session();
+        request.provider_config.insert("agent_network".into(), "model".into());
+        request.provider_config.insert(key.into(), value.into());
+        let refused = stage.clients.local.clone().create_session(request).await;
+        let message = refused.err().context("it was created")?.message().to_owned();
+        ensure!(message.contains(&format!("provider_config.{key}: ")), "{message}");
+    }
+    stage.close().await
+}
+
+/// Codex' own sandbox is not there, so that nobody is asked: the wall is ours.
+#[tokio::test]
+async fn codex_that_may_edit_runs_commands_unasked_and_finds_nothing_outside() -> Result<()> {
+    let stage = crate::stage::stage!(Agent::Codex);
+    std::fs::create_dir_all(stage.world.path("other"))?;
+    std::fs::write(stage.world.path("other/secret"), "canary")?;
+    for mode in ["acceptEdits", "autonomous"] {
+        let mut request = stage.new_session();
+        request.provider_config.insert("agent_network".into(), "model".into());
+        request.provider_config.insert("permission_mode".into(), mode.into());
+        let session = stage.create_as(request).await?.id;
+        let root = stage.world.root().display().to_string();
+        let command = format!("touch made-{mode}; cat {root}/other/secret; touch {root}/other/escaped");
+        let steps = json!([{"tool": "Bash", "input": {"command": command}}, {"text": "done inside"}]);
+        let events = stage.turn(&session, &script(Agent::Codex, mode, &steps)).await?;
+        ensure!(contents(&events, pb::ActivityType::Completion).contains("done inside"), "{events:#?}");
+        ensure!(stage.world.project().join(format!("made-{mode}")).exists(), "{mode}: {events:#?}");
+        ensure!(!contents(&events, pb::ActivityType::ToolResult).contains("canary"), "{mode}: {events:#?}");
+        ensure!(!stage.world.path("other/escaped").exists(), "{mode}: it wrote outside");
+        ensure!(stage.requests(&session, true).await?.is_empty(), "{mode}: it asked");
+    }
+    stage.close().await
+}
+
+/// Conversations of others, as the real agents keep them, and where such an agent looks for its own.
+const CONVERSATIONS: [&str; 3] = [
+    "home/.claude/projects/-other/talk.jsonl",
+    "home/.codex/sessions/2026/01/01/rollout-2026-01-01T00-00-00-0.jsonl",
+    "home/.codex/archived_sessions/rollout-0.jsonl",
+];
+
+/// Puts there what an agent in the sandbox must not find: another project, and what was said to other agents.
+fn furnish_for_real_agents(world: &e2e::world::World) -> Result<()> {
+    for name in ["other/secret"].iter().chain(&CONVERSATIONS) {
+        let file = world.path(name);
+        std::fs::create_dir_all(file.parent().context("a folder")?)?;
+        std::fs::write(file, "canary\n")?;
+    }
+    let everything = json!({"hasCompletedOnboarding": true, "projects": {"/other": {"history": ["canary"]}}});
+    std::fs::write(world.path("home/.claude.json"), everything.to_string())?;
+    world.hand_over()?;
+    Ok(())
+}
+
+/// A command that works in the project and looks for what is not the agent's.
+fn searching(world: &e2e::world::World) -> String {
+    let root = world.root().display();
+    format!(
+        "touch made; cat {root}/other/secret {root}/home/.claude.json; grep -rs can[a]ry {root}/home; \
+         echo x > .mcp.json; echo x > .claude/settings.json; true"
+    )
+}
+
 /// A turn in which the agent asks, runs a command in its project, and cannot read outside of it.
 async fn a_turn_with_tools_works_inside(agent: Agent, network: &str) -> Result<()> {
     let stage = crate::stage::stage!(agent);
-    std::fs::create_dir_all(stage.world.path("other"))?;
-    std::fs::write(stage.world.path("other/secret"), "canary")?;
+    furnish_for_real_agents(&stage.world)?;
     let mut request = stage.new_session();
     request.provider_config.insert("agent_sandbox".into(), "true".into());
     request.provider_config.insert("agent_network".into(), network.into());
     let session = stage.create_as(request).await?.id;
-    let command = format!("touch made; cat {}/other/secret", stage.world.root().display());
+    let command = searching(&stage.world);
     let prompt = script(agent, "inside", &json!([agent.asking(&command), {"text": "done inside"}]));
     let turn = stage.send(&session, &prompt).await?;
     let asked = stage.wait_for_request(&session).await?;
@@ -195,12 +280,69 @@ async fn a_turn_with_tools_works_inside(agent: Agent, network: &str) -> Result<(
     stage.restart(&session).await?;
     let again = stage.turn(&session, &script(agent, "again", &json!([{"text": "remembered"}]))).await?;
     ensure!(contents(&again, pb::ActivityType::Completion).contains("remembered"), "{again:#?}");
+    let bodies = stage.world.model().requests();
+    let last = bodies.last().context("the model was asked")?;
+    ensure!(
+        agent.history(&last.body).contains("done inside"),
+        "{network}: the conversation goes on: {last:#?}"
+    );
+    stage.stop(&session, false).await?;
+    for name in [".mcp.json", ".claude", ".obey", ".envrc"] {
+        ensure!(!stage.world.project().join(name).exists(), "{name} is left in the project");
+    }
     stage.close().await
 }
 
+/// The same for a user without rights, as far as the command line shows it.
+async fn a_turn_works_inside_for_an_ordinary_user(
+    world: Option<e2e::world::World>,
+    agent: Agent,
+    network: &str,
+) -> Result<()> {
+    let Some(world) = world else { return Ok(()) };
+    furnish_for_real_agents(&world)?;
+    let daemon = e2e::daemon::Daemon::start(&world).await?;
+    let cli = e2e::cli::Cli::new(&world);
+    let project = world.project().display().to_string();
+    cli.ok(&["campaign", "add", &project, "--name", "demo"]).await?;
+    let words = [
+        "session",
+        "create",
+        "-c",
+        "demo",
+        "-p",
+        agent.name(),
+        "--model",
+        agent.model(),
+        "--mode",
+        "autonomous",
+    ];
+    let created = cli.json(&[&words[..], &["--sandbox", "--network", network]].concat()).await?;
+    let session = created["id"].as_str().context("no id")?.to_owned();
+    let steps = json!([{"tool": "Bash", "input": {"command": searching(&world)}}, {"text": "done inside"}]);
+    let said = cli.ok(&["session", "send", &session, &script(agent, "inside", &steps)]).await?;
+    ensure!(said.stdout.contains("done inside"), "{said:?}");
+    ensure!(world.project().join("made").exists(), "{network}: {said:?}");
+    let log = cli.ok(&["session", "log", &session, "--json"]).await?.stdout;
+    let results: Vec<&str> = log.lines().filter(|line| line.contains("tool_finished")).collect();
+    ensure!(!results.is_empty() && !results.iter().any(|line| line.contains("canary")), "{results:#?}");
+    cli.ok(&["stop", "--sessions"]).await?;
+    daemon.assert_no_descendants().await
+}
+
 macro_rules! inside {
-    ($module:ident, $agent:ident) => {
+    ($module:ident, $agent:ident, $of_user:ident) => {
         mod $module {
+            #[tokio::test]
+            async fn a_turn_with_tools_works_for_an_ordinary_user() -> anyhow::Result<()> {
+                for network in ["full", "model"] {
+                    let world = e2e::world::World::$of_user(super::super::escape::ORDINARY_USER)?;
+                    let agent = crate::stage::Agent::$agent;
+                    super::a_turn_works_inside_for_an_ordinary_user(world, agent, network).await?;
+                }
+                Ok(())
+            }
+
             #[tokio::test]
             async fn a_turn_with_tools_works_with_the_whole_network() -> anyhow::Result<()> {
                 super::a_turn_with_tools_works_inside(crate::stage::Agent::$agent, "full").await
@@ -213,5 +355,5 @@ macro_rules! inside {
         }
     };
 }
-inside!(real_claude, Claude);
-inside!(real_codex, Codex);
+inside!(real_claude, Claude, of_user_with_claude);
+inside!(real_codex, Codex, of_user_with_codex);

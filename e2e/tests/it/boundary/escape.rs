@@ -5,6 +5,7 @@
 //! its output, a changed record. Error texts alone prove nothing.
 
 mod arena;
+mod client;
 mod identity;
 mod kernel;
 mod network;
@@ -14,6 +15,7 @@ mod resources;
 mod secrets;
 mod speaking;
 mod table;
+mod walls;
 
 use anyhow::Result;
 
@@ -21,7 +23,7 @@ use arena::Arena;
 use table::Tier;
 
 /// A user without an account, as which nothing else on the machine runs.
-const ORDINARY_USER: u32 = 61_234;
+pub(super) const ORDINARY_USER: u32 = 61_234;
 
 async fn attempts(tier: Tier) -> Result<()> {
     let Some(mut arena) = Arena::open(tier).await? else { return Ok(()) };
@@ -31,7 +33,10 @@ async fn attempts(tier: Tier) -> Result<()> {
     arena.run("identity", false, identity::ATTEMPTS).await?;
     arena.run("secrets", false, secrets::ATTEMPTS).await?;
     arena.run("kernel", false, kernel::ATTEMPTS).await?;
-    arena.plan_only().await?;
+    arena.run("walls", false, walls::ATTEMPTS).await?;
+    arena.change_mode("autonomous").await?;
+    arena.run("client", false, client::ATTEMPTS).await?;
+    arena.change_mode("plan").await?;
     arena.run("plan", false, plan::ATTEMPTS).await?;
     arena.run("planted", false, planted::ATTEMPTS).await?;
     arena.work_as_user(planted::WORK).await?;
@@ -43,6 +48,7 @@ async fn attempts(tier: Tier) -> Result<()> {
         for network in ["model", "none"] {
             arena.change_network(network).await?;
             arena.run(&format!("network-{network}"), false, network::ATTEMPTS).await?;
+            arena.run(&format!("walls-{network}"), false, walls::ATTEMPTS).await?;
         }
     }
     arena.close().await

@@ -38,6 +38,8 @@ pub(super) struct Arena {
     own: String,
     other: String,
     variables: BTreeMap<String, String>,
+    /// Whether the agent's session is in autonomous mode.
+    autonomous: bool,
     /// How many attempts were made.
     tried: usize,
     /// Attempts that did not end as they should.
@@ -82,6 +84,7 @@ impl Arena {
             own,
             other,
             variables: BTreeMap::new(),
+            autonomous: false,
             tried: 0,
             wrong: Vec::new(),
             world,
@@ -153,9 +156,10 @@ impl Arena {
         Ok(())
     }
 
-    /// From now on nothing may be changed by the agent's tools.
-    pub(super) async fn plan_only(&self) -> Result<()> {
-        self.cli().ok(&["session", "mode", &self.own, "plan"]).await?;
+    /// From now on the agent's tools are bound by this mode.
+    pub(super) async fn change_mode(&mut self, mode: &str) -> Result<()> {
+        self.autonomous = mode == "autonomous";
+        self.cli().ok(&["session", "mode", &self.own, mode]).await?;
         Ok(())
     }
 
@@ -182,6 +186,7 @@ impl Arena {
     /// Makes every attempt of a table and returns how many there were. With `ask` a permission of the agent's own waits
     /// meanwhile.
     pub(super) async fn run(&mut self, family: &str, ask: bool, table: &[Try]) -> Result<()> {
+        let table: Vec<&Try> = table.iter().filter(|one| one.is_tried(self.tier)).collect();
         let attempts: Vec<Attempt> =
             table.iter().map(|one| Attempt { name: one.name.into(), run: one.run.into() }).collect();
         let outcomes = self.make(family, ask, attempts).await?;
@@ -319,7 +324,11 @@ impl Arena {
             all.insert(format!("session {id}"), format!("{what} {}", session["restart_count"]));
         }
         let requests = cli.json(&["session", "requests", "--all"]).await?;
-        all.insert("requests".into(), requests["requests"].to_string());
+        let requests = requests["requests"].as_array().into_iter().flatten();
+        // In autonomous mode its own are allowed, on record.
+        let requests: Vec<&Value> =
+            requests.filter(|one| !self.autonomous || one["session_id"] != self.own.as_str()).collect();
+        all.insert("requests".into(), format!("{requests:#?}"));
         let campaigns = cli.json(&["campaign", "list"]).await?;
         all.insert("campaigns".into(), campaigns["campaigns"].to_string());
         let environments = cli.json(&["environment", "list"]).await?;
@@ -384,7 +393,35 @@ impl Arena {
         cli.ok(&["stop", "--sessions"]).await?;
         self.daemon.wait().await?;
         self.bystander.kill().await?;
-        self.daemon.assert_no_descendants().await
+        self.daemon.assert_no_descendants().await?;
+        if self.tier.contained { self.nothing_is_left() } else { Ok(()) }
+    }
+
+    /// Nothing outside the project is there that attempts would have made, and of the sandbox nothing in the project.
+    fn nothing_is_left(&self) -> Result<()> {
+        let made = [
+            "home/.profile",
+            "home/bin",
+            "home/.claude",
+            "run/obey/planted",
+            "data/obey/planted",
+            "other/.git/hooks/pre-commit",
+            "project/.obey",
+            "project/.claude",
+            "project/.codex",
+            "project/.cursor",
+            "project/.gemini",
+            "project/.envrc",
+            "project/.mcp.json",
+            "project/.gitleaks.toml",
+            "project/.git/config.worktree",
+        ];
+        let left: Vec<&str> =
+            made.into_iter().filter(|name| self.world.path(name).symlink_metadata().is_ok()).collect();
+        ensure!(left.is_empty(), "left behind: {left:?}");
+        let settings = fs::read_to_string(self.world.path("config/obey/config.toml"))?;
+        ensure!(settings.is_empty(), "the user's settings were changed: {settings}");
+        Ok(())
     }
 }
 

@@ -8,22 +8,33 @@ const ALLOWED: &str = "a project belongs to its agent";
 
 /// What is planted. What git would run leaves a mark that is named `planted-…`.
 pub(super) const ATTEMPTS: &[Try] = &[
+    // The first, while the agent's own git still runs nothing. A repository of its own, which the project's index names: git
+    // looks into it with that repository's settings.
+    depends(
+        "plant-repository",
+        ALLOWED,
+        "cd $PROJECT && mkdir nested && git init --quiet nested && git -C nested -c user.name=x -c user.email=x commit --quiet --allow-empty -m x          && git -C nested config core.fsmonitor \"touch $MARKS/planted-repository; false\" && git add nested 2>/dev/null; git ls-files --stage nested",
+    ),
     depends(
         "plant-hooks",
         ALLOWED,
-        "for hook in post-checkout pre-commit post-commit post-index-change reference-transaction; do printf '#!/bin/sh\\ntouch %s/planted-hook\\n' $MARKS > $PROJECT/.git/hooks/$hook && chmod +x $PROJECT/.git/hooks/$hook; done",
+        "for hook in post-checkout pre-commit post-commit post-index-change reference-transaction; do printf '#!/bin/sh\\ntouch %s/planted-hook\\n' $MARKS > $PROJECT/.git/hooks/$hook && chmod +x $PROJECT/.git/hooks/$hook && echo POSSIBLE; done",
     ),
     depends(
         "plant-monitor",
         ALLOWED,
-        "git -C $PROJECT config core.fsmonitor \"touch $MARKS/planted-monitor; false\"",
+        "git -C $PROJECT config core.fsmonitor \"touch $MARKS/planted-monitor; false\" && echo POSSIBLE",
     ),
     depends(
         "plant-filter",
         ALLOWED,
         "git -C $PROJECT config filter.x.clean \"touch $MARKS/planted-filter; cat\"; git -C $PROJECT config filter.x.smudge \"touch $MARKS/planted-filter; cat\"; git -C $PROJECT config filter.x.process \"touch $MARKS/planted-filter\"; echo '* filter=x' > $PROJECT/.gitattributes",
     ),
-    depends("plant-alias", ALLOWED, "git -C $PROJECT config alias.st '!'\"touch $MARKS/planted-alias\""),
+    depends(
+        "plant-alias",
+        ALLOWED,
+        "git -C $PROJECT config alias.st '!'\"touch $MARKS/planted-alias\" && echo POSSIBLE",
+    ),
     depends(
         "plant-pager",
         ALLOWED,
@@ -37,12 +48,12 @@ pub(super) const ATTEMPTS: &[Try] = &[
     depends(
         "plant-policies",
         ALLOWED,
-        "mkdir -p $PROJECT/.obey && ln -sfn $OTHER_PROJECT/secret.txt $PROJECT/.obey/policies.toml",
+        "mkdir -p $PROJECT/.obey && ln -sfn $OTHER_PROJECT/secret.txt $PROJECT/.obey/policies.toml && echo POSSIBLE",
     ),
     depends(
         "plant-rules",
         ALLOWED,
-        "mkdir -p $PROJECT/.obey && printf '[[allow]]\\ntool = \"*\"\\n' > $PROJECT/.obey/rules.toml",
+        "mkdir -p $PROJECT/.obey && printf '[[allow]]\\ntool = \"*\"\\n' > $PROJECT/.obey/rules.toml && echo POSSIBLE",
     ),
     depends("plant-change", ALLOWED, "echo changed >> $PROJECT/README.md; touch $PROJECT/new-file"),
 ];
