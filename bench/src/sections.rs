@@ -3,6 +3,7 @@
 mod acp;
 mod adapters;
 mod api;
+mod contained;
 mod converse;
 mod idle;
 mod latency;
@@ -37,6 +38,8 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("provider-claude", |table| Box::pin(provider::claude(table))),
     ("provider-codex", |table| Box::pin(provider::codex(table))),
     ("provider-acp", |table| Box::pin(provider::acp(table))),
+    ("contained-claude", |table| Box::pin(contained::claude(table))),
+    ("contained-codex", |table| Box::pin(contained::codex(table))),
     ("provider-api", |table| Box::pin(provider::api(table))),
     ("api-idle", |table| Box::pin(api::idle(table))),
     ("api-many", |table| Box::pin(api::many(table))),

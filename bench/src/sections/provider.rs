@@ -226,7 +226,7 @@ fn start_directly(kind: Kind, extras: Extras, world: &World) -> Result<u64> {
 }
 
 /// Creates a session with a first message; returns how long it took until the first piece of the answer was here.
-async fn start(stage: &Stage, agent: &Agent) -> Result<u64> {
+pub(crate) async fn start(stage: &Stage, agent: &Agent) -> Result<u64> {
     let thinking = if agent.provider == local::SessionProvider::OpenaiApi { THINKING_MS } else { 0 };
     let began = stamp::now_ns();
     let session = stage.create(agent, &script("ours", 1, thinking)).await?;
@@ -247,7 +247,14 @@ async fn turn(stage: &Stage, session: &str, after: u64) -> Result<(Heard, u64)> 
     Ok((read.0.check(PIECES)?, read.1))
 }
 
-fn started(table: &mut Table, agent: &Agent, which: &str, ours: &[f64], floors: &[f64], most: Option<f64>) {
+pub(crate) fn started(
+    table: &mut Table,
+    agent: &Agent,
+    which: &str,
+    ours: &[f64],
+    floors: &[f64],
+    most: Option<f64>,
+) {
     let ratios: Vec<f64> = ours.iter().zip(floors).map(|(ours, floor)| ours / floor).collect();
     let words = |took: &[f64]| format!("{:.0} ms", median(took));
     let what = format!("{}: start to the first piece of an answer{which}", agent.name);
