@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_agents_in_the_sandbox_are_said_to_be_in_it() {
+    fn only_agents_in_the_sandbox_are_described_as_in_it() {
         let model = Containment { sandbox: Some(AgentNetwork::Model) };
         let said = model.describe(ProviderKind::Codex).unwrap();
         assert_eq!((said.as_str(), Containment::is_in_sandbox(&said)), ("sandbox, network model", true));
