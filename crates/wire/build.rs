@@ -14,6 +14,7 @@ const FILES: &[&str] = &[
     "obey/v1/bridge.proto",
     "obey/v1/environment.proto",
     "obey/v1/audit.proto",
+    "obey/v1/device.proto",
     "obey/v1/grant.proto",
     "betcode/v1/agent.proto",
     "betcode/v1/config.proto",

@@ -157,7 +157,9 @@ impl Daemon {
             match word.split_once('=') {
                 Some(("socket", path)) => self.socket = path.into(),
                 Some(("listen", addresses)) => {
-                    let addresses = addresses.split(',').filter(|address| !address.is_empty());
+                    let addresses = addresses
+                        .split(',')
+                        .filter(|address| !address.is_empty() && !address.starts_with("tls://"));
                     self.listen = addresses.map(str::parse).collect::<Result<_, _>>()?;
                 }
                 // Later versions may say more.

@@ -74,6 +74,9 @@ pub(crate) enum Command {
     /// Named folders that sessions of programs run in (roz.v1)
     #[command(subcommand, visible_alias = "env")]
     Environment(EnvironmentCommand),
+    /// Devices on other machines that may call this daemon over TLS
+    #[command(subcommand, visible_alias = "devices")]
+    Device(DeviceCommand),
     /// Agents at work: create, talk, watch, answer, stop
     #[command(subcommand, visible_alias = "sessions")]
     Session(session::SessionCommand),
@@ -129,10 +132,16 @@ pub(crate) enum Command {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServeArgs {
-    /// An address to serve on besides the configured ones; repeat for more; `none`: only those given here, or the socket
-    /// alone [env: OBEY_LISTEN] [default: 127.0.0.1:50051]
+    /// An address to serve on besides the configured ones; repeat for more; tls://ADDR for other machines; `none`: only
+    /// those given here, or the socket alone [env: OBEY_LISTEN] [default: 127.0.0.1:50051]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
+    /// The certificate, with its chain, of addresses that other machines can reach [env: OBEY_TLS_CERT]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key, in a file that nobody else can read [env: OBEY_TLS_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Stay in the foreground (the default)
     #[arg(long, conflicts_with = "detach")]
     pub(crate) foreground: bool,
@@ -279,6 +288,36 @@ pub(crate) enum EnvironmentCommand {
         #[arg(value_name = "ID|NAME")]
         environment: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeviceCommand {
+    /// Make a device known and print its token, which is not shown again
+    Add(DeviceAddArgs),
+    /// List the devices
+    #[command(visible_alias = "ls")]
+    List,
+    /// Forget a device: its next call is refused, and its connections end
+    #[command(visible_alias = "rm")]
+    Revoke {
+        /// Its name or id
+        device: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeviceAddArgs {
+    /// Its name: letters, digits, `.`, `_` and `-`
+    pub(crate) name: String,
+    /// What it may do: viewer reads, operator acts too, owner does what you may
+    #[arg(long, value_parser = ["viewer", "operator", "owner"])]
+    pub(crate) role: String,
+    /// It ends after this long, such as 90d
+    #[arg(long, value_parser = values::duration, value_name = "DURATION")]
+    pub(crate) expires: Option<Duration>,
+    /// Write a certificate and its key into this folder instead of printing a token
+    #[arg(long, value_name = "DIR")]
+    pub(crate) certificate: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -25,6 +25,7 @@ use wire::obey::v1::audit_service_client::AuditServiceClient;
 use wire::obey::v1::bridge_service_client::BridgeServiceClient;
 use wire::obey::v1::campaign_service_client::CampaignServiceClient;
 use wire::obey::v1::daemon_service_client::DaemonServiceClient;
+use wire::obey::v1::device_service_client::DeviceServiceClient;
 use wire::obey::v1::environment_service_client::EnvironmentServiceClient;
 use wire::obey::v1::event_service_client::EventServiceClient;
 use wire::obey::v1::grant_service_client::GrantServiceClient;
@@ -77,6 +78,7 @@ impl Client {
         acp: AcpServiceClient;
         worktrees: WorktreeServiceClient;
         environments: EnvironmentServiceClient;
+        devices: DeviceServiceClient;
         grants: GrantServiceClient;
         /// The tools that others run for an agent.
         bridge: BridgeServiceClient;

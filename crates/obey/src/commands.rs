@@ -6,6 +6,7 @@ mod agents;
 mod campaign;
 mod daemon;
 mod demo;
+mod device;
 mod doctor;
 mod environment;
 mod exec;
@@ -19,7 +20,7 @@ mod worktree;
 
 pub(crate) use acp::forward_notification;
 
-use crate::args::{AgentsCommand, CampaignCommand, Command, EnvironmentCommand};
+use crate::args::{AgentsCommand, CampaignCommand, Command, DeviceCommand, EnvironmentCommand};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -44,6 +45,9 @@ pub(crate) async fn run(console: &mut Console, command: Command) -> Result<Exit>
         Command::Environment(EnvironmentCommand::Remove { environment }) => {
             environment::remove(console, &environment).await
         }
+        Command::Device(DeviceCommand::Add(args)) => device::add(console, args).await,
+        Command::Device(DeviceCommand::List) => device::list(console).await,
+        Command::Device(DeviceCommand::Revoke { device }) => device::revoke(console, &device).await,
         Command::Mcp(args) => mcp::run(console, &args).await,
         Command::Session(command) => session::run(console, command).await,
         Command::Acp(args) => acp::run(console, &args).await,

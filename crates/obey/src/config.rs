@@ -41,15 +41,8 @@ pub(crate) struct Config {
     pub(crate) workbench: Workbench,
     pub(crate) memory: Memory,
     pub(crate) acp: Acp,
-    pub(crate) access: Access,
-}
-
-/// Who may call besides the daemon's own user.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Access {
-    /// Other users of this machine, by name or number, who have all the user's rights when they present the token.
-    pub(crate) token_users: Vec<String>,
+    pub(crate) access: listen::Access,
+    pub(crate) tls: listen::Tls,
 }
 
 /// The Agent Client Protocol: agents that speak it, and what `obey acp` serves unless its flags say otherwise.
@@ -186,7 +179,8 @@ impl Default for Config {
             workbench: Workbench::default(),
             memory: Memory::default(),
             acp: Acp::default(),
-            access: Access::default(),
+            access: listen::Access::default(),
+            tls: listen::Tls::default(),
         }
     }
 }
@@ -256,6 +250,8 @@ pub(crate) struct Flags {
     pub(crate) socket: Option<PathBuf>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) log_level: Option<String>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 /// The kinds of values; they decide how a variable's text is read.
@@ -409,12 +405,15 @@ fn overlay_flags(table: &mut Table, flags: &Flags) {
         let listen = listen::with_flags(table.get("listen"), &flags.listen);
         set(table, "listen", listen);
     }
-    let text = |path: &PathBuf| Value::String(path.to_string_lossy().into_owned());
-    if let Some(path) = &flags.socket {
-        set(table, "socket", text(path));
-    }
-    if let Some(path) = &flags.data_dir {
-        set(table, "data_dir", text(path));
+    for (key, path) in [
+        ("socket", &flags.socket),
+        ("data_dir", &flags.data_dir),
+        ("tls.cert", &flags.tls_cert),
+        ("tls.key", &flags.tls_key),
+    ] {
+        if let Some(path) = path {
+            set(table, key, Value::String(path.to_string_lossy().into_owned()));
+        }
     }
     if let Some(level) = &flags.log_level {
         set(table, "log_level", Value::String(level.clone()));
@@ -439,6 +438,7 @@ fn check(config: &Config) -> Result<()> {
     for text in &config.listen {
         listen::address(text)?;
     }
+    config.tls.check()?;
     if let Err(error) = tracing_subscriber::EnvFilter::try_new(&config.log_level) {
         return Err(invalid(format!("log_level: {:?} is no level or filter: {error}", config.log_level)));
     }

@@ -24,8 +24,8 @@ use runtime::settings::Settings;
 use runtime::supervisor::SupervisorOptions;
 use storage::Store;
 use surfaces::obey::{ObeyConfig, Shutdown};
-use surfaces::peer::{Access, Agents, Token};
-use surfaces::server::{Bound, DaemonLock, Listen, Server};
+use surfaces::peer::{Access, Agents, DeviceAuthority, Devices, Token};
+use surfaces::server::{Bound, DaemonLock, Listen, Server, Tls};
 use tokio::sync::mpsc;
 
 use crate::holder::Holder;
@@ -79,13 +79,14 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     failpoint!("start.numbered");
     let manager = options.inherited.manager.take();
     let running = running(&options)?;
-    let bound = bind(&mut options, &home, supervisor.clone())?;
+    let devices = Arc::new(Devices::load(options.data_dir.join("devices.json"))?);
+    let bound = bind(&mut options, &home, supervisor.clone(), Arc::clone(&devices))?;
     failpoint!("start.bound");
     let (shutdown, mut asked) = mpsc::channel(1);
     let routes = surfaces::obey::routes(
         surfaces::Routes::default(),
         supervisor.clone(),
-        about(&options, home.retention, shutdown),
+        about(&options, home.retention, shutdown, Arc::clone(&devices)),
     );
     let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
     let (leaving, is_leaving) = tokio::sync::watch::channel(false);
@@ -101,6 +102,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     }
     tokio::spawn(collect_garbage(supervisor.clone(), home.retention));
     tokio::spawn(settle());
+    tokio::spawn(save_seen(Arc::clone(&devices)));
     bound
         .serve(routes, async move {
             tokio::select! {
@@ -117,6 +119,9 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     Running::forget(&socket);
     supervisor.detach(limits::DETACH_WAIT).await;
     failpoint!("leave.detached");
+    if let Err(error) = devices.save_seen() {
+        tracing::warn!(%error, "cannot write down which devices were seen");
+    }
     store.close();
     tracing::info!("ended; agents go on and the next daemon finds them");
     Ok(())
@@ -238,17 +243,31 @@ fn make_private(folder: &Path) -> Result<(), Error> {
     })
 }
 
-fn bind(options: &mut ServeOptions, home: &Home, supervisor: Supervisor) -> Result<Bound, Error> {
+fn bind(
+    options: &mut ServeOptions,
+    home: &Home,
+    supervisor: Supervisor,
+    devices: Arc<Devices>,
+) -> Result<Bound, Error> {
     let mut listens = vec![Listen::Unix(options.socket.clone())];
     let default = options.config.default_listen;
     listens.extend(options.listen.iter().map(|address| match default {
-        Some(default) if default == *address => Listen::TcpOrNext(default),
-        _ => Listen::Tcp(*address),
+        _ if address.tls => Listen::Tls(address.at),
+        Some(default) if default == address.at => Listen::TcpOrNext(default),
+        _ => Listen::Tcp(address.at),
     }));
     let token = options.socket.parent().map(Token::create_or_load).transpose()?;
     let token_users = token_users::resolve(&options.config.access.token_users)?;
+    let tls = match (&options.tls.cert, &options.tls.key) {
+        (Some(cert), Some(key)) => {
+            let authority = DeviceAuthority::create_or_load(&options.data_dir)?;
+            Some(Tls::load(cert, key, authority.certificate())?)
+        }
+        _ => None,
+    };
     let audit = Some(supervisor.audit());
-    let access = Access { token, token_users, agents: Arc::new(AgentProcesses(supervisor)), audit };
+    let agents = Arc::new(AgentProcesses(supervisor));
+    let access = Access { token, token_users, agents, audit, devices: Some(devices), tls };
     Server::bind_given(&listens, options.inherited.socket.take(), &home.socket_lock, access)
 }
 
@@ -261,7 +280,12 @@ impl Agents for AgentProcesses {
     }
 }
 
-fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Shutdown>) -> ObeyConfig {
+fn about(
+    options: &ServeOptions,
+    retention: Retention,
+    shutdown: mpsc::Sender<Shutdown>,
+    devices: Arc<Devices>,
+) -> ObeyConfig {
     ObeyConfig {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: clock::now(),
@@ -270,6 +294,7 @@ fn about(options: &ServeOptions, retention: Retention, shutdown: mpsc::Sender<Sh
         retention,
         shutdown,
         socket: options.socket.clone(),
+        devices,
     }
 }
 
@@ -278,7 +303,7 @@ fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::Be
     let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
     let port = |listen: &Listen| match listen {
         Listen::Tcp(address) => Some(address.port()),
-        Listen::TcpOrNext(_) | Listen::Unix(_) => None,
+        Listen::TcpOrNext(_) | Listen::Tls(_) | Listen::Unix(_) => None,
     };
     surfaces::betcode::BetcodeConfig {
         default_folder: folder,
@@ -306,7 +331,8 @@ fn running(options: &ServeOptions) -> Result<Running, Error> {
         program: own_program()?,
         flags: options.flags.iter().map(|flag| flag.to_string_lossy().into_owned()).collect(),
         listen: Vec::new(),
-        has_free_port: options.listen.iter().any(|address| address.port() == 0),
+        has_free_port: options.listen.iter().any(|address| address.at.port() == 0),
+        listen_tls: Vec::new(),
         taken_default: None,
         data_dir: options.data_dir.clone(),
         background: options.ready.background,
@@ -315,15 +341,18 @@ fn running(options: &ServeOptions) -> Result<Running, Error> {
 }
 
 fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: usize) -> Result<(), Error> {
-    let addresses: Vec<SocketAddr> = bound
-        .addresses()
-        .into_iter()
-        .filter_map(|listen| match listen {
-            Listen::Tcp(address) => Some(address),
-            Listen::TcpOrNext(_) | Listen::Unix(_) => None,
-        })
-        .collect();
-    if let Some(default) = options.config.default_listen.filter(|default| !addresses.contains(default)) {
+    let bound = bound.addresses();
+    let addresses = |wanted: fn(&Listen) -> Option<SocketAddr>| bound.iter().filter_map(wanted).collect();
+    running.listen = addresses(|listen| match listen {
+        Listen::Tcp(address) => Some(*address),
+        Listen::TcpOrNext(_) | Listen::Tls(_) | Listen::Unix(_) => None,
+    });
+    running.listen_tls = addresses(|listen| match listen {
+        Listen::Tls(address) => Some(*address),
+        Listen::Tcp(_) | Listen::TcpOrNext(_) | Listen::Unix(_) => None,
+    });
+    let addresses = running.addresses();
+    if let Some(default) = options.config.default_listen.filter(|default| !running.listen.contains(default)) {
         // The next daemon must take the port that clients know by now.
         running.has_free_port = true;
         running.taken_default = Some(default);
@@ -331,7 +360,6 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
     }
     tracing::info!(socket = %options.socket.display(), ?addresses, sessions = found, "serving");
     let socket = options.socket.clone();
-    running.listen.clone_from(&addresses);
     if let Err(error) = running.write(&socket) {
         tracing::warn!(%error, "cannot write down how this daemon was started; obey upgrade will not know");
     }
@@ -339,6 +367,17 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
         .ready
         .announce(&socket, &addresses)
         .map_err(|error| Error::new(ErrorCode::ListenFailed, format!("cannot announce readiness: {error}")))
+}
+
+/// Writes down now and then which devices were seen.
+async fn save_seen(devices: Arc<Devices>) {
+    loop {
+        tokio::time::sleep(surfaces::peer::limits::DEVICES_SEEN_INTERVAL).await;
+        let devices = Arc::clone(&devices);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || devices.save_seen()).await {
+            tracing::warn!(%error, "cannot write down which devices were seen");
+        }
+    }
 }
 
 /// Once the start is over, gives back what only it needed.

@@ -24,6 +24,8 @@ pub(crate) struct Running {
     pub(crate) flags: Vec<String>,
     /// Where it really listens: a port 0 has become a real one.
     pub(crate) listen: Vec<SocketAddr>,
+    /// The same for those with TLS.
+    pub(crate) listen_tls: Vec<SocketAddr>,
     /// Whether it was told to take whatever port is free. The next one must ask for the one it got by its number.
     pub(crate) has_free_port: bool,
     /// The default address, where another process had it; the last of `listen` stands for it.
@@ -49,6 +51,12 @@ impl Running {
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(&draft)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         fs::rename(draft, place)
+    }
+
+    /// Returns every address as `--listen` takes it.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let plain = self.listen.iter().map(SocketAddr::to_string);
+        plain.chain(self.listen_tls.iter().map(|address| format!("tls://{address}"))).collect()
     }
 
     /// Says where the daemon listens instead, if another process had the default port.
@@ -77,9 +85,8 @@ impl Running {
         if self.has_free_port {
             // These and no others.
             flags.extend(["--listen".into(), "none".into()]);
-            flags.extend(
-                self.listen.iter().flat_map(|address| ["--listen".into(), address.to_string().into()]),
-            );
+            flags
+                .extend(self.addresses().into_iter().flat_map(|address| ["--listen".into(), address.into()]));
         }
         flags
     }

@@ -3,12 +3,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use runtime::settings::SettingsSources;
 
 use crate::args::ServeArgs;
+use crate::config::listen::Address;
 use crate::config::{self, Config, Flags};
 use crate::failure::{Failure, Result};
 use crate::inherited::Inherited;
@@ -22,7 +22,9 @@ pub(crate) struct ServeOptions {
     pub(crate) config: Config,
     /// Absolute.
     pub(crate) socket: PathBuf,
-    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) listen: Vec<Address>,
+    /// Absolute.
+    pub(crate) tls: config::listen::Tls,
     /// Absolute.
     pub(crate) data_dir: PathBuf,
     /// The folder of the configuration file: rules and policies of the user lie beside it.
@@ -48,6 +50,8 @@ pub(crate) fn options(
         socket: socket.map(absolute).transpose()?,
         data_dir: args.data_dir.as_deref().map(absolute).transpose()?,
         log_level: args.log_level.clone(),
+        tls_cert: args.tls_cert.as_deref().map(absolute).transpose()?,
+        tls_key: args.tls_key.as_deref().map(absolute).transpose()?,
     };
     let file = config_file(args.config.as_deref(), vars, paths)?;
     let text = config::read_file(&file)?;
@@ -63,6 +67,7 @@ pub(crate) fn options(
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         config_dir: file.parent().map_or_else(PathBuf::new, Path::to_owned),
         listen: config.listen.iter().map(|text| config::listen::address(text)).collect::<Result<_>>()?,
+        tls: config.tls.expanded(paths),
         settings: settings(args, vars, paths, &file)?,
         ready: Announcer { background: args.background },
         flags: self::flags(args)?,
@@ -80,7 +85,12 @@ pub(crate) fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
     if let Some(level) = &args.log_level {
         flags.extend(["--log-level".into(), level.into()]);
     }
-    for (flag, path) in [("--config", &args.config), ("--data-dir", &args.data_dir)] {
+    for (flag, path) in [
+        ("--config", &args.config),
+        ("--data-dir", &args.data_dir),
+        ("--tls-cert", &args.tls_cert),
+        ("--tls-key", &args.tls_key),
+    ] {
         if let Some(path) = path {
             flags.extend([flag.into(), absolute(path)?.into()]);
         }
@@ -128,7 +138,7 @@ pub(crate) struct Announcer {
 impl Announcer {
     /// Prints `ready socket=… listen=…` on standard output. In the background standard output then becomes the log,
     /// because the pipe behind it ends with the command that started us.
-    pub(crate) fn announce(self, socket: &Path, listen: &[SocketAddr]) -> io::Result<()> {
+    pub(crate) fn announce(self, socket: &Path, listen: &[String]) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let told = writeln!(stdout, "{}", ready_line(socket, listen)).and_then(|()| stdout.flush());
         if !self.background {
@@ -142,8 +152,7 @@ impl Announcer {
 
 const READY: &str = "ready socket=";
 
-fn ready_line(socket: &Path, listen: &[SocketAddr]) -> String {
-    let listen: Vec<String> = listen.iter().map(SocketAddr::to_string).collect();
+fn ready_line(socket: &Path, listen: &[String]) -> String {
     format!("{READY}{} listen={}", socket.display(), listen.join(","))
 }
 
@@ -159,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_ready_line_is_read_as_it_is_written() {
-        let addresses = ["127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap()];
+        let addresses = ["127.0.0.1:1".to_owned(), "[::1]:2".to_owned()];
         let line = ready_line(Path::new("/a b/daemon.sock"), &addresses);
         assert_eq!(line, "ready socket=/a b/daemon.sock listen=127.0.0.1:1,[::1]:2");
         assert_eq!(read_ready_line(&line), Some("127.0.0.1:1,[::1]:2"));
@@ -190,7 +199,7 @@ mod tests {
         let vars = Vars::of(&[("HOME", "/nowhere")]);
         let paths = Paths::of(&vars, 1);
         let options_default = options(&ServeArgs::default(), None, &vars, &paths).unwrap();
-        assert_eq!(options_default.listen, ["127.0.0.1:50051".parse().unwrap()]);
+        assert_eq!(options_default.listen, [Address { at: "127.0.0.1:50051".parse().unwrap(), tls: false }]);
         let named = ServeArgs { config: Some("/nowhere/c.toml".into()), ..ServeArgs::default() };
         assert!(options(&named, None, &vars, &paths).unwrap_err().message.contains("does not exist"));
     }

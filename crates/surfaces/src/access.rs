@@ -15,7 +15,7 @@ mod tests;
 use domain::{Error, ErrorCode, SessionId};
 use wire::access::{ACP, Effect, GRPC, Protocol, REST, Row, SessionIn, TOOLS, Who};
 
-pub(crate) use audited::{Recorder, Summary, origin_here, record, served_from};
+pub(crate) use audited::{Recorder, Summary, origin_here, record, row_of, served_from};
 pub use document::{cells, page};
 pub(crate) use guard::{guard, not_json, read as read_body};
 
@@ -173,18 +173,10 @@ fn refusal(row: &Row, caller: &Caller) -> Error {
         Caller::Device(device) => format!(
             "the device {} has the role {}, which may not call {method}; that takes the role {}",
             device.name,
-            role_name(device.role),
-            role_name(if row.who == Who::Bridge { Role::Owner } else { role(row.effect) }),
+            device.role.name(),
+            if row.who == Who::Bridge { Role::Owner } else { role(row.effect) }.name(),
         ),
     })
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Viewer => "viewer",
-        Role::Operator => "operator",
-        Role::Owner => "owner",
-    }
 }
 
 /// A method as people read it.

@@ -48,7 +48,7 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinHandle;
 
 use crate::limits;
-use crate::peer::Caller;
+use crate::peer::{Caller, Signer};
 use connection::{AcpConnection, ConnectionEnding, ResumableConnection};
 pub use notify::{NotificationSourceKind as NotifyKind, forward};
 pub use outbox::OutputFrame;
@@ -137,6 +137,7 @@ pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
         OpenSessions::default(),
         ResumableConnection::default(),
         Caller::User,
+        Signer::default(),
     );
     tokio::spawn(read(config.input, pieces));
     let writing = tokio::spawn(write(frames, config.output));

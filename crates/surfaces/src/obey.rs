@@ -2,6 +2,7 @@
 
 mod campaigns;
 mod daemon;
+mod devices;
 mod environments;
 mod events;
 mod execute;
@@ -27,6 +28,7 @@ use tonic::service::Routes;
 use wire::obey::local::v1::local_daemon_service_server::LocalDaemonServiceServer;
 use wire::obey::v1::campaign_service_server::CampaignServiceServer;
 use wire::obey::v1::daemon_service_server::DaemonServiceServer;
+use wire::obey::v1::device_service_server::DeviceServiceServer;
 use wire::obey::v1::environment_service_server::EnvironmentServiceServer;
 use wire::obey::v1::event_service_server::EventServiceServer;
 use wire::obey::v1::grant_service_server::GrantServiceServer;
@@ -34,6 +36,7 @@ use wire::obey::v1::request_service_server::RequestServiceServer;
 use wire::obey::v1::turn_service_server::TurnServiceServer;
 
 use crate::limits;
+use crate::peer::Devices;
 
 /// What the surface needs to know of the daemon.
 pub struct ObeyConfig {
@@ -46,6 +49,8 @@ pub struct ObeyConfig {
     /// Told when a client asks the daemon to end; the value says whether sessions were stopped.
     pub shutdown: tokio::sync::mpsc::Sender<Shutdown>,
     pub socket: PathBuf,
+    /// The devices on other machines that may call.
+    pub devices: Arc<Devices>,
 }
 
 /// What a client asked of the whole daemon.
@@ -71,5 +76,6 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: ObeyConfig) -> Rout
         .add_service(CampaignServiceServer::new(obey.clone()))
         .add_service(EnvironmentServiceServer::new(obey.clone()))
         .add_service(GrantServiceServer::new(obey.clone()))
+        .add_service(DeviceServiceServer::new(obey.clone()))
         .add_service(DaemonServiceServer::new(obey))
 }

@@ -2,6 +2,8 @@
 //! sessions. Decides who may call at all; what a caller may do is for `access`. Knows no
 //! service.
 
+mod device_authority;
+mod devices;
 mod gate;
 pub mod limits;
 mod net_table;
@@ -20,20 +22,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::body::Body;
 use domain::SessionId;
-use http::{Extensions, Request};
+use host::clock;
+use http::{Extensions, HeaderMap, Request};
 use runtime::process::ancestry::Peer as Process;
+use serde::{Deserialize, Serialize};
 use storage::audit::Audit;
 use tokio::net::UnixStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
+pub use device_authority::DeviceAuthority;
+pub(crate) use devices::hash;
+use devices::{Credential, NoDevice};
+pub use devices::{DeviceRecord, Devices, Proof, ProofKind};
 pub(crate) use gate::Refusal;
 pub use token::Token;
+
+use crate::server::Tls;
 
 /// How a client is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     Unix,
     Tcp,
+    /// From another machine, over TLS.
+    Tls,
 }
 
 /// The process at the other end; an extension of every request.
@@ -44,6 +56,8 @@ pub struct Peer {
     /// Its number in our namespace; known on Unix sockets only.
     pub pid: Option<i32>,
     pub via: Via,
+    /// Its address, where it is on another machine.
+    pub from: Option<SocketAddr>,
 }
 
 /// Tells connections apart; an extension of every request. Calls with the same number come from the same client.
@@ -73,7 +87,8 @@ pub struct Device {
 }
 
 /// What a device may do. Each role includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Reads.
     Viewer,
@@ -81,6 +96,22 @@ pub enum Role {
     Operator,
     /// Does what the user may do.
     Owner,
+}
+
+impl Role {
+    /// Reads a role by its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Role::Viewer, Role::Operator, Role::Owner].into_iter().find(|role| role.name() == name)
+    }
+
+    /// Returns the role as people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Owner => "owner",
+        }
+    }
 }
 
 /// The processes that hold agents.
@@ -107,11 +138,22 @@ pub struct Access {
     pub agents: Arc<dyn Agents>,
     /// Where acting calls and refusals are written; none: nowhere.
     pub audit: Option<Audit>,
+    /// Who may call from other machines; without them nobody may.
+    pub devices: Option<Arc<Devices>>,
+    /// What listeners that other machines can reach need; without it there are none.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self { token: None, token_users: BTreeSet::new(), agents: Arc::new(NoAgents), audit: None }
+        Self {
+            token: None,
+            token_users: BTreeSet::new(),
+            agents: Arc::new(NoAgents),
+            audit: None,
+            devices: None,
+            tls: None,
+        }
     }
 }
 
@@ -200,6 +242,29 @@ pub(crate) fn named(caller: &Caller) -> String {
     }
 }
 
+/// Signs what a device does, for the journal: who it is and from where come first, what the client says of itself after.
+/// What others sign stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signer(Option<String>);
+
+impl Signer {
+    /// Returns how whoever sent a request signs.
+    pub(crate) fn of(extensions: &Extensions) -> Self {
+        let Caller::Device(device) = caller(extensions) else { return Self(None) };
+        let from = extensions.get::<Peer>().and_then(|peer| peer.from);
+        let from = from.map_or_else(String::new, |from| format!(" from {}", from.ip().to_canonical()));
+        Self(Some(format!("device {}{from}", device.name)))
+    }
+
+    pub(crate) fn sign(&self, claimed: String) -> String {
+        match &self.0 {
+            None => claimed,
+            Some(device) if claimed.is_empty() => device.clone(),
+            Some(device) => format!("{device} ({claimed})"),
+        }
+    }
+}
+
 /// Returns who sent a request; unknown when it did not come through a listener and nobody said who it is.
 pub fn caller(extensions: &Extensions) -> Caller {
     extensions.get::<Calling>().map_or(Caller::Unknown, Calling::caller)
@@ -210,8 +275,19 @@ pub(crate) struct Connection {
     number: ConnectionNumber,
     peer: Peer,
     calling: Calling,
-    /// The address a TCP client connected to.
+    /// The address a TCP client of this machine connected to.
     at: Option<SocketAddr>,
+    /// Where the other end is on another machine, what it has shown.
+    remote: Option<Remote>,
+}
+
+/// What a client on another machine has shown of itself.
+struct Remote {
+    from: SocketAddr,
+    /// The fingerprint of its certificate, which our authority signed.
+    certificate: Option<String>,
+    /// The ids of the devices that called on this connection.
+    used: watch::Sender<BTreeSet<String>>,
 }
 
 impl Connection {
@@ -231,8 +307,8 @@ impl Connection {
             _ => Caller::Unknown,
         };
         let pid = credentials.pid().filter(|pid| *pid > 0);
-        let peer = Peer { uid: Some(uid), pid, via: Via::Unix };
-        Some(Self { number: next_number(), peer, calling: Calling { caller }, at: None })
+        let peer = Peer { uid: Some(uid), pid, via: Via::Unix, from: None };
+        Some(Self { number: next_number(), peer, calling: Calling { caller }, at: None, remote: None })
     }
 
     /// Identifies a TCP client, which must be on this machine.
@@ -244,12 +320,35 @@ impl Connection {
             Some(owner) if access.token_users.contains(&owner.uid) => Caller::User,
             Some(_) | None => Caller::Token,
         };
-        let peer = Peer { uid: owner.map(|owner| owner.uid), pid: None, via: Via::Tcp };
-        Self { number: next_number(), peer, calling: Calling { caller }, at: Some(to) }
+        let peer = Peer { uid: owner.map(|owner| owner.uid), pid: None, via: Via::Tcp, from: None };
+        Self { number: next_number(), peer, calling: Calling { caller }, at: Some(to), remote: None }
+    }
+
+    /// A client on another machine. Each of its requests says which device sent it, or its certificate does.
+    pub(crate) fn tls(from: SocketAddr, certificate: Option<String>) -> Self {
+        let peer = Peer { uid: None, pid: None, via: Via::Tls, from: Some(from) };
+        let remote = Some(Remote { from, certificate, used: watch::Sender::default() });
+        Self { number: next_number(), peer, calling: Calling { caller: Caller::Unknown }, at: None, remote }
+    }
+
+    /// Returns what is known of the other end.
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Returns the ids of the devices that called on this connection, as they come; none where it is of this machine.
+    pub(crate) fn used(&self) -> Option<watch::Receiver<BTreeSet<String>>> {
+        self.remote.as_ref().map(|remote| remote.used.subscribe())
     }
 
     /// Marks a request with who sent it, or refuses it.
     pub(crate) fn admit(&self, request: &mut Request<Body>, access: &Access) -> Result<(), Refusal> {
+        let mut calling = self.calling.clone();
+        if let Some(remote) = &self.remote {
+            let tls = access.tls.as_ref().ok_or(Refusal::Device)?;
+            gate::check_remote(request, &|host| tls.is_named(host))?;
+            calling = Calling { caller: Caller::Device(remote.identify(request.headers(), access)?) };
+        }
         if let Some(at) = self.at {
             gate::check(request, at)?;
             if !self.peer.uid.is_some_and(is_trusted) {
@@ -258,8 +357,35 @@ impl Connection {
         }
         request.extensions_mut().insert(self.number);
         request.extensions_mut().insert(self.peer);
-        request.extensions_mut().insert(self.calling.clone());
+        request.extensions_mut().insert(calling);
         Ok(())
+    }
+}
+
+impl Remote {
+    /// Returns the device behind a request: the one whose token it has, else the one whose certificate the connection
+    /// has. A wrong token is wrong whatever else there is.
+    fn identify(&self, headers: &HeaderMap, access: &Access) -> Result<Device, Refusal> {
+        let devices = access.devices.as_ref().ok_or(Refusal::Device)?;
+        let credential = match (gate::authorization(headers), &self.certificate) {
+            (Ok(Some(token)), _) => Credential::Token(token),
+            (Ok(None), Some(fingerprint)) => Credential::Certificate(fingerprint),
+            (Ok(None), None) | (Err(_), _) => return Err(Refusal::Device),
+        };
+        let find = || {
+            devices.identify(credential, self.from.ip().to_canonical(), clock::now()).map_err(|none| {
+                match none {
+                    NoDevice::Unknown => Refusal::Device,
+                    NoDevice::Expired => Refusal::Expired,
+                }
+            })
+        };
+        let (device, id) = find()?;
+        if self.used.send_if_modified(|used| used.insert(id)) {
+            // Again: one that was revoked before it was noted here would be overlooked when its connections are ended.
+            find()?;
+        }
+        Ok(device)
     }
 }
 

@@ -1,10 +1,11 @@
-//! Listening: sockets, the accept loop, one router for every listener. HTTP/1.1 and HTTP/2 without TLS share each
-//! address. A listener is only an address plus a rule about who may call (`peer`); knows no single service.
+//! Listening: sockets, the accept loop, one router for every listener. HTTP/1.1 and HTTP/2 share each address, in plain
+//! text on this machine and with TLS for others. A listener is only an address plus a rule about who may call (`peer`); knows no single service.
 
 mod accept;
 mod authority;
 mod body;
 mod connection;
+mod drain;
 mod ending;
 pub(crate) mod folder;
 pub mod limits;
@@ -13,6 +14,7 @@ mod places;
 mod router;
 mod sniff;
 mod tcp;
+mod tls;
 mod unix;
 
 #[cfg(test)]
@@ -32,11 +34,13 @@ use tonic::service::Routes;
 use tonic_web::GrpcWebLayer;
 use tower::Layer as _;
 
+use crate::access::Recorder;
 use crate::peer::Access;
 use accept::Listener;
 use connection::Serving;
 pub use lock::DaemonLock;
 pub(crate) use router::is_grpc;
+pub use tls::Tls;
 
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +51,15 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A loopback address nobody insists on: if its port is taken, the next free one.
     TcpOrNext(SocketAddr),
+    /// An address that other machines may reach, with TLS. Callers are devices.
+    Tls(SocketAddr),
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+            Listen::Tls(address) => write!(f, "tls://{address}"),
             Listen::Tcp(address) | Listen::TcpOrNext(address) => write!(f, "{address}"),
         }
     }
@@ -87,6 +94,12 @@ impl Server {
                     };
                     Socket::Unix(listener, file)
                 }
+                Listen::Tls(address) if access.tls.is_none() => return Err(tcp::needs_tls(*address)),
+                Listen::Tls(address) => {
+                    let listener = tcp::bind_for_tls(*address)?;
+                    let bound = listener.local_addr().map_err(|error| unusable(&error))?;
+                    Socket::Tls(listener, bound)
+                }
                 Listen::Tcp(address) | Listen::TcpOrNext(address) => {
                     let listener = match listen {
                         Listen::TcpOrNext(_) => tcp::bind_or_next(*address)?,
@@ -110,6 +123,7 @@ pub struct Bound {
 enum Socket {
     Unix(std::os::unix::net::UnixListener, unix::SocketFile),
     Tcp(std::net::TcpListener, SocketAddr),
+    Tls(std::net::TcpListener, SocketAddr),
 }
 
 impl Bound {
@@ -118,6 +132,7 @@ impl Bound {
         let address = |socket: &Socket| match socket {
             Socket::Unix(_, file) => Listen::Unix(file.path().to_owned()),
             Socket::Tcp(_, address) => Listen::Tcp(*address),
+            Socket::Tls(_, address) => Listen::Tls(*address),
         };
         self.sockets.iter().map(address).collect()
     }
@@ -125,9 +140,10 @@ impl Bound {
     /// Serves the given services on every listener until `shutdown` completes, then ends streams that rest at once,
     /// the others within [`limits::SHUTDOWN_GRACE`], and removes the socket file. Must run on a tokio runtime.
     pub async fn serve(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-        let (router, health) = router::build(routes, self.access.audit.clone()).await?;
+        let recorder = Recorder::new(self.access.audit.clone());
+        let (router, health) = router::build(routes, recorder.clone()).await?;
         let web = GrpcWebLayer::new().layer(router.clone());
-        let serving = Arc::new(Serving { router, web, access: Arc::new(self.access) });
+        let serving = Arc::new(Serving { router, web, access: Arc::new(self.access), recorder });
         let (going, is_going) = watch::channel(false);
         let mut loops = JoinSet::new();
         for socket in self.sockets {
@@ -152,6 +168,7 @@ impl Socket {
             Socket::Tcp(listener, address) => {
                 Listener::Tcp(tokio::net::TcpListener::from_std(listener)?, address)
             }
+            Socket::Tls(listener, _) => Listener::Tls(tokio::net::TcpListener::from_std(listener)?),
         })
     }
 }

@@ -5,6 +5,7 @@ mod access;
 mod audit;
 mod callers;
 mod contained;
+mod devices;
 mod escape;
 mod floods;
 mod grants;
@@ -17,6 +18,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Context, Result};
 use e2e::clients::collect;
 use e2e::tools;
+use e2e::world::World;
 use wire::obey::local::v1 as pb;
 
 use crate::stage::{Agent, Stage, contents};
@@ -26,7 +28,13 @@ const PROGRAM: &str = "goose";
 
 /// Opens a stage whose ACP agent runs its prompts as shell commands (`e2e/tests/acp/shell_agent.py`).
 pub(crate) async fn hostile_stage() -> Result<Stage> {
+    hostile_stage_with(|_| Ok(())).await
+}
+
+/// The same in a world that was changed before.
+pub(crate) async fn hostile_stage_with(change: impl FnOnce(&World) -> Result<()>) -> Result<Stage> {
     let stage = Stage::open_with(Agent::Scripted, |world| {
+        change(world)?;
         let folder = world.path("hostile");
         std::fs::create_dir(&folder)?;
         let agent = tools::repository().join("e2e/tests/acp/shell_agent.py");

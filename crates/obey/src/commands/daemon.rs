@@ -160,7 +160,7 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
         let list = |values: Vec<serde_json::Value>| values;
         console.out.json(&json!({
             "daemon": json::ping(&pong),
-            "listen": running.listen,
+            "listen": running.addresses(),
             "campaigns": list(campaigns.iter().map(json::campaign).collect()),
             "festivals": list(state.festivals.iter().map(json::festival).collect()),
             "sessions": list(sessions.iter().map(json::session).collect()),
@@ -171,7 +171,7 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
     console.out.styled_line(&[(TextStyle::Bold, "Daemon    "), (TextStyle::Plain, &describe(&pong))])?;
     let socket = socket.display().to_string();
     console.out.styled_line(&[(TextStyle::Bold, "Socket    "), (TextStyle::Plain, &socket)])?;
-    let ports: Vec<String> = running.listen.iter().map(ToString::to_string).collect();
+    let ports = running.addresses();
     let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
     console.out.styled_line(&[(TextStyle::Bold, "Ports     "), (TextStyle::Plain, &ports)])?;
     if let Some(note) = running.port_note() {

@@ -78,6 +78,9 @@ const EVERY_KEY: &str = r#"
         max_sessions = 6
         [access]
         token_users = ["somebody"]
+        [tls]
+        cert = "/c.pem"
+        key = "~/k.pem"
     "#;
 
 #[test]

@@ -25,6 +25,9 @@ use super::frames;
 use crate::peer::{self, Caller, Calling, Peer, Via};
 use crate::{limits, status};
 
+/// Who calls without having shown who they are.
+const STRANGER: &str = "stranger";
+
 tokio::task_local! {
     /// From where the request comes that this task serves.
     static SERVED: Option<Peer>;
@@ -56,6 +59,17 @@ struct Inner {
 }
 
 impl Inner {
+    /// Whether a refusal is written, which then says how many before it were not.
+    fn takes_refusal(&self, entry: &mut AuditEntry) -> bool {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        match refusals.take(&entry.caller, Instant::now()) {
+            None => return false,
+            Some(0) => {}
+            Some(more) => entry.summary = format!("and {more} more refusals before, not written one by one"),
+        }
+        true
+    }
+
     /// Writes a row, with the number of those that could not be written before it.
     async fn append(&self, mut entry: AuditEntry) {
         let missing = self.missing.swap(0, Ordering::Relaxed);
@@ -83,14 +97,32 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Writes down a request that was refused before anybody was known to have sent it.
+    pub(crate) async fn turned_away(&self, row: &Row, peer: Peer) {
+        let Some(inner) = &self.0 else { return };
+        let seen = Seen { at: clock::now(), began: Instant::now(), peer: Some(peer), calling: None };
+        let mut entry = seen.entry(row, &Caller::Unknown, String::new());
+        entry.caller = STRANGER.to_owned();
+        entry.outcome = ErrorCode::NotAllowed.to_string();
+        if inner.takes_refusal(&mut entry) {
+            inner.append(entry).await;
+        }
+    }
+}
+
+/// Returns the row of a request.
+pub(crate) fn row_of(request: &Request<Body>) -> Option<&'static Row> {
+    let path = request.uri().path();
+    super::grpc(path.strip_prefix('/').unwrap_or(path))
+        .or_else(|| super::rest(request.method().as_str(), path))
+}
+
 /// Serves a request and writes it down.
 pub(crate) async fn record(State(recorder): State<Recorder>, request: Request<Body>, next: Next) -> Response {
     let Some(inner) = recorder.0 else { return next.run(request).await };
-    let path = request.uri().path();
-    let row = super::grpc(path.strip_prefix('/').unwrap_or(path))
-        .or_else(|| super::rest(request.method().as_str(), path));
     // Without a row nothing is done.
-    let Some(row) = row else { return next.run(request).await };
+    let Some(row) = row_of(&request) else { return next.run(request).await };
     let seen = Seen {
         at: clock::now(),
         began: Instant::now(),
@@ -110,15 +142,9 @@ pub(crate) async fn record(State(recorder): State<Recorder>, request: Request<Bo
     if let Some(Summary(text)) = response.extensions().get() {
         entry.summary.clone_from(text);
     }
-    if is_refusal {
-        let mut refusals = inner.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        match refusals.take(&entry.caller, Instant::now()) {
-            None => return response,
-            Some(0) => {}
-            Some(more) => entry.summary = format!("and {more} more refusals before, not written one by one"),
-        }
+    if !is_refusal || inner.takes_refusal(&mut entry) {
+        inner.append(entry).await;
     }
-    inner.append(entry).await;
     response
 }
 
@@ -149,7 +175,11 @@ fn origin(peer: Peer) -> String {
     let mut text = match peer.via {
         Via::Unix => "unix".to_owned(),
         Via::Tcp => "tcp".to_owned(),
+        Via::Tls => "tls".to_owned(),
     };
+    if let Some(from) = peer.from {
+        text.push_str(&format!(" {from}"));
+    }
     for (name, value) in [("uid", peer.uid.map(i64::from)), ("pid", peer.pid.map(i64::from))] {
         if let Some(value) = value {
             text.push_str(&format!(" {name} {value}"));
@@ -283,8 +313,10 @@ mod tests {
 
     #[test]
     fn an_origin_says_what_is_known() {
-        let peer = Peer { uid: Some(7), pid: None, via: Via::Tcp };
+        let peer = Peer { uid: Some(7), pid: None, via: Via::Tcp, from: None };
         assert_eq!(origin(peer), "tcp uid 7");
         assert_eq!(origin(Peer { pid: Some(3), via: Via::Unix, ..peer }), "unix uid 7 pid 3");
+        let from = "10.1.2.3:45".parse().ok();
+        assert_eq!(origin(Peer { uid: None, via: Via::Tls, from, ..peer }), "tls 10.1.2.3:45");
     }
 }

@@ -21,7 +21,7 @@ use super::presence::OpenSessions;
 use super::resume_state::{ConnectionNotes, NoteWriter as _, Notes};
 use super::rpc::{self, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError, RpcId, RpcMessage};
 use super::session_stream::{ClientMessage, SessionStream};
-use crate::peer::Caller;
+use crate::peer::{Caller, Signer};
 use crate::{access, limits};
 
 /// The version of the protocol we speak.
@@ -47,6 +47,7 @@ pub(super) struct ConnectionContext {
     pub(super) presence: OpenSessions,
     /// Who drives the connection.
     caller: Caller,
+    signer: Signer,
     /// The name of this connection, where it outlives the daemon; else empty.
     pub(super) connection: String,
     /// One place for every session this client may have open.
@@ -77,6 +78,7 @@ impl AcpConnection {
         presence: OpenSessions,
         lasting: ResumableConnection,
         caller: Caller,
+        signer: Signer,
     ) -> (Self, mpsc::Receiver<OutputFrame>) {
         let (out, frames) = ClientOutbox::new(!lasting.connection.is_empty());
         let core = ConnectionContext {
@@ -88,6 +90,7 @@ impl AcpConnection {
             out,
             presence,
             caller,
+            signer,
             connection: lasting.connection,
             client: Mutex::default(),
             talks: Mutex::default(),
@@ -248,7 +251,7 @@ impl ConnectionContext {
     /// Who speaks, for the record.
     pub(super) fn by(&self) -> String {
         let name = self.client().name;
-        if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") }
+        self.signer.sign(if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") })
     }
 
     pub(super) fn initialize(&self, params: Value) -> Result<Value, RpcError> {

@@ -23,6 +23,7 @@ use super::notify::NotificationSourceKind;
 use super::outbox::OutputFrame;
 use super::presence::OpenSessions;
 use super::{AcpSessionDefaults, NotificationSource, Shared};
+use crate::peer::Signer;
 use crate::{limits, peer, status};
 
 /// Adds the service to a router. `leaving` says that the daemon goes and agents are to stay.
@@ -42,6 +43,7 @@ impl AcpService for Service {
     async fn connect(&self, request: Request<Streaming<pb::AcpInput>>) -> Result<Response<Outputs>, Status> {
         let wire = |error: Error| status::grpc(&error);
         let caller = peer::caller(request.extensions());
+        let signer = Signer::of(request.extensions());
         let mut inbound = request.into_inner();
         let (opened, lasting) = match inbound.message().await? {
             Some(pb::AcpInput { input: Some(Input::Open(mut open)) }) => {
@@ -52,8 +54,9 @@ impl AcpService for Service {
             _ => return Err(wire(Error::invalid("open", "must be the first message of a connection"))),
         };
         self.0.supervisor.providers().get(opened.provider).map_err(wire)?;
+        let supervisor = self.0.supervisor.clone();
         let (connection, frames) =
-            AcpConnection::new(self.0.supervisor.clone(), opened, self.0.presence.clone(), lasting, caller);
+            AcpConnection::new(supervisor, opened, self.0.presence.clone(), lasting, caller, signer);
         let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
         let (ending, is_ending) = watch::channel(ConnectionEnding::Open);
         tokio::spawn(leave_with((*self.0.leaving).clone(), ending));

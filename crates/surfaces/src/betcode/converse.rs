@@ -209,7 +209,7 @@ impl ConverseStream {
 
     async fn prompt(&self, message: pb::UserMessage) -> Result<(), Error> {
         self.betcode.require_lock(&self.session, &self.client).await?;
-        let prompt = from_wire::prompt(message, &self.client.id)?;
+        let prompt = from_wire::prompt(message, &self.client.signature())?;
         self.betcode.check_length(&self.session).await?;
         self.command(prompt).await.map(drop)
     }
@@ -219,7 +219,7 @@ impl ConverseStream {
     }
 
     async fn decide(&self, response: pb::PermissionResponse) -> Result<(), Error> {
-        let (request, command) = from_wire::decision(response, &self.client.id)?;
+        let (request, command) = from_wire::decision(response, &self.client.signature())?;
         let meant = match &command {
             Command::Decide { decision, .. } => Some(*decision),
             _ => None,
@@ -242,7 +242,7 @@ impl ConverseStream {
         let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;
         let id = RequestId::parse(&response.question_id);
         let ask = id.and_then(|id| snapshot.state.requests.get(&id)).map(|pending| &pending.ask);
-        let (request, command) = from_wire::answers(response, ask, &self.client.id)?;
+        let (request, command) = from_wire::answers(response, ask, &self.client.signature())?;
         let applied = self.command(command).await?;
         if applied.events.is_empty() {
             let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;

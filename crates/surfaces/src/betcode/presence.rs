@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tonic::Request;
 
 use super::{Betcode, from_wire};
-use crate::peer::ConnectionNumber;
+use crate::peer::{ConnectionNumber, Signer};
 
 /// Metadata key by which a client names itself, so that its calls and its streams are known for one client's.
 const CLIENT_KEY: &str = "x-client-id";
@@ -22,6 +22,7 @@ pub(super) struct BetcodeClient {
     /// It gave itself this name.
     named: bool,
     connection: Option<ConnectionNumber>,
+    signer: Signer,
 }
 
 impl BetcodeClient {
@@ -29,16 +30,22 @@ impl BetcodeClient {
     pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let connection = request.extensions().get::<ConnectionNumber>().copied();
+        let signer = Signer::of(request.extensions());
         let name = request.metadata().get(CLIENT_KEY).and_then(|name| name.to_str().ok());
         if let Some(name) = name.filter(|name| !name.is_empty()) {
-            return Ok(Self { id: from_wire::client_id(name)?, named: true, connection });
+            return Ok(Self { id: from_wire::client_id(name)?, named: true, connection, signer });
         }
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = match connection {
             Some(ConnectionNumber(connection)) => format!("client-{connection}.{number}"),
             None => format!("client-{number}"),
         };
-        Ok(Self { id, named: false, connection })
+        Ok(Self { id, named: false, connection, signer })
+    }
+
+    /// Who speaks, for the journal.
+    pub(super) fn signature(&self) -> String {
+        self.signer.sign(self.id.clone())
     }
 
     pub(super) fn rename(&mut self, id: String) {
@@ -199,7 +206,12 @@ mod tests {
     use super::*;
 
     fn client(id: &str, connection: u64) -> BetcodeClient {
-        BetcodeClient { id: id.to_owned(), named: false, connection: Some(ConnectionNumber(connection)) }
+        BetcodeClient {
+            id: id.to_owned(),
+            named: false,
+            connection: Some(ConnectionNumber(connection)),
+            signer: Signer::default(),
+        }
     }
 
     fn presence(clients: &[(&str, u64)]) -> (BetcodeClients, SessionId) {

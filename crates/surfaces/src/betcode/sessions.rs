@@ -148,7 +148,7 @@ impl Betcode {
         client: &BetcodeClient,
     ) -> Result<pb::ClearSessionGrantsResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
-        let command = Command::ClearGrants { tool: request.tool_name, by: client.id.clone() };
+        let command = Command::ClearGrants { tool: request.tool_name, by: client.signature() };
         self.supervisor.command(&id, command).await?;
         Ok(pb::ClearSessionGrantsResponse {})
     }
@@ -161,7 +161,7 @@ impl Betcode {
         let id = from_wire::session_id(&request.session_id)?;
         let grant = Grant::by_pattern("tool_name", &request.tool_name, !request.granted)?;
         self.supervisor
-            .command(&id, Command::SetGrant { grant: Box::new(grant), by: client.id.clone() })
+            .command(&id, Command::SetGrant { grant: Box::new(grant), by: client.signature() })
             .await?;
         Ok(pb::SetSessionGrantResponse {})
     }

@@ -14,6 +14,7 @@ use wire::obey::v1::grant_service_server::GrantService;
 use super::local::answer;
 use super::{Obey, from_wire, to_wire};
 use crate::access;
+use crate::peer::Signer;
 
 #[tonic::async_trait]
 impl GrantService for Obey {
@@ -25,15 +26,17 @@ impl GrantService for Obey {
     }
 
     async fn add_grant(&self, request: Request<pb::AddGrantRequest>) -> Result<Response<pb::Grant>, Status> {
-        self.answer_with_grant(self.add_grant(request.into_inner()).await)
+        let signer = Signer::of(request.extensions());
+        self.answer_with_grant(self.add_grant(request.into_inner(), &signer).await)
     }
 
     async fn revoke_grant(
         &self,
         request: Request<pb::RevokeGrantRequest>,
     ) -> Result<Response<pb::Grant>, Status> {
+        let signer = Signer::of(request.extensions());
         let request = request.into_inner();
-        let by = signed(request.revoked_by);
+        let by = signer.sign(signed(request.revoked_by));
         self.answer_with_grant(self.supervisor.grants().revoke(&request.id, by).await)
     }
 
@@ -72,7 +75,7 @@ impl Obey {
         Ok(response)
     }
 
-    async fn add_grant(&self, request: pb::AddGrantRequest) -> Result<Listed, Error> {
+    async fn add_grant(&self, request: pb::AddGrantRequest, signer: &Signer) -> Result<Listed, Error> {
         let wanted = request.grant.ok_or_else(|| Error::invalid("grant", "is required"))?;
         let reason = wanted.reason.clone();
         let session = match &wanted.r#where {
@@ -80,7 +83,7 @@ impl Obey {
             _ => None,
         };
         let grant = grant(wanted)?;
-        let by = signed(request.given_by);
+        let by = signer.sign(signed(request.given_by));
         self.supervisor.grants().add(session.as_ref(), grant, reason, by).await
     }
 }

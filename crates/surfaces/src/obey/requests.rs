@@ -9,6 +9,7 @@ use wire::obey::v1::request_service_server::RequestService;
 
 use super::local::answer;
 use super::{Obey, from_wire, to_wire};
+use crate::peer::Signer;
 
 #[tonic::async_trait]
 impl RequestService for Obey {
@@ -23,14 +24,16 @@ impl RequestService for Obey {
         &self,
         request: Request<pb::AnswerPermissionRequest>,
     ) -> Result<Response<pb::AnswerResponse>, Status> {
-        answer(self.decide(request.into_inner()).await)
+        let signer = Signer::of(request.extensions());
+        answer(self.decide(request.into_inner(), &signer).await)
     }
 
     async fn answer_question(
         &self,
         request: Request<pb::AnswerQuestionRequest>,
     ) -> Result<Response<pb::AnswerResponse>, Status> {
-        answer(self.answer_questions(request.into_inner()).await)
+        let signer = Signer::of(request.extensions());
+        answer(self.answer_questions(request.into_inner(), &signer).await)
     }
 }
 
@@ -47,7 +50,11 @@ impl Obey {
         Ok(pb::ListRequestsResponse { requests })
     }
 
-    async fn decide(&self, answer: pb::AnswerPermissionRequest) -> Result<pb::AnswerResponse, Error> {
+    async fn decide(
+        &self,
+        answer: pb::AnswerPermissionRequest,
+        signer: &Signer,
+    ) -> Result<pb::AnswerResponse, Error> {
         let id = from_wire::session_id(&answer.session_id)?;
         let request = from_wire::request_id(&answer.request_id)?;
         let grant = from_wire::choice(&answer);
@@ -57,12 +64,16 @@ impl Obey {
             message: answer.message,
             updated_input: from_wire::json("updated_input_json", &answer.updated_input_json)?,
             grant,
-            by: signed(answer.answered_by),
+            by: signer.sign(signed(answer.answered_by)),
         };
         self.settle(&id, request, command).await
     }
 
-    async fn answer_questions(&self, answer: pb::AnswerQuestionRequest) -> Result<pb::AnswerResponse, Error> {
+    async fn answer_questions(
+        &self,
+        answer: pb::AnswerQuestionRequest,
+        signer: &Signer,
+    ) -> Result<pb::AnswerResponse, Error> {
         let id = from_wire::session_id(&answer.session_id)?;
         let request = from_wire::request_id(&answer.request_id)?;
         if answer.answers.is_empty() {
@@ -71,7 +82,7 @@ impl Obey {
         let command = Command::Answer {
             request,
             answers: from_wire::string_map(answer.answers),
-            by: signed(answer.answered_by),
+            by: signer.sign(signed(answer.answered_by)),
         };
         self.settle(&id, request, command).await
     }

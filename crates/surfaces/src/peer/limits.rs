@@ -1,5 +1,7 @@
 //! Bounds of the search for a caller, each with its reason. Those of a walk through the process tree are the shim's.
 
+use std::time::Duration;
+
 /// How many look at every process of the machine at once for whose a TCP connection is: enough for a user who opens
 /// several, and no more of the blocking threads than that.
 pub const SOCKET_SEARCHES_MAX: usize = 4;
@@ -13,3 +15,24 @@ pub const TOKEN_BYTES: usize = 32;
 
 /// Bytes of a token file that are read: the token and a line end, and one more to see that there is no more.
 pub const TOKEN_FILE_MAX_BYTES: u64 = TOKEN_BYTES as u64 * 2 + 2;
+
+/// Devices on other machines: more than one person has, and few enough to be looked through for every call.
+pub const DEVICES_MAX: usize = 64;
+
+/// Bytes of a device's name: those of a label in DNS and one more, so that a machine's own name fits.
+pub const DEVICE_NAME_MAX_BYTES: usize = 64;
+
+/// Hexadecimal digits of a device's id: enough that two never meet, and few enough to type.
+pub const DEVICE_ID_DIGITS: usize = 12;
+
+/// Bytes of the key of the devices' authority that are read: several times one in PEM.
+pub const DEVICE_KEY_FILE_MAX_BYTES: u64 = 4 * 1024;
+
+/// How long until the devices of a connection are looked at again for their end: clocks are set, machines sleep.
+pub const DEVICE_EXPIRY_CHECK: Duration = Duration::from_secs(60);
+
+/// How often it is written down which devices were seen: not for every call, and little is lost with a daemon that dies.
+pub const DEVICES_SEEN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Bytes of the file of devices that are read: several times what so many need.
+pub const DEVICES_FILE_MAX_BYTES: u64 = 64 * 1024;

@@ -71,9 +71,7 @@ impl Token {
 
     /// Writes beside and links into place: nobody ever reads half a token, and of two makers one wins.
     fn create(&self, dir: &Path) -> io::Result<()> {
-        let mut random = [0; limits::TOKEN_BYTES];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let mut text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut text = random()?;
         text.push('\n');
         let draft = dir.join(format!("{FILE_NAME}.{}", std::process::id()));
         // Left by a maker with our number that died; nobody else can write here.
@@ -97,8 +95,15 @@ impl Token {
     }
 }
 
+/// Makes a token: random bits in hexadecimal.
+pub(super) fn random() -> io::Result<String> {
+    let mut random = [0; limits::TOKEN_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Compares without stopping at the first difference. The length is no secret.
-fn equal(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn equal(one: &[u8], other: &[u8]) -> bool {
     let difference =
         one.iter().zip(other).fold(0, |all, (one, other)| std::hint::black_box(all | (one ^ other)));
     one.len() == other.len() && difference == 0

@@ -5,6 +5,7 @@ use wire::roz::v1 as pb;
 use wire::roz::v1::agent_service_server::AgentService;
 
 use super::{Roz, RpcResult, answer};
+use crate::peer::Signer;
 use crate::pump::Messages;
 
 #[tonic::async_trait]
@@ -15,7 +16,8 @@ impl AgentService for Roz {
         &self,
         request: Request<Streaming<pb::SessionRequest>>,
     ) -> RpcResult<Self::StreamSessionStream> {
-        Ok(Response::new(self.session(request.into_inner())))
+        let signer = Signer::of(request.extensions());
+        Ok(Response::new(self.session(request.into_inner(), signer)))
     }
 
     type WatchTeamStream = Messages<pb::TeamEvent>;

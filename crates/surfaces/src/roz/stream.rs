@@ -20,6 +20,7 @@ use wire::roz::v1::session_response::Response as Body;
 
 use super::{Roz, to_wire};
 use crate::limits;
+use crate::peer::Signer;
 use crate::pump::Messages;
 use feed::RozFeed;
 use messages::RozStream;
@@ -30,13 +31,17 @@ pub(super) use start::session_in;
 
 impl Roz {
     /// Serves one stream in a task of its own.
-    pub(super) fn session(&self, inbound: Streaming<pb::SessionRequest>) -> Messages<pb::SessionResponse> {
+    pub(super) fn session(
+        &self,
+        inbound: Streaming<pb::SessionRequest>,
+        signer: Signer,
+    ) -> Messages<pb::SessionResponse> {
         let (sender, receiver) = mpsc::channel(limits::STREAM_READY_MAX);
-        tokio::spawn(self.clone().serve(inbound, RozSender { sender }));
+        tokio::spawn(self.clone().serve(inbound, RozSender { sender }, signer));
         Box::pin(ReceiverStream::new(receiver))
     }
 
-    async fn serve(self, mut inbound: Streaming<pb::SessionRequest>, line: RozSender) {
+    async fn serve(self, mut inbound: Streaming<pb::SessionRequest>, line: RozSender, signer: Signer) {
         let Some(start) = first(&mut inbound, &line).await else { return };
         let mut early = VecDeque::new();
         let lazy_workbench = self.clone();
@@ -62,7 +67,7 @@ impl Roz {
             }
         };
         match opened {
-            Ok(opened) => self.run_stream(opened, inbound, early, line).await,
+            Ok(opened) => self.run_stream(opened, inbound, early, line, signer).await,
             Err(error) => line.fail(&error).await,
         }
     }
@@ -73,6 +78,7 @@ impl Roz {
         mut inbound: Streaming<pb::SessionRequest>,
         mut early: VecDeque<pb::SessionRequest>,
         line: RozSender,
+        signer: Signer,
     ) {
         let session = opened.snapshot.spec.id.clone();
         let leaving = ClientAttachment { supervisor: self.supervisor.clone(), session: session.clone() };
@@ -81,7 +87,7 @@ impl Roz {
         }
         let (last_word, is_last_word) = watch::channel(false);
         let feed = RozFeed::new(self.supervisor.clone(), &opened, line.clone(), is_last_word);
-        let mut run_stream = RozStream::new(self.supervisor.clone(), &opened, line.clone());
+        let mut run_stream = RozStream::new(self.supervisor.clone(), &opened, line.clone(), signer);
         let mut feed = tokio::spawn(feed.run());
         loop {
             let said = match early.pop_front() {

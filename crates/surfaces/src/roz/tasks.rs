@@ -18,6 +18,7 @@ use wire::roz::v1::task_service_server::TaskService;
 
 use super::stream::{session_in, waiting_permission};
 use super::{Roz, RpcResult, answer, from_wire};
+use crate::peer::Signer;
 use crate::pump::Messages;
 use crate::{limits, shorten, status, structs};
 
@@ -55,8 +56,8 @@ impl TaskService for Roz {
     }
 
     async fn approve_tool_use(&self, request: Request<pb::ApproveToolUseRequest>) -> RpcResult<pb::Task> {
-        let request = request.into_inner();
-        answer(self.approve(request).await)
+        let by = Signer::of(request.extensions()).sign("roz".to_owned());
+        answer(self.approve(request.into_inner(), by).await)
     }
 
     type StreamTaskStatusStream = Messages<pb::TaskStatusUpdate>;
@@ -221,7 +222,7 @@ impl Roz {
         }
     }
 
-    async fn approve(&self, request: pb::ApproveToolUseRequest) -> Result<pb::Task, Error> {
+    async fn approve(&self, request: pb::ApproveToolUseRequest, by: String) -> Result<pb::Task, Error> {
         from_wire::uuid("task_id", &request.task_id)?;
         let row = self.supervisor.environments().task(&request.task_id).await?;
         let session = self.session_of(&row)?;
@@ -240,7 +241,6 @@ impl Roz {
             (Decision::Deny, format!("Permission denied by user for: {tool}"))
         };
         let updated_input = modifier.filter(|_| request.approved);
-        let by = "roz".to_owned();
         self.supervisor
             .command(
                 &session,

@@ -13,7 +13,7 @@ use tokio::time;
 
 use super::connection::{self, Serving};
 use super::limits;
-use super::places::{Place, Places, TooMany};
+use super::places::{Place, Places, StrangerId, TooMany};
 use super::unix::SocketFile;
 use crate::peer::Client;
 
@@ -21,12 +21,14 @@ use crate::peer::Client;
 pub(super) enum Listener {
     Unix(UnixListener, SocketFile),
     Tcp(TcpListener, SocketAddr),
+    Tls(TcpListener),
 }
 
 /// A connection that nobody has looked at.
 pub(super) enum AcceptedSocket {
     Unix(UnixStream),
     Tcp { stream: TcpStream, from: SocketAddr, to: SocketAddr, client: Client, place: Option<Place> },
+    Tls { stream: TcpStream, from: SocketAddr, place: Option<Place> },
 }
 
 impl Listener {
@@ -48,6 +50,11 @@ impl Listener {
                     place: None,
                 })
             }
+            Listener::Tls(listener) => {
+                let (stream, from) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(AcceptedSocket::Tls { stream, from, place: None })
+            }
         }
     }
 
@@ -56,7 +63,7 @@ impl Listener {
     fn hide(&mut self) -> bool {
         match self {
             Listener::Unix(_, file) => file.remove(),
-            Listener::Tcp(..) => true,
+            Listener::Tcp(..) | Listener::Tls(_) => true,
         }
     }
 }
@@ -120,18 +127,25 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
 
 /// Gives a connection its place; nothing for one of a user who has too many, which is cut off.
 fn placed(incoming: AcceptedSocket, places: &Places) -> Option<AcceptedSocket> {
-    match incoming {
-        AcceptedSocket::Tcp { stream, from, to, client, .. } => {
-            match places.take(client.uid(), Instant::now()) {
-                Ok(place) => Some(AcceptedSocket::Tcp { stream, from, to, client, place }),
-                Err(TooMany) => {
-                    // Without ceremony, so that nothing of it stays in the kernel's tables.
-                    let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
-                    None
-                }
-            }
+    let stranger = match &incoming {
+        AcceptedSocket::Unix(_) => return Some(incoming),
+        AcceptedSocket::Tcp { client, .. } => client.uid().map_or(StrangerId::Untold, StrangerId::User),
+        AcceptedSocket::Tls { from, .. } => StrangerId::of_address(from.ip()),
+    };
+    let given = places.take(stranger, Instant::now());
+    match (incoming, given) {
+        (AcceptedSocket::Tcp { stream, from, to, client, .. }, Ok(place)) => {
+            Some(AcceptedSocket::Tcp { stream, from, to, client, place })
         }
-        unix => Some(unix),
+        (AcceptedSocket::Tls { stream, from, .. }, Ok(place)) => {
+            Some(AcceptedSocket::Tls { stream, from, place })
+        }
+        (AcceptedSocket::Tcp { stream, .. } | AcceptedSocket::Tls { stream, .. }, Err(TooMany)) => {
+            // Without ceremony, so that nothing of it stays in the kernel's tables.
+            let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
+            None
+        }
+        (unix @ AcceptedSocket::Unix(_), _) => Some(unix),
     }
 }
 

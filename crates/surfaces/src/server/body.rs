@@ -8,15 +8,16 @@ use std::task::{Context, Poll, ready};
 
 use axum::BoxError;
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::drain::DrainedBody;
 use super::limits;
 
 /// A body that fails when nothing has come for [`limits::BODY_WAIT`], or not all of it within
 /// [`limits::BODY_TOTAL_WAIT`].
 pub(super) struct TimedBody {
-    body: Incoming,
+    body: DrainedBody,
     /// Made when there is something to wait for: most bodies are there at once.
     pause: Option<Pin<Box<Sleep>>>,
     /// When all of it must be there; set with the first pause.
@@ -24,7 +25,7 @@ pub(super) struct TimedBody {
 }
 
 impl TimedBody {
-    pub(super) fn new(body: Incoming) -> Self {
+    pub(super) fn new(body: DrainedBody) -> Self {
         Self { body, pause: None, last: None }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use hyper::body::Incoming as HttpBody;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time;
 use tonic_web::GrpcWebService;
@@ -20,10 +22,13 @@ use tower::ServiceExt;
 use super::accept::{AcceptedSocket, gone};
 use super::authority::AuthorityFix;
 use super::body::TimedBody;
+use super::drain::DrainedBody;
 use super::ending::ClosingBody;
 use super::limits;
 use super::router::{is_grpc, is_grpc_web};
 use super::sniff::{Protocol, sniff};
+use super::tls;
+use crate::access::{self, Recorder};
 use crate::peer::{Access, Connection};
 
 /// What every connection needs.
@@ -32,6 +37,7 @@ pub(super) struct Serving {
     /// The same for gRPC-Web, whose messages are put into those of gRPC.
     pub(super) web: GrpcWebService<axum::Router>,
     pub(super) access: Arc<Access>,
+    pub(super) recorder: Recorder,
 }
 
 /// Serves one connection to its end.
@@ -56,6 +62,36 @@ pub(super) async fn serve(incoming: AcceptedSocket, serving: Arc<Serving>, going
                 Protocol::Http2 => speak_http2(io, calls, going).await,
             }
         }
+        AcceptedSocket::Tls { stream, from, place: _kept } => serve_tls(stream, from, serving, going).await,
+    }
+}
+
+/// Serves a client on another machine, until it goes, a device that called is revoked or expires, or no device called.
+async fn serve_tls(stream: TcpStream, from: SocketAddr, serving: Arc<Serving>, going: watch::Receiver<bool>) {
+    let access = Arc::clone(&serving.access);
+    let (Some(tls), Some(devices)) = (&access.tls, &access.devices) else { return };
+    let Some(stream) = tls.accept(stream).await else { return };
+    let connection = Connection::tls(from, tls::fingerprint(&stream));
+    let Some(mut used) = connection.used() else { return };
+    let Some((protocol, io)) = first_bytes(stream).await else { return };
+    let calls = ConnectionService::new(serving, connection, going.clone());
+    let served = async {
+        match protocol {
+            Protocol::Http1 => speak_http1(io, calls, going).await,
+            Protocol::Http2 => speak_http2(io, calls, going).await,
+        }
+    };
+    let ended = devices.ended(used.clone());
+    let idle = async {
+        let called = used.wait_for(|used| !used.is_empty());
+        if time::timeout(limits::DEVICE_CALL_WAIT, called).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = ended => tracing::info!(%from, "a device was revoked or has expired; its connection ends"),
+        () = idle => tracing::debug!(%from, "a connection ends on which no device has called"),
     }
 }
 
@@ -152,13 +188,20 @@ impl hyper::service::Service<Request<HttpBody>> for ConnectionService {
         self.first.send_if_modified(|called| !std::mem::replace(called, true));
         let calls = self.clone();
         Box::pin(async move {
-            let is_stream = request.version() == Version::HTTP_2 && is_grpc(request.headers());
+            let is_http2 = request.version() == Version::HTTP_2;
+            let is_stream = is_http2 && is_grpc(request.headers());
+            let request = request.map(|body| DrainedBody::new(body, is_http2));
             let mut request = match is_stream {
                 true => request.map(Body::new),
                 false => request.map(|body| Body::new(TimedBody::new(body))),
             };
             if let Err(refusal) = calls.connection.admit(&mut request, &calls.serving.access) {
-                return Ok(refusal.into_response(request.headers()));
+                let response = refusal.into_response(request.headers());
+                if let Some(row) = access::row_of(&request) {
+                    drop(request);
+                    calls.serving.recorder.turned_away(row, calls.connection.peer()).await;
+                }
+                return Ok(response);
             }
             let response = match is_grpc_web(request.headers()) {
                 true => calls.serving.web.clone().oneshot(request).await?.map(Body::new),

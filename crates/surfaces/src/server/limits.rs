@@ -10,8 +10,8 @@ pub const CONNECTIONS_MAX: usize = 2_048;
 /// the store and the other listeners need the rest.
 pub const CONNECTIONS_FD_SHARE: u64 = 4;
 
-/// Connections that one other user of this machine may have open, and those of whom it cannot be told: a client needs
-/// one or two, and what they can do is little.
+/// Connections that one other user of this machine or one other machine may have open, and those of whom it cannot be told:
+/// a client needs one or two, and what they can do is little.
 pub const STRANGER_CONNECTIONS_MAX: usize = 32;
 
 /// Connections that one such user may make in a row, and then per second.
@@ -47,11 +47,23 @@ pub const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 /// headers are complete.
 pub const FIRST_BYTES_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a client may take to agree on TLS: several round trips around the world, and no longer a hold on its place.
+pub const TLS_HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a connection from another machine may last on which no device has called: whoever has no proof keeps no
+/// place.
+pub const DEVICE_CALL_WAIT: Duration = Duration::from_secs(30);
+
 /// How long the body of a request may rest. Nobody types one by hand.
 pub const BODY_WAIT: Duration = Duration::from_secs(10);
 
 /// How long the body of a request may take in all: 16 MB, the most that is taken, at a slow 1 Mbit/s.
 pub const BODY_TOTAL_WAIT: Duration = Duration::from_secs(130);
+
+/// How much of a request that was answered unread is still read, and for how long: a small body that is on its way
+/// arrives, and nobody gains by sending more.
+pub const DRAIN_MAX_BYTES: usize = 64 * 1024;
+pub const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
 /// How often a silent HTTP/2 connection is pinged, and how long the answer may take: half-dead clients leave.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);

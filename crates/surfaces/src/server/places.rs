@@ -1,7 +1,8 @@
-//! How many connections others may have on a listener, told apart by user, so that nobody's flood is anybody else's
-//! affair. The daemon's own user and root need no place. Decides only; knows no sockets.
+//! How many connections others may have on a listener, told apart by user or address, so that nobody's flood is anybody
+//! else's affair. The daemon's own user and root need no place. Decides only; knows no sockets.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ pub(super) struct Places {
 #[derive(Default)]
 struct Taken {
     all: usize,
-    by: HashMap<Option<u32>, Stranger>,
+    by: HashMap<StrangerId, Stranger>,
 }
 
 struct Stranger {
@@ -29,7 +30,31 @@ struct Stranger {
 /// Kept as long as the connection it was given for.
 pub(super) struct Place {
     shared: Arc<Mutex<Taken>>,
-    uid: Option<u32>,
+    by: StrangerId,
+}
+
+/// Whose connections are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StrangerId {
+    /// A user of this machine.
+    User(u32),
+    /// All users of this machine of whom it cannot be told who they are.
+    Untold,
+    /// Another machine.
+    Address(IpAddr),
+}
+
+impl StrangerId {
+    /// Of IPv6 the network counts: whoever has one address there has all of them.
+    pub(super) fn of_address(address: IpAddr) -> Self {
+        StrangerId::Address(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+            }
+            address @ IpAddr::V4(_) => address,
+        })
+    }
 }
 
 /// Somebody has too many connections, or makes them too fast.
@@ -42,10 +67,9 @@ impl Places {
         Self { shared: Arc::default(), most: most.max(1) }
     }
 
-    /// Takes a place for a connection; the daemon's own user and root need none. Without a user it is one of those who
-    /// cannot be told, who are counted together.
-    pub(super) fn take(&self, uid: Option<u32>, now: Instant) -> Result<Option<Place>, TooMany> {
-        if uid.is_some_and(|uid| uid == host::own_uid() || uid == 0) {
+    /// Takes a place for a connection; the daemon's own user and root need none.
+    pub(super) fn take(&self, by: StrangerId, now: Instant) -> Result<Option<Place>, TooMany> {
+        if matches!(by, StrangerId::User(uid) if uid == host::own_uid() || uid == 0) {
             return Ok(None);
         }
         let mut taken = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,10 +77,10 @@ impl Places {
         if taken.by.len() >= limits::STRANGERS_TOLD_APART_MAX {
             taken.by.retain(|_, stranger| !stranger.is_forgotten(now));
         }
-        if taken.by.len() >= limits::STRANGERS_TOLD_APART_MAX && !taken.by.contains_key(&uid) {
+        if taken.by.len() >= limits::STRANGERS_TOLD_APART_MAX && !taken.by.contains_key(&by) {
             return Err(TooMany);
         }
-        let stranger = taken.by.entry(uid).or_insert(Stranger {
+        let stranger = taken.by.entry(by).or_insert(Stranger {
             open: 0,
             allowance: f64::from(limits::STRANGER_BURST),
             counted: now,
@@ -72,7 +96,7 @@ impl Places {
         stranger.allowance -= 1.0;
         stranger.open += 1;
         taken.all += 1;
-        Ok(Some(Place { shared: Arc::clone(&self.shared), uid }))
+        Ok(Some(Place { shared: Arc::clone(&self.shared), by }))
     }
 }
 
@@ -93,7 +117,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all = taken.all.saturating_sub(1);
-        if let Some(stranger) = taken.by.get_mut(&self.uid) {
+        if let Some(stranger) = taken.by.get_mut(&self.by) {
             stranger.open = stranger.open.saturating_sub(1);
         }
     }
@@ -105,8 +129,8 @@ mod tests {
 
     use super::*;
 
-    const SOMEBODY: Option<u32> = Some(4_000_001);
-    const ANOTHER: Option<u32> = Some(4_000_002);
+    const SOMEBODY: StrangerId = StrangerId::User(4_000_001);
+    const ANOTHER: StrangerId = StrangerId::User(4_000_002);
 
     #[test]
     fn a_user_has_only_so_many_connections_at_once() {
@@ -115,8 +139,8 @@ mod tests {
             (0..limits::STRANGER_CONNECTIONS_MAX).map(|_| places.take(SOMEBODY, now).unwrap()).collect();
         assert_eq!(places.take(SOMEBODY, now).err(), Some(TooMany));
         assert!(places.take(ANOTHER, now).is_ok(), "another user is not affected");
-        assert!(places.take(Some(host::own_uid()), now).unwrap().is_none(), "nor is our own");
-        assert!(places.take(Some(0), now).unwrap().is_none());
+        assert!(places.take(StrangerId::User(host::own_uid()), now).unwrap().is_none(), "nor is our own");
+        assert!(places.take(StrangerId::User(0), now).unwrap().is_none());
         held.pop();
         assert!(places.take(SOMEBODY, now).is_ok(), "one that ends makes room");
     }
@@ -139,8 +163,9 @@ mod tests {
     #[test]
     fn all_strangers_together_leave_room() {
         let (places, now) = (Places::new(10), Instant::now());
-        let held: Vec<_> = (0..10).map(|uid| places.take(Some(4_000_000 + uid), now).unwrap()).collect();
-        assert_eq!(places.take(ANOTHER.map(|uid| uid + 100), now).err(), Some(TooMany));
+        let held: Vec<_> =
+            (0..10).map(|uid| places.take(StrangerId::User(4_000_000 + uid), now).unwrap()).collect();
+        assert_eq!(places.take(StrangerId::User(4_000_102), now).err(), Some(TooMany));
         drop(held);
         assert!(places.take(ANOTHER, now).is_ok());
     }
@@ -150,10 +175,19 @@ mod tests {
         let (places, now) = (Places::new(100_000), Instant::now());
         let most = limits::STRANGERS_TOLD_APART_MAX as u32;
         for uid in 0..most {
-            drop(places.take(Some(4_000_000 + uid), now).unwrap());
+            drop(places.take(StrangerId::User(4_000_000 + uid), now).unwrap());
         }
-        assert_eq!(places.take(Some(5_000_000), now).err(), Some(TooMany));
+        assert_eq!(places.take(StrangerId::User(5_000_000), now).err(), Some(TooMany));
         let later = now + Duration::from_secs(60);
-        assert!(places.take(Some(5_000_000), later).is_ok(), "who came once is forgotten");
+        assert!(places.take(StrangerId::User(5_000_000), later).is_ok(), "who came once is forgotten");
+    }
+
+    #[test]
+    fn machines_are_told_apart_by_address_and_networks_of_ipv6_by_their_prefix() {
+        let id = |text: &str| StrangerId::of_address(text.parse().unwrap());
+        assert_ne!(id("10.0.0.1"), id("10.0.0.2"));
+        assert_eq!(id("10.0.0.1"), id("::ffff:10.0.0.1"));
+        assert_eq!(id("2001:db8::1"), id("2001:db8::ffff:2"));
+        assert_ne!(id("2001:db8::1"), id("2001:db8:0:1::1"));
     }
 }

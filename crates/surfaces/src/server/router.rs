@@ -5,7 +5,6 @@ use axum::routing::get;
 use domain::{Error, ErrorCode};
 use http::{HeaderMap, header};
 use serde_json::json;
-use storage::audit::Audit;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -13,7 +12,10 @@ use tonic_health::server::HealthReporter;
 use crate::access;
 
 /// Returns the router around the given services, and the hand that says whether they serve.
-pub(super) async fn build(routes: Routes, audit: Option<Audit>) -> Result<(axum::Router, Health), Error> {
+pub(super) async fn build(
+    routes: Routes,
+    recorder: access::Recorder,
+) -> Result<(axum::Router, Health), Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
     let services = services();
     for service in &services {
@@ -30,7 +32,7 @@ pub(super) async fn build(routes: Routes, audit: Option<Audit>) -> Result<(axum:
         .route("/health", get(healthy))
         .layer(axum::middleware::from_fn(access::guard))
         // Outside of the guard, so that what it refuses is written down.
-        .layer(axum::middleware::from_fn_with_state(access::Recorder::new(audit), access::record));
+        .layer(axum::middleware::from_fn_with_state(recorder, access::record));
     Ok((router, Health { reporter, services }))
 }
 

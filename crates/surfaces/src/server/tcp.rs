@@ -1,4 +1,4 @@
-//! TCP addresses: loopback only, with errors that say which flag to change.
+//! TCP addresses: loopback only, or for TLS, with errors that say which flag to change.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -11,13 +11,23 @@ use super::{folder, limits};
 /// Binds an address; port 0 lets the system choose one.
 pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     if !address.ip().is_loopback() {
-        let message = format!(
-            "cannot listen on {address}: off-host listeners need TLS or a token, not available yet; \
-             give --listen a loopback address such as 127.0.0.1:{}",
-            address.port()
-        );
-        return Err(Error::new(ErrorCode::ListenFailed, message));
+        return Err(needs_tls(address));
     }
+    bind_for_tls(address)
+}
+
+/// Says that an address is not served without TLS.
+pub(super) fn needs_tls(address: SocketAddr) -> Error {
+    let message = format!(
+        "cannot listen on {address}: this address needs TLS, which is not configured; set cert and key under [tls] in \
+         config.toml, or give --listen a loopback address such as 127.0.0.1:{}",
+        address.port()
+    );
+    Error::new(ErrorCode::ListenFailed, message)
+}
+
+/// Binds any address, for a listener that speaks nothing but TLS.
+pub(super) fn bind_for_tls(address: SocketAddr) -> Result<TcpListener, Error> {
     listen(address).map_err(|error| {
         let problem = match error.kind() {
             io::ErrorKind::AddrInUse => "another process listens there".to_owned(),

@@ -64,13 +64,13 @@ impl Betcode {
             initial_message: String::new(),
             launch: LaunchPolicy::OnPrompt,
             upkeep: defaults.upkeep,
-            by: client.id.clone(),
+            by: client.signature(),
         };
         let created = self.supervisor.create(new).await.map_err(in_our_words)?;
         let id = &created.spec.id;
         for grant in start.grants {
             self.supervisor
-                .command(id, Command::SetGrant { grant: Box::new(grant), by: client.id.clone() })
+                .command(id, Command::SetGrant { grant: Box::new(grant), by: client.signature() })
                 .await?;
         }
         if !start.metadata.is_empty() {

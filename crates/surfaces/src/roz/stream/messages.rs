@@ -16,6 +16,7 @@ use wire::roz::v1::session_request::Request as Said;
 use wire::roz::v1::session_response::Response as Body;
 
 use super::{RozClientGone, RozSender, StartedSession};
+use crate::peer::Signer;
 use crate::roz::{from_wire, to_wire};
 use crate::{limits, shorten};
 
@@ -37,6 +38,7 @@ pub(super) struct RozStream {
     supervisor: Supervisor,
     session: SessionId,
     line: RozSender,
+    signer: Signer,
     /// What the next message brings along and nothing has taken yet.
     past: Vec<Attachment>,
     system_context: Option<String>,
@@ -47,11 +49,16 @@ pub(super) struct RozStream {
 }
 
 impl RozStream {
-    pub(super) fn new(supervisor: Supervisor, opened: &StartedSession, line: RozSender) -> Self {
+    pub(super) fn new(
+        supervisor: Supervisor,
+        opened: &StartedSession,
+        line: RozSender,
+        signer: Signer,
+    ) -> Self {
         let session = opened.snapshot.spec.id.clone();
         let past = opened.past.clone();
         let hurry = Arc::default();
-        Self { supervisor, session, line, past, system_context: None, sending: None, hurry }
+        Self { supervisor, session, line, signer, past, system_context: None, sending: None, hurry }
     }
 
     /// Does what the client says.
@@ -237,7 +244,7 @@ impl RozStream {
         } else {
             (Decision::Deny, format!("Permission denied by user for: {tool}"))
         };
-        let by = SOURCE.to_owned();
+        let by = self.signer.sign(SOURCE.to_owned());
         self.command(Command::Decide { request, decision, message, updated_input: None, grant: None, by })
             .await
     }

@@ -220,7 +220,7 @@ fn only_loopback_addresses_are_taken() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "[::ffff:127.0.0.1]:0"] {
         let listens = [Listen::Tcp(address.parse().unwrap())];
         let refused = message(Server::bind(&listens, &lock, Access::default()));
-        assert!(refused.contains("off-host listeners need TLS or a token, not available yet"), "{refused}");
+        assert!(refused.contains("this address needs TLS, which is not configured"), "{refused}");
     }
     for address in ["127.0.0.1:0", "127.0.0.2:0", "[::1]:0"] {
         let listens = [Listen::Tcp(address.parse().unwrap())];

@@ -52,6 +52,39 @@ async fn hung_up_on(running: &Running, mut flood: impl FnMut(u32) -> Vec<u8>) ->
     heard
 }
 
+/// Clients take a stream that is reset for a failure, whatever was answered before.
+#[tokio::test]
+async fn an_answer_to_an_unread_body_is_not_followed_by_a_reset() {
+    const DATA: u8 = 0;
+    const PING: u8 = 6;
+    let running = Running::start();
+    let mut stream = UnixStream::connect(&running.socket).await.unwrap();
+    let mut said = [PREFACE.to_vec(), frame(SETTINGS, 0, 0, &[])].concat();
+    said.extend(frame(HEADERS, END_HEADERS, 1, BLOCK));
+    stream.write_all(&said).await.unwrap();
+    let mut seen = Vec::new();
+    let mut is_answered = false;
+    while !seen.contains(&PING) {
+        let mut head = [0; 9];
+        soon(stream.read_exact(&mut head)).await.unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        soon(stream.read_exact(&mut payload)).await.unwrap();
+        let (kind, flags) = (head[3], head[4]);
+        let of_stream = head[5..] == [0, 0, 0, 1];
+        if of_stream || kind == PING {
+            seen.push(kind);
+        }
+        // What comes with the answer comes before the answer to what is sent after it.
+        if of_stream && flags & END_STREAM != 0 && !std::mem::replace(&mut is_answered, true) {
+            stream.write_all(&frame(PING, 0, 0, &[0; 8])).await.unwrap();
+        }
+    }
+    assert!(is_answered && !seen.contains(&RST_STREAM), "{seen:?}");
+    stream.write_all(&frame(DATA, END_STREAM, 1, b"late")).await.unwrap();
+    is_served(&running).await;
+    running.stop().await;
+}
+
 async fn is_served(running: &Running) {
     for channel in running.channels().await {
         let request = HealthCheckRequest { service: String::new() };
