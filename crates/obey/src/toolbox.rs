@@ -38,7 +38,7 @@ impl SessionToolbox for WorkbenchToolbox {
             settings: self.settings.clone(),
             operations: Arc::clone(&self.operations),
             session: spec.id.clone(),
-            root: spec.root.clone(),
+            root: runtime::containment::root_of_tools(spec).to_owned(),
             folder: spec.working_dir.clone(),
         })
     }

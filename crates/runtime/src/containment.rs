@@ -164,9 +164,8 @@ struct Project {
 /// The project, writable but for some names. In a linked working tree that is the tree itself and the folder of the
 /// repository it belongs to.
 fn project(spec: &SessionSpec) -> Result<Project, Error> {
-    let tree = &spec.working_dir;
-    let linked = linked_repository(tree);
-    let root = if linked.is_some() || !tree.starts_with(&spec.root) { tree } else { &spec.root };
+    let linked = linked_repository(&spec.working_dir);
+    let root = root_of(spec, linked.as_ref());
     let root = root.canonicalize().map_err(|error| refused(format!("{}: {error}", root.display())))?;
     let mut project = Project { mounts: vec![Mount::same(&root, true)], protected: Vec::new() };
     project.protect(&root, linked)?;
@@ -185,9 +184,23 @@ fn project(spec: &SessionSpec) -> Result<Project, Error> {
     Ok(project)
 }
 
+/// Returns the folder to which the tools of a session are bound that the daemon runs: for an agent in the sandbox no more
+/// than what it sees itself.
+pub fn root_of_tools(spec: &SessionSpec) -> &Path {
+    match spec.containment.sandbox {
+        Some(_) => root_of(spec, linked_repository(&spec.working_dir).as_ref()),
+        None => &spec.root,
+    }
+}
+
+fn root_of<'a>(spec: &'a SessionSpec, linked: Option<&LinkedRepository>) -> &'a Path {
+    let tree = &spec.working_dir;
+    if linked.is_some() || !tree.starts_with(&spec.root) { tree } else { &spec.root }
+}
+
 impl Project {
     /// Protects the names in a folder that programs look at when they are started there.
-    fn protect(&mut self, folder: &Path, linked: Option<PathBuf>) -> Result<(), Error> {
+    fn protect(&mut self, folder: &Path, linked: Option<LinkedRepository>) -> Result<(), Error> {
         let git = folder.join(GIT);
         let is_repository =
             linked.is_none() && git.symlink_metadata().is_ok_and(|meta| meta.file_type().is_dir());
@@ -196,8 +209,16 @@ impl Project {
         let names = sandbox::PROTECTED.iter().filter(|name| **name != GIT || !is_repository);
         let names = names.map(ToString::to_string).collect();
         self.protected.push(ProtectedNames { folder: folder.to_owned(), names });
-        if let Some(git) = linked.or_else(|| is_repository.then_some(git)) {
-            make_worktree_config(&git)?;
+        if let Some(linked) = &linked {
+            // What says where the tree and its repository are; and as mounts their folders cannot be replaced.
+            let names = ["commondir", "config.worktree", "gitdir"].map(str::to_owned).to_vec();
+            self.protected.push(ProtectedNames { folder: linked.own.clone(), names });
+            make_worktree_config(&linked.common, &linked.own)?;
+            let folders = linked.own.ancestors().take_while(|folder| **folder != linked.common);
+            self.mounts.extend(folders.map(|folder| Mount::same(folder, true)));
+        }
+        if let Some(git) = linked.map(|linked| linked.common).or_else(|| is_repository.then_some(git)) {
+            make_worktree_config(&git, &git)?;
             let names = PROTECTED_GIT.iter().map(ToString::to_string).collect();
             self.protected.push(ProtectedNames { folder: git.clone(), names });
             self.mounts.push(Mount::same(git, true));
@@ -208,8 +229,8 @@ impl Project {
 
 /// Where git reads a configuration for each working tree it fails on a folder in its place. It is there for good then, as
 /// git itself makes it.
-fn make_worktree_config(git: &Path) -> Result<(), Error> {
-    let text = std::fs::read(git.join("config")).unwrap_or_default();
+fn make_worktree_config(repository: &Path, git: &Path) -> Result<(), Error> {
+    let text = std::fs::read(repository.join("config")).unwrap_or_default();
     if !String::from_utf8_lossy(&text).to_ascii_lowercase().contains("worktreeconfig") {
         return Ok(());
     }
@@ -222,8 +243,14 @@ fn make_worktree_config(git: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns the folder of the repository that a linked working tree belongs to.
-fn linked_repository(tree: &Path) -> Option<PathBuf> {
+/// What a linked working tree belongs to: the folder of the repository, and the part of it that is the tree's own.
+#[derive(Debug, PartialEq, Eq)]
+struct LinkedRepository {
+    common: PathBuf,
+    own: PathBuf,
+}
+
+fn linked_repository(tree: &Path) -> Option<LinkedRepository> {
     let file = tree.join(".git");
     if !file.symlink_metadata().ok()?.is_file() {
         return None;
@@ -235,7 +262,8 @@ fn linked_repository(tree: &Path) -> Option<PathBuf> {
     // A file of the project says where: only a repository that knows the tree in turn is meant.
     let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
     let knows = Path::new(back.trim()).canonicalize().ok()? == file.canonicalize().ok()?;
-    (knows && own.starts_with(common.join("worktrees")) && common.join("HEAD").is_file()).then_some(common)
+    let is_one = knows && own.starts_with(common.join("worktrees")) && common.join("HEAD").is_file();
+    is_one.then_some(LinkedRepository { common, own })
 }
 
 /// Reads addresses of a model: a URL, or a host with or without a port.

@@ -114,7 +114,21 @@ fn a_working_tree_is_believed_only_by_its_repository() {
     std::fs::write(own.join("commondir"), "../..\n").unwrap();
     assert_eq!(linked_repository(&tree), None, "the repository does not know it");
     std::fs::write(own.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
-    assert_eq!(linked_repository(&tree), Some(base.join("repo/.git")));
+    let linked = LinkedRepository { common: base.join("repo/.git"), own: own.clone() };
+    assert_eq!(linked_repository(&tree), Some(linked));
+    let spec = SessionSpec {
+        root: base.clone(),
+        working_dir: tree.clone(),
+        containment: Containment { sandbox: Some(AgentNetwork::None) },
+        ..crate::journal::tests::spec("sess_1")
+    };
+    assert_eq!(root_of_tools(&spec), tree, "no more than what the agent sees");
+    let free = SessionSpec { containment: Containment::default(), ..spec.clone() };
+    assert_eq!(root_of_tools(&free), base);
+    let project = project(&spec).unwrap();
+    assert_eq!(at(&project.mounts, &base), None);
+    assert_eq!(at(&project.mounts, &base.join("repo/.git/worktrees")), Some(true), "it cannot be replaced");
+    assert_eq!(protected_in(&project, &own), ["commondir", "config.worktree", "gitdir"]);
     std::fs::write(own.join("commondir"), "../../../..\n").unwrap();
     assert_eq!(linked_repository(&tree), None, "that is no repository");
 }

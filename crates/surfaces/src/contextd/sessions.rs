@@ -46,7 +46,7 @@ impl ContextdHandler {
             SessionLookup::Expired(with) => self.open(id, with, false).await,
             SessionLookup::Unknown => match self.supervisor.snapshot(&id).await {
                 Ok(snapshot) => {
-                    let root = snapshot.spec.root.clone();
+                    let root = runtime::containment::root_of_tools(&snapshot.spec).to_owned();
                     self.open(id, StoredSession { root, ..StoredSession::default() }, true).await
                 }
                 Err(error) if error.code != ErrorCode::SessionNotFound => Err(error),

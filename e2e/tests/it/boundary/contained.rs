@@ -12,6 +12,11 @@ use crate::stage::{Agent, Stage, contents, script};
 
 /// Creates a session of the hostile agent in the sandbox; returns its id.
 async fn contained_session(stage: &Stage, network: &str) -> Result<String> {
+    contained_session_in(stage, network, "").await
+}
+
+/// The same in a folder of the project.
+async fn contained_session_in(stage: &Stage, network: &str, folder: &str) -> Result<String> {
     let mut request = stage.new_session();
     request.provider = pb::SessionProvider::Acp.into();
     request.model = String::new();
@@ -21,6 +26,7 @@ async fn contained_session(stage: &Stage, network: &str) -> Result<String> {
         ("permission_mode", "autonomous"),
         ("agent_sandbox", "true"),
         ("agent_network", network),
+        ("workdir", folder),
         ("sandbox_read_only", &agent),
         ("sandbox_endpoints", &stage.world.model().openai_base_url()),
     ] {
@@ -110,6 +116,31 @@ async fn a_contained_agent_reaches_by_network_what_was_chosen() -> Result<()> {
         let said = run_as_agent(&stage, &session, &reach(&other.to_string())).await?;
         ensure!(said.starts_with(elsewhere), "{network}, another port: {said}");
     }
+    stage.close().await
+}
+
+/// The agent of a linked working tree sees that tree, and so do the tools that the daemon runs for it.
+#[tokio::test]
+async fn tools_of_a_contained_agent_reach_no_more_than_it_does() -> Result<()> {
+    let stage = hostile_stage().await?;
+    let (project, obey) = (stage.world.project(), stage.world.obey()?.display().to_string());
+    let git =
+        stage.world.command("git").args(["worktree", "add", "-q", "tree"]).current_dir(&project).status()?;
+    ensure!(git.success(), "git worktree add: {git}");
+    std::fs::write(project.join("beside"), "canary")?;
+    let session = contained_session_in(&stage, "none", "tree").await?;
+    let root = project.display();
+    let script = format!(
+        "touch seen; git status --short; cat {root}/beside; echo x > {root}/.git/worktrees/tree/commondir; \
+         mv {root}/.git/worktrees/tree {root}/.git/worktrees/was; \
+         {obey} --socket $OBEY_DAEMON_SOCKET --no-autostart exec --sandbox --session {session} -- \
+         'pwd; ls; cat {root}/beside; touch {root}/escaped' 2>&1"
+    );
+    let said = run_as_agent(&stage, &session, &script).await?;
+    ensure!(said.contains("?? seen") && said.contains("tree\n") && !said.contains("canary"), "{said}");
+    ensure!(project.join("tree/seen").exists() && !project.join("escaped").exists(), "{said}");
+    let own = std::fs::read_to_string(project.join(".git/worktrees/tree/commondir"))?;
+    ensure!(own == "../..\n", "{own}");
     stage.close().await
 }
 

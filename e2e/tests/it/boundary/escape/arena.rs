@@ -38,8 +38,6 @@ pub(super) struct Arena {
     own: String,
     other: String,
     variables: BTreeMap<String, String>,
-    /// Whether the agent's session is in autonomous mode.
-    autonomous: bool,
     /// How many attempts were made.
     tried: usize,
     /// Attempts that did not end as they should.
@@ -84,7 +82,6 @@ impl Arena {
             own,
             other,
             variables: BTreeMap::new(),
-            autonomous: false,
             tried: 0,
             wrong: Vec::new(),
             world,
@@ -157,8 +154,7 @@ impl Arena {
     }
 
     /// From now on the agent's tools are bound by this mode.
-    pub(super) async fn change_mode(&mut self, mode: &str) -> Result<()> {
-        self.autonomous = mode == "autonomous";
+    pub(super) async fn change_mode(&self, mode: &str) -> Result<()> {
         self.cli().ok(&["session", "mode", &self.own, mode]).await?;
         Ok(())
     }
@@ -244,11 +240,11 @@ impl Arena {
         if ask {
             self.request_waits(&self.own).await?;
         }
-        let before = self.snapshot().await?;
+        let before = self.snapshot(ask).await?;
         fs::write(&release, "")?;
         let outcomes = read_report(&report).await?.outcomes;
         self.keep(family, &outcomes)?;
-        let after = self.snapshot().await.with_context(|| format!("after {family}"))?;
+        let after = self.snapshot(ask).await.with_context(|| format!("after {family}"))?;
         ensure!(
             before == after,
             "{family} changed what is the user's:\n{before:#?}\n{after:#?}\n{outcomes:#?}"
@@ -314,7 +310,7 @@ impl Arena {
     }
 
     /// What an attempt must not change: sessions, campaigns, environments, requests, and the other session's journal.
-    async fn snapshot(&self) -> Result<BTreeMap<String, String>> {
+    async fn snapshot(&self, own_waits: bool) -> Result<BTreeMap<String, String>> {
         let cli = self.cli();
         let mut all = BTreeMap::new();
         let sessions = cli.json(&["session", "list", "--all"]).await?;
@@ -325,9 +321,9 @@ impl Arena {
         }
         let requests = cli.json(&["session", "requests", "--all"]).await?;
         let requests = requests["requests"].as_array().into_iter().flatten();
-        // In autonomous mode its own are allowed, on record.
+        // Where none of its own waits, those are allowed or denied by the mode, on record.
         let requests: Vec<&Value> =
-            requests.filter(|one| !self.autonomous || one["session_id"] != self.own.as_str()).collect();
+            requests.filter(|one| own_waits || one["session_id"] != self.own.as_str()).collect();
         all.insert("requests".into(), format!("{requests:#?}"));
         let campaigns = cli.json(&["campaign", "list"]).await?;
         all.insert("campaigns".into(), campaigns["campaigns"].to_string());
