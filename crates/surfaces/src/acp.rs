@@ -48,8 +48,7 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinHandle;
 
 use crate::limits;
-use crate::peer::{Caller, Signer};
-use connection::{AcpConnection, ConnectionEnding, ResumableConnection};
+use connection::{AcpCaller, AcpConnection, ConnectionEnding, ResumableConnection};
 pub use notify::{NotificationSourceKind as NotifyKind, forward};
 pub use outbox::OutputFrame;
 use presence::OpenSessions;
@@ -136,8 +135,7 @@ pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
         config.defaults,
         OpenSessions::default(),
         ResumableConnection::default(),
-        Caller::User,
-        Signer::default(),
+        AcpCaller::user(),
     );
     tokio::spawn(read(config.input, pieces));
     let writing = tokio::spawn(write(frames, config.output));

@@ -4,11 +4,14 @@ Usage: devices_v1.py ADDRESS TLS_FOLDER OTHER_CA CERTIFICATES SESSION VIEWER OPE
 proto/ on PYTHONPATH. Prints one line per check and ends with code 1 at the first that fails.
 """
 
+import json
 import sys
+import threading
 
 import grpc
 from obey.local.v1 import daemon_pb2 as pb
 from obey.local.v1 import daemon_pb2_grpc
+from obey.v1 import acp_pb2, acp_pb2_grpc
 
 WAIT = 30
 ADDRESS, TLS, OTHER_CA, CERTIFICATES, SESSION, *TOKENS = sys.argv[1:]
@@ -75,6 +78,41 @@ with grpc.secure_channel(ADDRESS, trusting) as channel:
             code, obey, said = outcome(call)
             refused = code == grpc.StatusCode.UNAUTHENTICATED and obey == "OBEY-1002"
             check(f"{what} is not let in", refused, (code, obey, said))
+
+def say(messages):
+    for message in messages:
+        yield message
+    # The stream stays open until everything was answered.
+    done.wait(WAIT)
+
+
+def editor(channel, metadata):
+    """An editor's connection: what an operator may do is answered, the rest refused; returns the answers by id."""
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}},
+        {"jsonrpc": "2.0", "id": 2, "method": "session/delete", "params": {"sessionId": SESSION}},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    text += '{"jsonrpc":"2.0","id":3,"id":4,"method":"session/list"}\n'
+    messages = [acp_pb2.AcpInput(open=acp_pb2.AcpOpen(provider="codex")), acp_pb2.AcpInput(lines=text.encode())]
+    heard, answers = b"", {}
+    for output in acp_pb2_grpc.AcpServiceStub(channel).Connect(say(messages), metadata=metadata, timeout=WAIT):
+        heard += output.lines
+        for line in heard.splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                answer = json.loads(line)
+                answers[answer.get("id")] = answer
+        if len(answers) == 3:
+            done.set()
+            return answers
+
+
+done = threading.Event()
+with grpc.secure_channel(ADDRESS, trusting) as channel:
+    answers = editor(channel, bearer[1])
+    check("an operator's editor is served", "result" in answers[1], answers)
+    check("but does not administer", answers[2]["error"]["data"]["code"] == "OBEY-1002", answers)
+    check("and says nothing twice", answers[None]["error"]["code"] == -32600, answers)
 
 certificate = grpc.ssl_channel_credentials(
     read(f"{TLS}/ca.pem"), read(f"{CERTIFICATES}/laptop.key"), read(f"{CERTIFICATES}/laptop.pem")

@@ -111,6 +111,24 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Writes down the refusal of a call that does not travel over HTTP.
+    pub(crate) async fn refused(&self, row: &Row, caller: &Caller, session: &str, peer: Option<Peer>) {
+        let Some(inner) = &self.0 else { return };
+        let seen = Seen { at: clock::now(), began: Instant::now(), peer, calling: None };
+        // It is the caller's text: an id, or nothing.
+        let is_id = session.len() <= limits::AUDIT_SESSION_MAX_BYTES && session.is_ascii();
+        let session = if is_id { session.to_owned() } else { String::new() };
+        let mut entry = seen.entry(row, caller, session);
+        let [(_, method), ..] = super::cells(row);
+        entry.operation = method;
+        entry.outcome = ErrorCode::NotAllowed.to_string();
+        if inner.takes_refusal(&mut entry) {
+            inner.append(entry).await;
+        }
+    }
+}
+
 /// Returns the row of a request.
 pub(crate) fn row_of(request: &Request<Body>) -> Option<&'static Row> {
     let path = request.uri().path();

@@ -13,6 +13,14 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Err
     Ok(members)
 }
 
+/// Reads any JSON. The error is as that of [`object`].
+pub(crate) fn value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
 /// Whether an error is about a member that comes twice.
 pub(crate) fn is_twice(error: &serde_json::Error) -> bool {
     error.to_string().starts_with(TWICE)
@@ -112,6 +120,9 @@ mod tests {
         let text = r#"{"a":{"a":[1,-2,3.5,null,true,"x\n"]},"b":{}}"#;
         let plain: Value = serde_json::from_str(text).unwrap();
         assert_eq!(Value::Object(object(text.as_bytes()).unwrap()), plain);
+        assert!(is_twice(&value(br#"[{"a":1,"a":2}]"#).unwrap_err()));
+        assert_eq!(value(b"[1]").unwrap(), serde_json::json!([1]));
+        assert!(value(b"[1]x").is_err() && value(b"").is_err());
         for text in ["[1]", "{", "{}x", "\"ghp_secret\""] {
             assert!(!is_twice(&object(text.as_bytes()).unwrap_err()), "{text}");
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use domain::{SessionId, StopMode};
+use http::Extensions;
 use runtime::Supervisor;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -21,8 +22,9 @@ use super::presence::OpenSessions;
 use super::resume_state::{ConnectionNotes, NoteWriter as _, Notes};
 use super::rpc::{self, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError, RpcId, RpcMessage};
 use super::session_stream::{ClientMessage, SessionStream};
-use crate::peer::{Caller, Signer};
-use crate::{access, limits};
+use crate::access::{self, Recorder};
+use crate::limits;
+use crate::peer::{self, Caller, Peer, Signer};
 
 /// The version of the protocol we speak.
 const PROTOCOL_VERSION: u32 = 1;
@@ -46,8 +48,8 @@ pub(super) struct ConnectionContext {
     pub(super) evidence: EventLog,
     pub(super) presence: OpenSessions,
     /// Who drives the connection.
-    caller: Caller,
-    signer: Signer,
+    caller: AcpCaller,
+    recorder: Recorder,
     /// The name of this connection, where it outlives the daemon; else empty.
     pub(super) connection: String,
     /// One place for every session this client may have open.
@@ -56,6 +58,26 @@ pub(super) struct ConnectionContext {
     talks: Mutex<HashMap<SessionId, SessionStream>>,
     /// How the connection ends, once it is served.
     ending: OnceLock<watch::Receiver<ConnectionEnding>>,
+}
+
+/// Who is behind a connection.
+pub(super) struct AcpCaller {
+    caller: Caller,
+    signer: Signer,
+    peer: Option<Peer>,
+}
+
+impl AcpCaller {
+    /// Whoever sent a request.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        let peer = extensions.get::<Peer>().copied();
+        Self { caller: peer::caller(extensions), signer: Signer::of(extensions), peer }
+    }
+
+    /// The user, on pipes of this process.
+    pub(super) fn user() -> Self {
+        Self { caller: Caller::User, signer: Signer::default(), peer: None }
+    }
 }
 
 /// A connection that is not served yet.
@@ -77,11 +99,11 @@ impl AcpConnection {
         defaults: AcpSessionDefaults,
         presence: OpenSessions,
         lasting: ResumableConnection,
-        caller: Caller,
-        signer: Signer,
+        caller: AcpCaller,
     ) -> (Self, mpsc::Receiver<OutputFrame>) {
         let (out, frames) = ClientOutbox::new(!lasting.connection.is_empty());
         let core = ConnectionContext {
+            recorder: Recorder::new(Some(supervisor.audit())),
             supervisor,
             room: Arc::new(Semaphore::new(defaults.max_sessions.clamp(1, Semaphore::MAX_PERMITS))),
             evidence: EventLog::begin(defaults.evidence.clone(), out.clone()),
@@ -90,7 +112,6 @@ impl AcpConnection {
             out,
             presence,
             caller,
-            signer,
             connection: lasting.connection,
             client: Mutex::default(),
             talks: Mutex::default(),
@@ -177,7 +198,7 @@ impl RunningRequests {
 
     async fn handle_request(&mut self, id: RpcId, method: String, params: Value) {
         let core = Arc::clone(&self.core);
-        if let Err(fault) = core.admit(&method, &params) {
+        if let Err(fault) = core.admit(&method, &params).await {
             return core.answer(&id, Err(fault)).await;
         }
         match method.as_str() {
@@ -251,7 +272,7 @@ impl ConnectionContext {
     /// Who speaks, for the record.
     pub(super) fn by(&self) -> String {
         let name = self.client().name;
-        self.signer.sign(if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") })
+        self.caller.signer.sign(if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") })
     }
 
     pub(super) fn initialize(&self, params: Value) -> Result<Value, RpcError> {
@@ -283,14 +304,16 @@ impl ConnectionContext {
     }
 
     /// Refuses what the access table does not let the caller do, and methods it does not know.
-    fn admit(&self, method: &str, params: &Value) -> Result<(), RpcError> {
+    async fn admit(&self, method: &str, params: &Value) -> Result<(), RpcError> {
         let row = access::acp(method).ok_or_else(|| unknown(method))?;
         let session = params["sessionId"].as_str().unwrap_or_default();
-        access::check(Some(row), &self.caller, session).map_err(|error| RpcError::from(&error))
+        let Err(error) = access::check(Some(row), &self.caller.caller, session) else { return Ok(()) };
+        self.recorder.refused(row, &self.caller.caller, session, self.caller.peer).await;
+        Err(RpcError::from(&error))
     }
 
     async fn notified(&self, method: &str, params: Value, line: u64) {
-        if access::acp(method).is_some() && self.admit(method, &params).is_err() {
+        if access::acp(method).is_some() && self.admit(method, &params).await.is_err() {
             self.out.log("warn", "refused a notification that this caller may not send");
             return self.out.done([line]);
         }

@@ -4,7 +4,7 @@ use domain::Error;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::status;
+use crate::{access, status};
 
 /// The five codes of JSON-RPC.
 pub(super) const PARSE_ERROR: i32 = -32700;
@@ -101,8 +101,12 @@ impl From<&Error> for RpcError {
 /// Reads one line.
 pub(super) fn read(line: &[u8]) -> RpcMessage {
     let broken = |id, code, message: &str| RpcMessage::Broken { id, fault: RpcError::new(code, message) };
-    let value: Value = match serde_json::from_slice(line) {
+    let value = match access::json::value(line) {
         Ok(value) => value,
+        Err(error) if access::json::is_twice(&error) => {
+            let message = format!("the message names a member twice (column {})", error.column());
+            return broken(RpcId::null(), INVALID_REQUEST, &message);
+        }
         // The place tells a client's author more than the text would, and gives nothing away.
         Err(error) => {
             let message = format!("the line is not JSON (column {})", error.column());
@@ -221,6 +225,18 @@ mod tests {
             code(r#"{"jsonrpc":"2.0","id":1,"method":"a","params":[]}"#),
             ("1".into(), INVALID_PARAMS)
         );
+    }
+
+    #[test]
+    fn a_line_that_two_readers_could_read_differently_is_refused() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"session/list"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"session/list","method":"session/delete"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"sessionId":"sess_a","sessionId":"sess_b"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":[{"optionId":"a","optionId":"b"}]}}"#,
+        ] {
+            assert_eq!(code(line), ("null".into(), INVALID_REQUEST), "{line}");
+        }
     }
 
     #[test]

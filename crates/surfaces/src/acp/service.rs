@@ -18,13 +18,12 @@ use wire::obey::v1::acp_input::Input;
 use wire::obey::v1::acp_output::Output;
 use wire::obey::v1::acp_service_server::{AcpService, AcpServiceServer};
 
-use super::connection::{AcpConnection, ConnectionEnding, ResumableConnection};
+use super::connection::{AcpCaller, AcpConnection, ConnectionEnding, ResumableConnection};
 use super::notify::NotificationSourceKind;
 use super::outbox::OutputFrame;
 use super::presence::OpenSessions;
 use super::{AcpSessionDefaults, NotificationSource, Shared};
-use crate::peer::Signer;
-use crate::{limits, peer, status};
+use crate::{limits, status};
 
 /// Adds the service to a router. `leaving` says that the daemon goes and agents are to stay.
 pub fn routes(routes: Routes, supervisor: Supervisor, leaving: watch::Receiver<bool>) -> Routes {
@@ -42,8 +41,7 @@ impl AcpService for Service {
 
     async fn connect(&self, request: Request<Streaming<pb::AcpInput>>) -> Result<Response<Outputs>, Status> {
         let wire = |error: Error| status::grpc(&error);
-        let caller = peer::caller(request.extensions());
-        let signer = Signer::of(request.extensions());
+        let caller = AcpCaller::of(request.extensions());
         let mut inbound = request.into_inner();
         let (opened, lasting) = match inbound.message().await? {
             Some(pb::AcpInput { input: Some(Input::Open(mut open)) }) => {
@@ -56,7 +54,7 @@ impl AcpService for Service {
         self.0.supervisor.providers().get(opened.provider).map_err(wire)?;
         let supervisor = self.0.supervisor.clone();
         let (connection, frames) =
-            AcpConnection::new(supervisor, opened, self.0.presence.clone(), lasting, caller, signer);
+            AcpConnection::new(supervisor, opened, self.0.presence.clone(), lasting, caller);
         let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
         let (ending, is_ending) = watch::channel(ConnectionEnding::Open);
         tokio::spawn(leave_with((*self.0.leaving).clone(), ending));

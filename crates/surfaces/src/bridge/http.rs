@@ -6,8 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
+use axum::middleware::Next;
+use axum::response::Response;
 use domain::{Error, SessionId};
 use http::request::Parts;
+use http::{Method, Request};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult, Implementation,
     InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
@@ -22,7 +26,7 @@ use wire::obey::v1 as pb;
 
 use super::{BridgeOutput, BridgeServer};
 use crate::peer::{self, Caller};
-use crate::{access, limits, query};
+use crate::{access, limits, query, status};
 
 /// Returns the route.
 pub(super) fn router(bridge: BridgeServer) -> Router {
@@ -38,7 +42,23 @@ pub(super) fn router(bridge: BridgeServer) -> Router {
         Arc::new(NeverSessionManager::default()),
         config,
     );
-    Router::new().route_service("/mcp", service)
+    Router::new().route_service("/mcp", service).layer(axum::middleware::from_fn(read_once))
+}
+
+/// Refuses a body that two readers could read differently. What else is wrong with one is for the library to say.
+async fn read_once(request: Request<Body>, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = match access::read_body(body).await {
+        Ok(bytes) => bytes,
+        Err(error) => return status::rest(&error),
+    };
+    match access::json::value(&bytes) {
+        Err(error) if access::json::is_twice(&error) => status::rest(&access::not_json(&error)),
+        _ => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+    }
 }
 
 /// Whom a request is for.

@@ -71,6 +71,11 @@ async fn python_calls_as_a_device_and_is_refused_as_anybody_else() -> Result<()>
     command.arg(script).args(arguments).env("PYTHONPATH", stubs).kill_on_drop(true);
     let output = within("the end of the script", command.output()).await??;
     ensure!(output.status.success(), "{output:?}\nthe daemon's log:\n{}", stage.daemon.log());
+    let rows = stage.cli().ok(&["audit", "tail", "-n", "0", "--json"]).await?.json_lines()?;
+    let of_line =
+        |row: &&Value| row["operation"] == "acp session/delete" && row["caller"] == "device operator";
+    let row = rows.iter().find(of_line).with_context(|| format!("{rows:#?}"))?;
+    ensure!(row["origin"].as_str().is_some_and(|from| from.starts_with("tls 127.0.0.1:")), "{row}");
     stage.close().await
 }
 

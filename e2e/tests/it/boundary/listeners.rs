@@ -48,3 +48,20 @@ async fn a_taken_port_that_was_asked_for_is_an_error() -> Result<()> {
     ensure!(listed == 1, "none leaves only what was given as a flag: {listed}");
     Ok(())
 }
+
+/// Two readers of one text could take different members of the same name.
+#[tokio::test]
+async fn a_message_of_mcp_that_names_a_member_twice_is_refused() -> Result<()> {
+    let world = World::new()?;
+    let mut daemon = Daemon::start(&world).await?;
+    let address = daemon.listen()[0];
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"path":"a","path":"b"}}}"#,
+    ] {
+        let answer = http::send(address, "POST", "/mcp", Some(body)).await?;
+        ensure!(answer.status == 400 && answer.body.contains("names a member twice"), "{answer:?}");
+    }
+    daemon.terminate().await?;
+    Ok(())
+}

@@ -172,7 +172,9 @@ async fn pages_and_strangers_do_not_reach_mcp() -> Result<()> {
         ensure!((400..500).contains(&answer.status), "{body}: {} {}", answer.status, answer.body);
     }
     let cli = Cli::new(&world);
-    ensure!(cli.ok(&["audit", "tail", "--json"]).await?.stdout.trim().is_empty(), "something was executed");
+    let rows = cli.ok(&["audit", "tail", "-n", "0", "--json"]).await?.json_lines()?;
+    let is_refusal = |row: &serde_json::Value| row["caller"] == "stranger" && row["outcome"] == "OBEY-1002";
+    ensure!(!rows.is_empty() && rows.iter().all(is_refusal), "something was executed: {rows:#?}");
     // The same, from where it may come.
     let answer = send(address, call(address, "", "safe_bash", &input)).await?;
     ensure!(answer.status == 200 && made.exists(), "{} {}", answer.status, answer.body);
