@@ -155,8 +155,9 @@ async fn a_real_page_on_another_origin_tries_everything_and_fails() -> Result<()
     ensure!(refusals >= 40, "too few came through to show anything: {refusals}\n{attack:#}");
     // Nothing was executed, nothing was made, nobody started anything.
     let cli = Cli::new(&world);
-    let rows = cli.ok(&["audit", "tail", "-n", "0", "--json"]).await?.stdout;
-    ensure!(rows.trim().is_empty(), "{rows}");
+    let rows = cli.ok(&["audit", "tail", "-n", "0", "--json"]).await?.json_lines()?;
+    let is_refusal = |row: &Value| row["caller"] == "stranger" && row["outcome"] == "OBEY-1002";
+    ensure!(rows.iter().all(is_refusal), "{rows:#?}");
     let made: Vec<_> =
         std::fs::read_dir(world.project())?.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
     ensure!(made.iter().all(|name| !name.to_string_lossy().starts_with("made")), "{made:?}");
