@@ -11,6 +11,7 @@ use crate::event::{AgentCommand, Attachment, ClientTool, Level, Todo, ToolServer
 use crate::id::CallId;
 use crate::permission::{Decision, Mode};
 use crate::request::{PermissionSubject, RequestSubject};
+use crate::resources::{OutOfMemory, ResourceReport};
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
@@ -163,6 +164,12 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// What else is known, such as the last lines of standard error.
     pub message: String,
+    /// The kernel ended it because memory ran out.
+    #[serde(default)]
+    pub out_of_memory: Option<OutOfMemory>,
+    /// What it used, where that was measured.
+    #[serde(default)]
+    pub resources: Option<ResourceReport>,
 }
 
 impl Exit {

@@ -1,5 +1,6 @@
-//! How an agent is kept in its place: whether it runs in the sandbox, and what it reaches from there. Comes from the
-//! daemon's configuration and from the request that creates a session, which may only make it stricter.
+//! How an agent is kept in its place: whether it runs in the sandbox and what it reaches from there, and what it may use of
+//! the machine. Comes from the daemon's configuration and from the request that creates a session. As to the sandbox a
+//! request may only make it stricter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ProviderKind;
 use crate::error::Error;
+use crate::resources::ResourceLimits;
 
 /// What an agent in the sandbox reaches by network; each reaches less than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,6 +45,9 @@ impl AgentNetwork {
 pub struct Containment {
     /// In the sandbox, with this network; none: it has every right of its user.
     pub sandbox: Option<AgentNetwork>,
+    /// What it and everything it starts may use.
+    #[serde(skip_serializing_if = "ResourceLimits::is_empty")]
+    pub limits: ResourceLimits,
 }
 
 /// Keys of `provider_config` that every provider understands; they never reach the provider itself.
@@ -50,7 +55,8 @@ pub const SANDBOX_KEY: &str = "agent_sandbox";
 pub const NETWORK_KEY: &str = "agent_network";
 
 impl Containment {
-    /// Takes what a request says out of its settings. What the configuration demands stays at least as strict.
+    /// Takes what a request says about the sandbox out of its settings. What the configuration demands stays at least as
+    /// strict.
     pub fn take(self, config: &mut BTreeMap<String, String>) -> Result<Self, Error> {
         let wanted = match config.remove(SANDBOX_KEY).as_deref() {
             None => None,
@@ -82,7 +88,7 @@ impl Containment {
             (Some(demanded), None) => Some(demanded),
             (None, None) => wanted.filter(|wanted| *wanted).map(|_| AgentNetwork::Full),
         };
-        Ok(Self { sandbox })
+        Ok(Self { sandbox, ..self })
     }
 }
 
@@ -125,7 +131,7 @@ mod tests {
     fn take(demanded: Option<AgentNetwork>, said: &[(&str, &str)]) -> Result<Option<AgentNetwork>, String> {
         let mut config: BTreeMap<String, String> =
             said.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let taken = Containment { sandbox: demanded }.take(&mut config);
+        let taken = Containment { sandbox: demanded, ..Containment::default() }.take(&mut config);
         assert!(config.is_empty(), "{config:?}");
         taken.map(|containment| containment.sandbox).map_err(|error| error.message)
     }
@@ -152,7 +158,7 @@ mod tests {
 
     #[test]
     fn only_agents_in_the_sandbox_are_described_as_in_it() {
-        let model = Containment { sandbox: Some(AgentNetwork::Model) };
+        let model = Containment { sandbox: Some(AgentNetwork::Model), ..Containment::default() };
         let said = model.describe(ProviderKind::Codex).unwrap();
         assert_eq!((said.as_str(), Containment::is_in_sandbox(&said)), ("sandbox, network model", true));
         assert_eq!(Containment::default().describe(ProviderKind::Codex), None);

@@ -85,6 +85,8 @@ registry! {
     NotAllowed = 1002, Denied, false, "Caller not allowed";
     /// A size, count or rate is above its limit.
     LimitReached = 1003, Exhausted, false, "Limit reached";
+    /// The machine has no memory left for another agent.
+    MachineMemoryLow = 1004, Exhausted, true, "No memory left for another agent";
     /// The database cannot be read or written.
     StorageFailed = 1010, Unavailable, true, "Storage failed";
     /// The database was written by a newer version.
@@ -127,6 +129,8 @@ registry! {
     ProviderNotReady = 2030, Unavailable, false, "Provider adapter not initialized";
     ProviderCrashed = 2031, Internal, false, "Provider process crashed";
     ConnectionLost = 2032, Unavailable, true, "Provider connection lost";
+    /// The kernel killed the agent, or something it started, because memory ran out.
+    OutOfMemory = 2033, Exhausted, false, "Agent out of memory";
     WorktreeNotFound = 2040, NotFound, false, "Worktree not found";
     WorktreeFailed = 2041, State, false, "Worktree cannot be made, used or removed";
 }

@@ -10,6 +10,7 @@ use crate::error::ErrorCode;
 use crate::id::{CallId, RequestId, SessionId, TurnId};
 use crate::permission::{Grant, Mode, Proposal};
 use crate::request::{RequestOutcome, RequestSubject};
+use crate::resources::ResourceReport;
 use crate::session::{ProviderKind, Status};
 use crate::time::Timestamp;
 use crate::turn::{EndReason, InterruptReason, TurnOrigin};
@@ -153,6 +154,9 @@ pub enum EventKind {
         signal: Option<i32>,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         message: String,
+        /// What it and everything it started used.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resources: Option<Box<ResourceReport>>,
     },
     /// A line of the agent's standard error.
     AgentLogged {

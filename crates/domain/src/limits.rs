@@ -74,3 +74,15 @@ pub const TOOL_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Tools that clients may offer to one session, all together. Models lose their way long before.
 pub const TOOLS_MAX: usize = 512;
+
+/// Least and most memory a session can be limited to. No agent starts with less; no machine has more.
+pub const MEMORY_LIMIT_MIN: u64 = 16 << 20;
+pub const MEMORY_LIMIT_MAX: u64 = 1 << 50;
+
+/// Least and most processors, in thousandths. The kernel gives no less than a hundredth.
+pub const CPU_MILLIS_MIN: u64 = 10;
+pub const CPU_MILLIS_MAX: u64 = 1_024_000;
+
+/// Least and most processes. The kernel numbers no more than this.
+pub const PROCESSES_LIMIT_MIN: u64 = 1;
+pub const PROCESSES_LIMIT_MAX: u64 = 4_194_304;

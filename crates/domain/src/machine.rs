@@ -20,6 +20,7 @@ use crate::event::EventKind;
 use crate::permission::CallEvaluation;
 use crate::redact::{self, KeepAll, Originals, Redact};
 use crate::request::{PermissionSubject, is_bridged};
+use crate::resources::OutOfMemory;
 use crate::session::{SessionSpec, Status};
 use crate::state::State;
 use crate::time::Timestamp;
@@ -48,6 +49,8 @@ pub enum Input {
     },
     LaunchFailed(Error),
     AgentExited(Exit),
+    /// The kernel killed processes of the agent; the agent itself may go on.
+    OutOfMemory(OutOfMemory),
     Timer(Timer),
     /// The daemon came back and holds the living agent again.
     Reattached,
@@ -211,6 +214,7 @@ impl Machine {
             Input::Launched { pid } => step.launched(pid),
             Input::LaunchFailed(error) => step.launch_failed(error),
             Input::AgentExited(exit) => step.agent_exited(&exit),
+            Input::OutOfMemory(killed) => step.out_of_memory(killed),
             Input::Timer(timer) => step.timer(timer),
             Input::Reattached => step.reattached(),
             Input::Revived => step.revived(),

@@ -11,6 +11,7 @@ use crate::id::RequestId;
 use crate::limits;
 use crate::permission::{Grant, Mode, Scope};
 use crate::request::{PendingRequest, RequestSubject, SettledRequest};
+use crate::resources::ResourceReport;
 use crate::session::{SessionSpec, Status};
 use crate::time::Timestamp;
 use crate::tools::{self, ClientToolQueue};
@@ -70,6 +71,8 @@ pub struct State {
     /// What changed since the agent was launched and before it was ready, so that it does not know yet.
     pub untold: PendingSettings,
     pub stderr_tail: VecDeque<String>,
+    /// What the last agent that ended had used.
+    pub resources: Option<ResourceReport>,
 }
 
 /// Settings an agent has to be told once it is ready.
@@ -175,7 +178,10 @@ impl State {
                 }
                 self.untold = PendingSettings::default();
             }
-            EventKind::AgentExited { .. } => self.pid = 0,
+            EventKind::AgentExited { resources, .. } => {
+                self.pid = 0;
+                self.resources = resources.as_deref().cloned();
+            }
             EventKind::AgentLogged { line } => {
                 while self.stderr_tail.len() >= limits::STDERR_TAIL_LINES {
                     self.stderr_tail.pop_front();

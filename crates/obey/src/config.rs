@@ -2,6 +2,7 @@
 //! (default < file < environment < flag). Every key is described in `docs/config.md`.
 //! Knows how to read and check values; acting on them is the daemon's work.
 
+pub(crate) mod limits;
 pub(crate) mod listen;
 pub(crate) mod sandbox;
 pub(crate) mod scrub;
@@ -37,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     pub(crate) sessions: Sessions,
     pub(crate) sandbox: sandbox::Sandbox,
+    pub(crate) limits: limits::Limits,
     pub(crate) scrub: scrub::Scrub,
     pub(crate) workbench: Workbench,
     pub(crate) memory: Memory,
@@ -175,6 +177,7 @@ impl Default for Config {
             retention: Retention::default(),
             sessions: Sessions::default(),
             sandbox: sandbox::Sandbox::default(),
+            limits: limits::Limits::default(),
             scrub: scrub::Scrub::default(),
             workbench: Workbench::default(),
             memory: Memory::default(),

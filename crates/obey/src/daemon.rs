@@ -278,6 +278,10 @@ impl Agents for AgentProcesses {
     fn session_of(&self, pid: i32) -> Option<SessionId> {
         self.0.session_of_process(u32::try_from(pid).ok()?)
     }
+
+    fn session_of_group(&self, name: &str) -> Option<SessionId> {
+        self.0.session_of_group(name)
+    }
 }
 
 fn about(

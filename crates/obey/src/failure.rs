@@ -242,6 +242,9 @@ fn hint_of(code: ErrorCode, message: &str) -> Option<String> {
         ErrorCode::ProviderCrashed | ErrorCode::ConnectionLost => {
             "its last words: obey session log ID; start it again: obey session restart ID"
         }
+        ErrorCode::OutOfMemory => {
+            "what it used: obey session info ID; create one with more: obey session create --memory SIZE"
+        }
         ErrorCode::DaemonUnreachable => "start it: obey serve --detach (what is wrong: obey doctor)",
         ErrorCode::AlreadyRunning => "look at it: obey status; end it: obey stop",
         ErrorCode::ListenFailed => {
@@ -260,6 +263,7 @@ fn hint_of(code: ErrorCode, message: &str) -> Option<String> {
         ErrorCode::InvalidArgument
         | ErrorCode::NotAllowed
         | ErrorCode::LimitReached
+        | ErrorCode::MachineMemoryLow
         | ErrorCode::StorageFailed
         | ErrorCode::StorageTooNew
         | ErrorCode::CommandFailed

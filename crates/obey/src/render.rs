@@ -110,7 +110,7 @@ fn of_life(kind: &EventKind) -> Row {
             let known: Vec<String> = known.map(|(name, text)| format!("{name} {text}")).collect();
             Row::new("agent", TextStyle::Dim, format!("ready {}", known.join(", ")).trim_end())
         }
-        EventKind::AgentExited { exit_code, signal, message } => {
+        EventKind::AgentExited { exit_code, signal, message, .. } => {
             let how = match (exit_code, signal) {
                 (_, Some(signal)) => format!("ended by signal {signal}"),
                 (Some(code), None) => format!("ended with code {code}"),

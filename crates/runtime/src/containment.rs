@@ -12,6 +12,9 @@ use sandbox::agent::{CopiedFile, Endpoint, Mount, ProtectedNames, Reach, SOCKET_
 use agent_port::{Places, ProcessLaunch};
 
 mod install;
+mod limit_policy;
+
+pub use limit_policy::LimitPolicy;
 
 /// What the configuration says about agents and the sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct Policy {
     pub writable: Vec<PathBuf>,
     /// Endpoints that an agent with the network `model` reaches beside its provider's own.
     pub model_hosts: Vec<String>,
+    /// What agents may use.
+    pub limits: LimitPolicy,
 }
 
 impl Policy {
@@ -33,7 +38,7 @@ impl Policy {
     pub fn demands(&self, provider: ProviderKind, campaign: &[&str]) -> Containment {
         let by_campaign = campaign.iter().find_map(|name| self.campaigns.get(*name));
         let said = by_campaign.or_else(|| self.providers.get(&provider));
-        Containment { sandbox: said.copied().unwrap_or(self.everywhere) }
+        Containment { sandbox: said.copied().unwrap_or(self.everywhere), ..Containment::default() }
     }
 }
 

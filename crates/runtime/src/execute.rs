@@ -13,6 +13,7 @@ use domain::{Error, ErrorCode};
 use crate::git::guard;
 use crate::process::{
     AgentLink, AgentOutput, AgentSpawner, Batch, HoldLimits, OutputEnd, ProcessPlan, Stream, Target,
+    run_limits,
 };
 use crate::session::SharedServices;
 use crate::{campaign, limits};
@@ -84,7 +85,7 @@ impl Execution {
             (self.args, env, cwd)
         };
         let args = args.into_iter().map(OsString::from).collect();
-        let plan = ProcessPlan { program, args, env, cwd };
+        let plan = ProcessPlan { program, args, env, cwd, limits: None };
         let dir = services.agents_dir.join(format!("{DIR_PREFIX}{}", ids::unique()));
         let hold = HoldLimits { spool_bytes_max: services.spool_max_bytes, ..HoldLimits::default() };
         let link = AgentSpawner::spawn(&services.shim_program, &dir, &plan, services.epoch, &hold)
@@ -208,6 +209,7 @@ pub(crate) async fn end_and_remove(mut link: AgentLink, dir: PathBuf) {
     }
     link.close().await;
     failpoint!("orphan.ended");
+    run_limits::remove_group(&dir).await;
     remove(&dir);
 }
 

@@ -46,6 +46,7 @@ impl SessionHelperPrograms {
             args: program.args,
             env: program.environment,
             cwd: self.working_dir.clone(),
+            limits: None,
         };
         // Named like the folder of a run: a process below it is then known for the session's.
         let dir = self.services.agents_dir.join(format!("{}.held-{}", self.session, ids::unique()));

@@ -6,6 +6,17 @@ use std::time::Duration;
 /// stands still, and callers then wait instead of piling up.
 pub const MAILBOX_MAX: usize = 64;
 
+/// How often a running agent's control group is asked whether the kernel killed something: soon enough to be told beside what
+/// came of it, and a read of one small file.
+pub const MEMORY_CHECK_WAIT: Duration = Duration::from_secs(2);
+
+/// How often at most it is asked because the agent said something: an agent that streams says a hundred things a second.
+pub const MEMORY_CHECK_PAUSE: Duration = Duration::from_millis(250);
+
+/// An agent that is killed this soon after the kernel killed for memory was what it killed. A shim reports within
+/// milliseconds; a machine without memory may take seconds.
+pub const MEMORY_KILL_RECENT: Duration = Duration::from_secs(10);
+
 /// Newest events of a session kept in memory. Readers that keep up never touch the disk; others read the store.
 pub const TAIL_EVENTS_MAX: usize = 4_096;
 

@@ -9,6 +9,7 @@ pub mod limits;
 pub mod lines;
 mod link;
 mod outbox;
+pub mod run_limits;
 pub mod scan;
 pub mod short_command;
 mod spool;
@@ -23,8 +24,10 @@ pub use claim::Claim;
 pub use holder::{AgentSpawner, HoldLimits, SpawnError, SpawnStage};
 pub use link::{AgentControls, AgentLink, AgentOutput, AttachError, OutputEnd, UnlinkedAgent};
 pub use outbox::WriteError;
+pub use sandbox::session_group::RunLimits;
 pub use shim::ancestry;
 pub use shim::frame::{Refusal, Target};
+pub use shim::group_name;
 pub use shim::record::{Delivery, Exit, Fault, Input, Meta, Stream};
 pub use shim::spool::{Batch, Record};
 pub use shim::{PROCESS_NAME as SHIM_NAME, Position};
@@ -38,4 +41,6 @@ pub struct ProcessPlan {
     /// The complete environment.
     pub env: Vec<(OsString, OsString)>,
     pub cwd: PathBuf,
+    /// What it and everything it starts may use, and the group they are in.
+    pub limits: Option<RunLimits>,
 }

@@ -64,6 +64,8 @@ pub struct SessionServices {
     pub containment: crate::containment::Policy,
     /// Whether it does where a campaign says nothing.
     pub scrub_events: bool,
+    /// Where control groups of agents are made.
+    pub groups: sandbox::session_group::GroupHome,
 }
 
 impl SessionServices {

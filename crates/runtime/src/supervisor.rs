@@ -5,6 +5,7 @@ mod create;
 mod options;
 mod records;
 mod recover;
+mod resources;
 mod workers;
 
 pub use create::NewSession;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use domain::permission::{Grant, GrantAction, grant};
 use domain::request::RequestSubject;
 use domain::{
-    Command, Error, ErrorCode, Event, EventKind, Mode, ProviderKind, RequestId, SessionId, StopMode,
+    Command, Error, ErrorCode, Event, EventKind, Mode, ProviderKind, RequestId, Resource, SessionId, StopMode,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -30,7 +31,6 @@ use crate::environments::Environments;
 use crate::execute::{Execution, Running};
 use crate::grants::Grants;
 use crate::journal::{Cursor, Journal};
-use crate::limits;
 use crate::process::{Claim, scan};
 use crate::retention::{self, Removed, Retention};
 use crate::session::{
@@ -66,6 +66,7 @@ impl Supervisor {
     /// Makes the supervisor of a store. Sessions of a former daemon come back with `recover`.
     pub async fn new(options: SupervisorOptions) -> Result<Self, Error> {
         let epoch = options.store.write(Durability::Synced, next_epoch).await?;
+        let groups = resources::find_groups(&options.agents_dir);
         let services = Arc::new(SessionServices {
             journal: Journal::new(options.store.clone()),
             store: options.store.clone(),
@@ -79,6 +80,7 @@ impl Supervisor {
             scrubber: options.scrubber,
             containment: options.containment,
             scrub_events: options.scrub_events,
+            groups,
             settings: options.settings,
         });
         let inner = SupervisorInner {
@@ -283,6 +285,14 @@ impl Supervisor {
     ) -> Result<Arc<Snapshot>, Error> {
         let handle = self.session(id).await?;
         let mut spec = handle.snapshot().spec.clone();
+        if let Some(resource) = Resource::ALL.into_iter().find(|one| provider_config.contains_key(one.key()))
+        {
+            let field = format!("provider_config.{}", resource.key());
+            return Err(Error::invalid(
+                &field,
+                "limits are chosen when a session is created; create another one",
+            ));
+        }
         let mode = create::take_mode(&mut provider_config)?;
         spec.provider_config.extend(provider_config.clone());
         self.providers().get(spec.provider)?.check(&spec)?;
@@ -455,17 +465,6 @@ impl Supervisor {
                 self.respawn_actor(row);
             }
         }
-    }
-
-    fn check_room(&self) -> Result<(), Error> {
-        let most = self.inner.active_sessions_max.min(limits::ACTIVE_SESSIONS_MAX);
-        if self.active_count() >= most {
-            return Err(Error::new(
-                ErrorCode::LimitReached,
-                format!("{most} sessions are running already; stop one or raise sessions.max_active"),
-            ));
-        }
-        Ok(())
     }
 }
 

@@ -2,6 +2,8 @@
 //! (or one for both). Where it may not, the per-process limits remain. Both versions of the kernel's interface are known.
 //! Groups that are empty again serve another command: the kernel takes longer to make and remove one than most commands run.
 
+pub(crate) mod hierarchy;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -10,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Limits;
 use crate::limits;
+use hierarchy::{Controller, own_folder, switch_on, unified_home};
 
 /// The groups of one command. Must be left when it is gone.
 #[derive(Debug)]
@@ -79,8 +82,7 @@ impl Cgroup {
 
     /// Removes groups that a killed daemon left behind: those whose maker is gone.
     pub(super) fn sweep() {
-        let folders =
-            [own_folder("cgroup2", ""), own_folder("cgroup", "pids"), own_folder("cgroup", "memory")];
+        let folders = [unified_home(), own_folder("cgroup", "pids"), own_folder("cgroup", "memory")];
         for folder in folders.into_iter().flatten() {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
@@ -164,16 +166,10 @@ fn set(folder: &Path, file: &str, value: u64) -> io::Result<()> {
 
 /// Version 2: one group below our own, if it was delegated to us.
 fn create_unified(name: &str, most: &Limits) -> Option<Vec<PathBuf>> {
-    let own = own_folder("cgroup2", "")?;
-    let has = |file: &str| {
-        let list = fs::read_to_string(own.join(file)).unwrap_or_default();
-        ["pids", "memory"].iter().all(|wanted| list.split_whitespace().any(|one| one == *wanted))
-    };
-    if !has("cgroup.controllers") {
+    let own = unified_home()?;
+    let controllers = switch_on(&own);
+    if ![Controller::Pids, Controller::Memory].iter().all(|wanted| controllers.contains(wanted)) {
         return None;
-    }
-    if !has("cgroup.subtree_control") {
-        fs::write(own.join("cgroup.subtree_control"), "+pids +memory").ok()?;
     }
     let folder = own.join(name);
     fs::create_dir(&folder).ok()?;
@@ -209,22 +205,4 @@ fn keep(limited: io::Result<()>, folders: Vec<PathBuf>) -> Option<Vec<PathBuf>> 
         let _ = fs::remove_dir(folder);
     }
     None
-}
-
-/// Returns the folder of our own group in a hierarchy.
-fn own_folder(kind: &str, controller: &str) -> Option<PathBuf> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
-        controllers.split(',').any(|one| one == controller).then_some(path)
-    })?;
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let mount = mounts.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let fits = fields.get(2) == Some(&kind)
-            && (controller.is_empty() || fields.get(3)?.split(',').any(|option| option == controller));
-        fits.then(|| fields[1].to_owned())
-    })?;
-    Some(Path::new(&mount).join(own.trim_start_matches('/')))
 }

@@ -14,6 +14,7 @@ mod order;
 mod probe;
 mod protect;
 mod random;
+pub mod session_group;
 mod stage;
 mod stages;
 mod sys;

@@ -59,3 +59,14 @@ pub const AGENT_COPY_MAX: u64 = 16 << 20;
 
 /// The version of Landlock that keeps abstract sockets of others out of reach.
 pub const LANDLOCK_SCOPES: i32 = 6;
+
+/// An agent's group in which nobody is this long after it was made belongs to nobody: agents join within milliseconds.
+pub const GROUP_ABANDONED_AGE: Duration = Duration::from_secs(3600);
+
+/// The span over which processor time of a session is counted; the kernel's default.
+pub const CPU_PERIOD_US: u64 = 100_000;
+
+/// What a session's group weighs against others when processors are short, in version 2 and in version 1: the kernel's
+/// defaults, so that sessions share evenly, however many processes each has.
+pub const SESSION_CPU_WEIGHT: u64 = 100;
+pub const SESSION_CPU_SHARES: u64 = 1_024;

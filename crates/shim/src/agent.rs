@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::{ffi::OsStr, process};
 
+use crate::confine::Confinement;
 use crate::limits::{AGENT_DIES_FIRST, STDOUT_PIPE_BYTES};
 use crate::sys::{self, Fork, Inherited};
 
@@ -26,15 +27,22 @@ pub(crate) struct Inheritance {
 
 /// Where a start failed.
 pub(crate) enum StartFault {
+    Limits(io::Error),
     Cwd(io::Error),
     Exec(io::Error),
 }
 
+const AT_LIMITS: u8 = b'l';
 const AT_CWD: u8 = b'c';
 const AT_EXEC: u8 = b'e';
 
 /// Starts the program and returns once it runs, or with the reason why it cannot.
-pub(crate) fn start(command: &[CString], cwd: &CString, inherit: &Inheritance) -> Result<Agent, StartFault> {
+pub(crate) fn start(
+    command: &[CString],
+    cwd: &CString,
+    inherit: &Inheritance,
+    confinement: &Confinement,
+) -> Result<Agent, StartFault> {
     let pipes = || -> io::Result<_> {
         let (stdin, out, err, fault) = (io::pipe()?, io::pipe()?, io::pipe()?, io::pipe()?);
         sys::grow_pipe(out.0.as_fd(), STDOUT_PIPE_BYTES);
@@ -46,11 +54,13 @@ pub(crate) fn start(command: &[CString], cwd: &CString, inherit: &Inheritance) -
     let ((agent_in, stdin), (stdout, agent_out), (stderr, agent_err), (mut fault, mut fault_out)) =
         pipes().map_err(StartFault::Exec)?;
     let shim_pid = process::id();
-    let pid = match sys::fork().map_err(StartFault::Exec)? {
+    let (fork, is_in_group) = confinement.fork().map_err(StartFault::Limits)?;
+    let pid = match fork {
         Fork::Parent(pid) => pid,
         Fork::Child => {
+            let limits = || confinement.enter(is_in_group);
             let (stage, error) =
-                become_agent(command, cwd, inherit, shim_pid, &[&agent_in, &agent_out, &agent_err]);
+                become_agent(command, cwd, inherit, limits, shim_pid, &[&agent_in, &agent_out, &agent_err]);
             let errno = error.raw_os_error().unwrap_or(libc::EIO).to_le_bytes();
             // If the shim is gone there is nobody to tell.
             let _ = fault_out.write_all(&[stage, errno[0], errno[1], errno[2], errno[3]]);
@@ -63,7 +73,11 @@ pub(crate) fn start(command: &[CString], cwd: &CString, inherit: &Inheritance) -
     let _ = fault.read_to_end(&mut report);
     if let Some(&[stage, a, b, c, d]) = report.first_chunk::<5>() {
         let error = io::Error::from_raw_os_error(i32::from_le_bytes([a, b, c, d]));
-        return Err(if stage == AT_CWD { StartFault::Cwd(error) } else { StartFault::Exec(error) });
+        return Err(match stage {
+            AT_LIMITS => StartFault::Limits(error),
+            AT_CWD => StartFault::Cwd(error),
+            _ => StartFault::Exec(error),
+        });
     }
     Ok(Agent { pid, stdin: Some(stdin), stdout: Some(stdout), stderr: Some(stderr) })
 }
@@ -73,6 +87,7 @@ fn become_agent(
     command: &[CString],
     cwd: &CString,
     inherit: &Inheritance,
+    limits: impl FnOnce() -> io::Result<()>,
     shim_pid: u32,
     stdio: &[&dyn AsFd; 3],
 ) -> (u8, io::Error) {
@@ -94,6 +109,10 @@ fn become_agent(
     };
     if let Err(error) = prepare() {
         return (AT_EXEC, error);
+    }
+    // Before anything of the agent's runs, so that nothing of it was ever outside.
+    if let Err(error) = limits() {
+        return (AT_LIMITS, error);
     }
     if let Err(error) = std::env::set_current_dir(OsStr::from_bytes(cwd.as_bytes())) {
         return (AT_CWD, error);

@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::confine::Confinement;
 use crate::limits::{LINGER_DEFAULT, SPOOL_BYTES_DEFAULT};
 
 /// What to hold, and where.
@@ -14,6 +15,7 @@ pub(crate) struct Args {
     pub(crate) cwd: CString,
     pub(crate) linger: Duration,
     pub(crate) spool_max: u64,
+    pub(crate) confinement: Confinement,
     /// The program and its arguments; never empty.
     pub(crate) command: Vec<CString>,
 }
@@ -24,6 +26,7 @@ impl Args {
         let mut words = words.into_iter();
         let (mut dir, mut cwd) = (None, None);
         let (mut linger, mut spool_max) = (LINGER_DEFAULT, SPOOL_BYTES_DEFAULT);
+        let mut confinement = Confinement::default();
         loop {
             let Some(word) = words.next() else { return Err("no program given after --".into()) };
             let mut value = || words.next().ok_or_else(|| format!("{} needs a value", word.display()));
@@ -33,6 +36,11 @@ impl Args {
                 b"--cwd" => cwd = Some(c_string(value()?)?),
                 b"--linger-secs" => linger = Duration::from_secs(number(&value()?)?),
                 b"--spool-max" => spool_max = number(&value()?)?,
+                b"--group-folder" => confinement.group_folder = Some(PathBuf::from(value()?)),
+                b"--group-threads" => confinement.thread_files.push(PathBuf::from(value()?)),
+                b"--data-max" => confinement.data_bytes = Some(number(&value()?)?),
+                b"--processes-max" => confinement.processes = Some(number(&value()?)?),
+                b"--cpus-max" => confinement.cpus = Some(number(&value()?)?),
                 _ => return Err(format!("unknown option {}", word.display())),
             }
         }
@@ -42,7 +50,7 @@ impl Args {
         }
         let dir = dir.ok_or("--dir is missing")?;
         let cwd = cwd.ok_or("--cwd is missing")?;
-        Ok(Args { dir, cwd, linger, spool_max, command })
+        Ok(Args { dir, cwd, linger, spool_max, confinement, command })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ancestry::{self, Ancestor, Name, Peer};
 use crate::frame::{Assembler, Refusal, Target, ToDaemon, ToShim, Welcome};
 use crate::limits::{CONNECTIONS_MAX, CONTROL_OUT_BYTES_MAX, GREETING_TIMEOUT, STALL_RETRY};
 use crate::spool::Position;
-use crate::{launch, sys};
+use crate::{group_name, launch, sys};
 
 /// What the daemon wants done.
 pub(crate) enum Command {
@@ -232,10 +232,12 @@ fn is_allowed(stream: &UnixStream) -> bool {
     let (Some(own), Some(theirs)) = (ancestry::of(std::process::id() as i32), peer.ancestry()) else {
         return false;
     };
-    match (nearest_holder(&own[1..]), nearest_holder(&theirs)) {
+    let is_beside_us = match (nearest_holder(&own[1..]), nearest_holder(&theirs)) {
         (Ok(own), Ok(theirs)) => own == theirs,
         _ => false,
-    }
+    };
+    // An agent that got rid of its shim is still in its group. The handle says that the number was its own all the time.
+    is_beside_us && group_name::is_with_us(peer.pid) && peer.is_alive()
 }
 
 /// A process that may be a shim and cannot be looked at.

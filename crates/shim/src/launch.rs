@@ -118,10 +118,12 @@ fn prepare_in(
     home.reserve().map_err(&spool_fault)?;
     let mut spool = Writer::create(args.spool_max).map_err(&spool_fault)?;
     let control = Control::new(home.bind().map_err(LaunchFailure::at("socket"))?);
-    let agent = agent::start(&args.command, &args.cwd, inherit).map_err(|fault| match fault {
-        StartFault::Cwd(error) => LaunchFailure { stage: "cwd", error },
-        StartFault::Exec(error) => LaunchFailure { stage: "exec", error },
-    })?;
+    let agent =
+        agent::start(&args.command, &args.cwd, inherit, &args.confinement).map_err(|fault| match fault {
+            StartFault::Limits(error) => LaunchFailure { stage: "limits", error },
+            StartFault::Cwd(error) => LaunchFailure { stage: "cwd", error },
+            StartFault::Exec(error) => LaunchFailure { stage: "exec", error },
+        })?;
     let meta = Meta {
         protocol: PROTOCOL,
         agent_pid: agent.pid as u32,

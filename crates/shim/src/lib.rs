@@ -6,8 +6,10 @@
 mod agent;
 pub mod ancestry;
 mod args;
+mod confine;
 mod control;
 pub mod frame;
+pub mod group_name;
 mod hold;
 mod home;
 mod input;

@@ -36,6 +36,51 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
+/// The kernel's `CLONE_INTO_CGROUP`; libc's has too few bits.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks into a control group of version 2; the group is given by its folder. Fails with `ENOSYS` where the kernel cannot.
+pub(crate) fn fork_into(group: BorrowedFd<'_>) -> io::Result<Fork> {
+    // SAFETY: the structure is plain numbers, for all of which zero means: nothing.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = CLONE_INTO_CGROUP;
+    args.exit_signal = libc::SIGCHLD as u64;
+    args.cgroup = group.as_raw_fd() as u64;
+    // SAFETY: pointer and size describe the structure. Without a stack it is a fork; the shim never starts threads.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+    match check(pid as c_int)? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// Lowers both limits of a resource for this process and its descendants.
+pub(crate) fn lower_limit(resource: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls read or write one rlimit through the pointer.
+    check(unsafe { libc::getrlimit(resource, &mut limit) })?;
+    limit.rlim_max = limit.rlim_max.min(most);
+    limit.rlim_cur = limit.rlim_cur.min(limit.rlim_max);
+    // SAFETY: as above.
+    check(unsafe { libc::setrlimit(resource, &limit) }).map(drop)
+}
+
+/// Keeps this process and its descendants on as many of its processors, chosen by `seed`.
+pub(crate) fn use_cpus(count: usize, seed: usize) -> io::Result<()> {
+    // SAFETY: a set is plain bits; the calls get its size and write or read no more; the macros stay within it.
+    unsafe {
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        check(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut all))?;
+        let usable: Vec<usize> =
+            (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &all)).collect();
+        let mut chosen: libc::cpu_set_t = std::mem::zeroed();
+        for &cpu in usable.iter().cycle().skip(seed % usable.len().max(1)).take(count.min(usable.len())) {
+            libc::CPU_SET(cpu, &mut chosen);
+        }
+        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &chosen)).map(drop)
+    }
+}
+
 /// Ends the process at once, without running anything of std or of the parent's stack.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit never returns and touches no memory of ours.

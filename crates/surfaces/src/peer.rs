@@ -118,6 +118,11 @@ impl Role {
 pub trait Agents: Send + Sync {
     /// Returns the session whose shim or agent has this number. Must know a shim before its agent runs.
     fn session_of(&self, pid: i32) -> Option<SessionId>;
+
+    /// Returns the session whose agent a control group of this name is for; none if it is not ours.
+    fn session_of_group(&self, _name: &str) -> Option<SessionId> {
+        None
+    }
 }
 
 /// No agents: for programs that run none, and for tests.

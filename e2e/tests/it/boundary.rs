@@ -10,6 +10,7 @@ mod escape;
 mod floods;
 mod grants;
 mod hostile;
+mod limits;
 mod listeners;
 mod secrets;
 

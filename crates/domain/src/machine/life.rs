@@ -8,6 +8,7 @@ use crate::command::StopMode;
 use crate::error::{Error, ErrorCode};
 use crate::event::{EventKind, Level};
 use crate::limits;
+use crate::resources::OutOfMemory;
 use crate::session::Status;
 use crate::turn::{COMPACT, EndReason};
 
@@ -187,12 +188,17 @@ impl Transition<'_> {
             exit_code: exit.code,
             signal: exit.signal,
             message: exit.message.clone(),
+            resources: exit.resources.clone().map(Box::new),
         });
         match status {
             Status::Stopping => self.finish_stop(),
             Status::Running if exit.is_clean() => {
                 self.withdraw_all("the agent left");
                 self.change_status(Status::Stopped, "the agent left by itself");
+            }
+            _ if let Some(killed) = exit.out_of_memory => {
+                let what = format!("{killed}: the kernel killed the agent");
+                self.fail(Error::new(ErrorCode::OutOfMemory, self.exit_text_without_exit(&what)));
             }
             Status::Starting => {
                 let error =
@@ -205,6 +211,22 @@ impl Transition<'_> {
                 self.fail(error);
             }
         }
+    }
+
+    /// Tells that the kernel killed something the agent had started; the agent sees for itself what became of it.
+    pub(super) fn out_of_memory(&mut self, killed: OutOfMemory) {
+        if !self.state().status.has_agent() {
+            return;
+        }
+        let what = match killed.kills {
+            1 => "a process that the agent started was killed by the kernel".to_owned(),
+            kills => format!("{kills} processes that the agent started were killed by the kernel"),
+        };
+        self.record(EventKind::Notice {
+            level: Level::Warning,
+            code: Some(ErrorCode::OutOfMemory),
+            message: format!("{killed}: {what}"),
+        });
     }
 
     /// Does what the stop was for, now that the agent is gone.

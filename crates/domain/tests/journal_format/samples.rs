@@ -7,6 +7,7 @@ use domain::event::{
 };
 use domain::permission::{Coverage, Grant, GrantAction, Principal, Proposal, Scope};
 use domain::request::{PermissionSubject, Question, QuestionOption, RequestOutcome, RequestSubject};
+use domain::resources::{Enforcement, Resource, ResourceReport};
 use domain::turn::{EndReason, InterruptReason, TurnOrigin};
 use domain::{
     CallId, Decision, ErrorCode, EventKind, Mode, ProviderKind, RequestId, Status, Timestamp, TurnId, Usage,
@@ -25,6 +26,7 @@ pub(crate) fn samples() -> Vec<EventKind> {
     all.extend(reports());
     all.extend(client_tools());
     all.extend(grants());
+    all.push(measured());
     all
 }
 
@@ -51,7 +53,12 @@ fn life() -> Vec<EventKind> {
         },
         EventKind::AgentStarted { pid: 4242 },
         EventKind::AgentReady { native_session: text("0b6d"), model: text("opus-4"), version: text("2.1.0") },
-        EventKind::AgentExited { exit_code: Some(1), signal: Some(9), message: text("killed") },
+        EventKind::AgentExited {
+            exit_code: Some(1),
+            signal: Some(9),
+            message: text("killed"),
+            resources: None,
+        },
         EventKind::AgentLogged { line: text("warning: low disk") },
         EventKind::Restarted { count: 2 },
         EventKind::Renamed { name: text("scout") },
@@ -307,6 +314,22 @@ fn client_tools() -> Vec<EventKind> {
 fn denial() -> Grant {
     let grant = Grant::new("Bash(rm *)", Coverage::Pattern);
     Grant { action: GrantAction::Deny, principal: Principal::Everyone, ..grant }
+}
+
+/// An end with everything that was measured.
+fn measured() -> EventKind {
+    EventKind::AgentExited {
+        exit_code: None,
+        signal: Some(9),
+        message: String::new(),
+        resources: Some(Box::new(ResourceReport {
+            enforcement: Enforcement::CgroupV2,
+            not_enforced: vec![Resource::Cpus],
+            peak_memory_bytes: Some(4 << 30),
+            cpu_ms: Some(1_500),
+            oom_kills: 1,
+        })),
+    }
 }
 
 fn grants() -> Vec<EventKind> {

@@ -91,6 +91,15 @@ pub(crate) struct SessionCreateArgs {
     /// What it reaches from there: full, model (its model's endpoint only) or none [default: full]
     #[arg(long, requires = "sandbox", value_parser = values::network, value_name = "NETWORK")]
     pub(crate) network: Option<AgentNetwork>,
+    /// Memory that the agent and everything it starts may use together, such as 4G or 512M
+    #[arg(long, value_parser = values::memory, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Processors they may use together, such as 2 or 0.5
+    #[arg(long, value_parser = values::cpus, value_name = "NUMBER")]
+    pub(crate) cpus: Option<String>,
+    /// Processes and threads they may have at a time
+    #[arg(long, value_parser = values::processes, value_name = "N")]
+    pub(crate) processes: Option<String>,
     /// Settings for the provider, as a JSON object
     #[arg(long, value_parser = values::config, value_name = "JSON")]
     pub(crate) config: Option<HashMap<String, String>>,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::{AgentNetwork, Mode, ProviderKind, Status};
+use domain::{AgentNetwork, Mode, ProviderKind, Resource, Status};
 use serde_json::Value;
 
 use crate::nearest::nearest;
@@ -66,6 +66,21 @@ pub(crate) fn mode(text: &str) -> Result<Mode, String> {
 pub(crate) fn network(text: &str) -> Result<AgentNetwork, String> {
     let all = [AgentNetwork::Full, AgentNetwork::Model, AgentNetwork::None].map(AgentNetwork::name);
     AgentNetwork::parse(text).ok_or_else(|| one_of(text, &all))
+}
+
+/// Checks a size of memory; the daemon reads it again.
+pub(crate) fn memory(text: &str) -> Result<String, String> {
+    Resource::Memory.parse(text).map(|_| text.to_owned())
+}
+
+/// Checks a number of processors; the daemon reads it again.
+pub(crate) fn cpus(text: &str) -> Result<String, String> {
+    Resource::Cpus.parse(text).map(|_| text.to_owned())
+}
+
+/// Checks a number of processes; the daemon reads it again.
+pub(crate) fn processes(text: &str) -> Result<String, String> {
+    Resource::Processes.parse(text).map(|_| text.to_owned())
 }
 
 /// Reads a session's status in any case.

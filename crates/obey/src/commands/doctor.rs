@@ -123,6 +123,7 @@ async fn examine(console: &Console) -> Vec<Finding> {
     findings.push(sandbox::examine(console, &config).await);
     if let Some(client) = &client {
         findings.extend(sandbox::examine_agents(client).await);
+        findings.extend(sandbox::examine_limits(client).await);
     }
     findings.push(scrubbing::examine(&config, client.as_ref()).await);
     findings.push(memory::examine(&config, &data_dir).await);

@@ -162,12 +162,26 @@ pub(crate) fn containments(metadata: &tonic::metadata::MetadataMap) -> BTreeMap<
     pairs.map(|(session, how)| (session.to_owned(), how.to_owned())).collect()
 }
 
-/// Returns a session and how it is contained; empty: not at all.
-pub(super) async fn get_contained(client: &Client, id: &str) -> Result<(local::SessionInfo, String)> {
+/// Metadata key by which the daemon says what a session may use and has used, as `session=JSON`.
+const RESOURCES_KEY: &str = "obey-resources";
+
+/// A session and what the daemon says beside it.
+pub(super) struct DetailedSession {
+    pub(super) session: local::SessionInfo,
+    /// How its agent is contained; empty: not at all.
+    pub(super) containment: String,
+    /// What it may use and has used; null where the daemon does not say.
+    pub(super) resources: serde_json::Value,
+}
+
+/// Asks the daemon for everything about one session.
+pub(super) async fn get_detailed(client: &Client, id: &str) -> Result<DetailedSession> {
     let request = local::GetSessionRequest { session_id: id.to_owned() };
     let response = client.daemon().get_session(request).await?;
-    let how = containments(response.metadata()).remove(id).unwrap_or_default();
-    Ok((response.into_inner(), how))
+    let containment = containments(response.metadata()).remove(id).unwrap_or_default();
+    let said = response.metadata().get(RESOURCES_KEY).and_then(|value| value.to_str().ok()?.split_once('='));
+    let resources = said.and_then(|(_, json)| serde_json::from_str(json).ok()).unwrap_or_default();
+    Ok(DetailedSession { session: response.into_inner(), containment, resources })
 }
 
 /// Prints what became of a session: its JSON, or its id and status.

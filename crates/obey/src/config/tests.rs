@@ -54,6 +54,13 @@ const EVERY_KEY: &str = r#"
         required = false
         read_only = ["/opt/tools"]
         writable = ["/var/cache/build"]
+        [limits]
+        memory = "4G"
+        cpus = 1.5
+        processes = 500
+        campaigns = ["shop=memory:1G"]
+        providers = ["codex=cpus:2"]
+        reserve = "1G"
         [workbench]
         default_project = "/p"
         session_idle_minutes = 6

@@ -1,11 +1,12 @@
-//! Which agents run in the sandbox, read from the configuration.
+//! Which agents run in the sandbox and what agents may use, read from the configuration.
 
 use std::collections::BTreeMap;
 
-use domain::{AgentNetwork, Error, ErrorCode, ProviderKind};
-use runtime::containment::Policy;
+use domain::{AgentNetwork, Error, ErrorCode, ProviderKind, Resource, ResourceLimits};
+use runtime::containment::{LimitPolicy, Policy};
 
 use crate::config::Config;
+use crate::config::limits::Amount;
 
 /// Returns the policy; the error names the entry that is wrong.
 pub(crate) fn policy(config: &Config) -> Result<Policy, Error> {
@@ -25,7 +26,62 @@ pub(crate) fn policy(config: &Config) -> Result<Policy, Error> {
         read_only: section.read_only.clone(),
         writable: section.writable.clone(),
         model_hosts: section.model_hosts.clone(),
+        limits: limit_policy(config)?,
     })
+}
+
+/// Returns what agents may use; the error names the entry that is wrong.
+fn limit_policy(config: &Config) -> Result<LimitPolicy, Error> {
+    let section = &config.limits;
+    let mut everywhere = ResourceLimits::default();
+    for (resource, amount) in [
+        (Resource::Memory, &section.memory),
+        (Resource::Cpus, &section.cpus),
+        (Resource::Processes, &section.processes),
+    ] {
+        if let Some(text) = amount.as_ref().map(Amount::to_string) {
+            everywhere
+                .set(resource, Some(amount_of(&format!("limits.{}", resource.name()), resource, &text)?));
+        }
+    }
+    let mut providers = BTreeMap::new();
+    for (name, limits) in limit_entries("limits.providers", &section.providers)? {
+        let kind = ProviderKind::parse(&name)
+            .ok_or_else(|| invalid("limits.providers", &name, "there is no such provider"))?;
+        providers.insert(kind, limits);
+    }
+    let reserve = section.reserve.to_string();
+    let reserve_bytes = match reserve.as_str() {
+        "0" => 0,
+        text => amount_of("limits.reserve", Resource::Memory, text)?,
+    };
+    let campaigns = limit_entries("limits.campaigns", &section.campaigns)?;
+    Ok(LimitPolicy { everywhere, providers, campaigns, reserve_bytes })
+}
+
+fn amount_of(key: &str, resource: Resource, text: &str) -> Result<u64, Error> {
+    let wrong = |remedy: String| Error::new(ErrorCode::ConfigInvalid, format!("{key}: {remedy}"));
+    resource.parse(text).map_err(wrong)
+}
+
+fn limit_entries(key: &str, list: &[String]) -> Result<BTreeMap<String, ResourceLimits>, Error> {
+    let remedy = "write a name, `=`, and limits such as memory:4G cpus:2 processes:500";
+    let mut all = BTreeMap::new();
+    for entry in list {
+        let (name, said) = entry.split_once('=').ok_or_else(|| invalid(key, entry, remedy))?;
+        let mut limits = ResourceLimits::default();
+        for word in said.split_whitespace() {
+            let (what, text) = word.split_once(':').ok_or_else(|| invalid(key, entry, remedy))?;
+            let resource = Resource::ALL.into_iter().find(|resource| resource.name() == what);
+            let resource = resource.ok_or_else(|| invalid(key, entry, remedy))?;
+            limits.set(resource, Some(amount_of(key, resource, text)?));
+        }
+        if limits.is_empty() {
+            return Err(invalid(key, entry, remedy));
+        }
+        all.insert(name.trim().to_owned(), limits);
+    }
+    Ok(all)
 }
 
 fn entries(key: &str, list: &[String]) -> Result<BTreeMap<String, Option<AgentNetwork>>, Error> {
@@ -53,7 +109,8 @@ mod tests {
     #[test]
     fn the_sandbox_is_chosen_by_campaign_and_by_provider() {
         let mut config = Config::default();
-        assert_eq!(policy(&config).unwrap(), Policy::default());
+        let usual = LimitPolicy { reserve_bytes: 256 << 20, ..LimitPolicy::default() };
+        assert_eq!(policy(&config).unwrap(), Policy { limits: usual, ..Policy::default() });
         config.sandbox.agents = true;
         config.sandbox.network = "model".to_owned();
         config.sandbox.campaigns = vec!["shop=none".to_owned(), "docs = off".to_owned()];
@@ -63,6 +120,47 @@ mod tests {
         assert_eq!(policy.demands(ProviderKind::Codex, &["docs"]).sandbox, None);
         assert_eq!(policy.demands(ProviderKind::Codex, &["x"]).sandbox, Some(AgentNetwork::Full));
         assert_eq!(policy.demands(ProviderKind::Codex, &["shop"]).sandbox, Some(AgentNetwork::None));
+    }
+
+    #[test]
+    fn limits_are_chosen_by_campaign_and_by_provider() {
+        let mut config = Config::default();
+        config.limits.memory = Some(Amount::Text("4G".to_owned()));
+        config.limits.cpus = Some(Amount::Decimal(1.5));
+        config.limits.processes = Some(Amount::Whole(500));
+        config.limits.campaigns = vec!["shop=memory:1G processes:100".to_owned()];
+        config.limits.providers = vec!["codex = cpus:4".to_owned()];
+        config.limits.reserve = Amount::Whole(0);
+        let LimitPolicy { everywhere, providers, campaigns, reserve_bytes } = policy(&config).unwrap().limits;
+        assert_eq!(everywhere.to_string(), "memory 4G, cpus 1.5, processes 500");
+        assert_eq!(providers[&ProviderKind::Codex].to_string(), "cpus 4");
+        assert_eq!(campaigns["shop"].to_string(), "memory 1G, processes 100");
+        assert_eq!(reserve_bytes, 0);
+    }
+
+    #[test]
+    fn a_wrong_limit_is_named() {
+        let wrong = |change: &dyn Fn(&mut crate::config::limits::Limits)| {
+            let mut config = Config::default();
+            change(&mut config.limits);
+            policy(&config).unwrap_err().message
+        };
+        let text = |text: &str| Some(Amount::Text(text.to_owned()));
+        assert!(wrong(&|limits| limits.memory = text("4")).starts_with("limits.memory: "));
+        assert!(wrong(&|limits| limits.cpus = Some(Amount::Whole(0))).starts_with("limits.cpus: "));
+        assert!(
+            wrong(&|limits| limits.processes = Some(Amount::Decimal(0.5))).starts_with("limits.processes: ")
+        );
+        assert!(
+            wrong(&|limits| limits.reserve = Amount::Text("x".to_owned())).starts_with("limits.reserve: ")
+        );
+        for entry in ["shop", "shop=", "shop=memory", "shop=swap:1G", "shop=memory:x"] {
+            let message = wrong(&|limits| limits.campaigns = vec![entry.to_owned()]);
+            assert!(message.starts_with("limits.campaigns: "), "{message}");
+        }
+        assert!(
+            wrong(&|limits| limits.providers = vec!["x=cpus:1".to_owned()]).starts_with("limits.providers: ")
+        );
     }
 
     #[test]

@@ -177,6 +177,9 @@ fn systemd_finds_no_fault_in_the_units() {
             return;
         };
         let said = text(&verified.stderr);
+        // Before systemd 254 there is no such key; it is passed over, and agents get no control groups there.
+        let is_newer = |line: &&str| !line.contains("Unknown key 'DelegateSubgroup'");
+        let said: String = said.lines().filter(is_newer).collect();
         if said.contains("Failed to initialize manager") {
             eprintln!("SKIPPED: systemd-analyze does not work here: {said}");
             return;

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_in_the_sandbox_is_refused_there() {
-        let inside = |network| Containment { sandbox: Some(network) };
+        let inside = |network| Containment { sandbox: Some(network), ..Containment::default() };
         let check = |entries: &[(&str, &str)], containment| {
             read(entries).unwrap().check_inside(containment).map_err(|error| error.message)
         };

@@ -201,7 +201,7 @@ fn resumed() -> Vec<EventKind> {
     let mut replay = Replay::new("", as_it_was);
     replay.play("approvals", "");
     replay.apply(Input::Command(Command::Stop { how: StopMode::Now }));
-    replay.apply(Input::AgentExited(domain::Exit { code: Some(0), signal: None, message: String::new() }));
+    replay.apply(Input::AgentExited(domain::Exit { code: Some(0), ..domain::Exit::default() }));
     assert_eq!(replay.machine.state().status, Status::Stopped);
     replay.apply(Input::Command(Command::Restart { provider_config: BTreeMap::new() }));
     replay.play("approvals", "");
@@ -213,7 +213,7 @@ fn hung() -> Vec<EventKind> {
     let mut replay = Replay::new("", as_it_was);
     replay.play("approvals", "");
     replay.apply(Input::Timer(Timer::Deadline));
-    replay.apply(Input::AgentExited(domain::Exit { code: None, signal: None, message: String::new() }));
+    replay.apply(Input::AgentExited(domain::Exit::default()));
     replay.journal
 }
 

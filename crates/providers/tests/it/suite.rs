@@ -153,7 +153,7 @@ impl Recorded {
         if session.machine.state().status != domain::Status::Stopping {
             session.apply(Input::Command(Command::Stop { how: StopMode::Now }));
         }
-        session.apply(Input::AgentExited(Exit { code: Some(0), signal: None, message: String::new() }));
+        session.apply(Input::AgentExited(Exit { code: Some(0), ..Exit::default() }));
         self.restart(&mut session);
         self.run(&mut session, &next.spec, &next.entries);
         session.journal
@@ -232,7 +232,7 @@ impl Recorded {
 }
 
 fn killed() -> Exit {
-    Exit { code: None, signal: Some(9), message: String::new() }
+    Exit { signal: Some(9), ..Exit::default() }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use shim::record::Meta;
 use shim::spool::{read_meta, segment_number};
 use tokio::time::{self, Instant};
 
-use super::scan;
+use super::{run_limits, scan};
 use host::limits::{KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
 use host::process_tree as tree;
 
@@ -78,6 +78,7 @@ impl Claim {
     /// in which nothing can be made any more.
     pub async fn clear(self) -> io::Result<()> {
         self.kill_left_behind().await?;
+        run_limits::remove_group(&self.dir).await;
         match fs::remove_dir_all(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -85,6 +86,7 @@ impl Claim {
     }
 
     async fn kill_left_behind(&self) -> io::Result<()> {
+        run_limits::kill_group(&self.dir).await;
         let left = tree::kill_tree(self.meta().as_ref(), &tree::mark_of(&self.dir)?).await?;
         if left > 0 {
             tracing::warn!(left, dir = %self.dir.display(), "processes of an agent resist being killed");

@@ -16,6 +16,7 @@ use tokio::time;
 use super::ProcessPlan;
 use super::limits::{ANSWER_BYTES_MAX, SPAWN_TIMEOUT};
 use super::link::{AgentLink, AttachError};
+use super::run_limits;
 use host::failpoint;
 use host::process_tree as tree;
 
@@ -57,6 +58,8 @@ pub enum SpawnStage {
     Socket,
     /// The agent's working directory.
     Cwd,
+    /// What holds the agent within its limits.
+    Limits,
     /// The program itself.
     Exec,
     /// A stage of a newer shim.
@@ -89,6 +92,11 @@ impl SpawnError {
         matches!(self, SpawnError::Stage { stage: SpawnStage::Exec, errno: libc::ENOENT | libc::ENOTDIR, .. })
     }
 
+    /// Whether the agent could not be put within its limits.
+    pub fn is_unlimited(&self) -> bool {
+        matches!(self, SpawnError::Stage { stage: SpawnStage::Limits, .. })
+    }
+
     /// Whether a living shim has the directory already.
     pub fn is_held(&self) -> bool {
         matches!(self, SpawnError::Stage { stage: SpawnStage::Lock, .. })
@@ -108,6 +116,9 @@ impl AgentSpawner {
         limits: &HoldLimits,
     ) -> Result<AgentLink, SpawnError> {
         make_dir(dir).map_err(SpawnError::Dir)?;
+        if let Some(limits) = &plan.limits {
+            run_limits::store(dir, limits).map_err(SpawnError::Dir)?;
+        }
         failpoint!("launch.folder_made");
         let mark = tree::mark_of(dir).map_err(SpawnError::Dir)?;
         let answer = time::timeout(SPAWN_TIMEOUT, run_shim(shim_exe, dir, plan, &mark, limits))
@@ -147,6 +158,7 @@ async fn run_shim(
     // Never zero: between its start and our connection the shim has no daemon.
     command.arg("--linger-secs").arg(limits.linger.as_secs().max(1).to_string());
     command.arg("--spool-max").arg(limits.spool_bytes_max.to_string());
+    command.args(plan.limits.iter().flat_map(run_limits::shim_words));
     command.arg("--").arg(&plan.program).args(&plan.args);
     command.env_clear().envs(plan.env.iter().map(|(name, value)| (name, value)));
     command.env(tree::MARK_VARIABLE, mark.value());
@@ -188,6 +200,7 @@ fn stage_named(word: &str) -> SpawnStage {
         "spool" => SpawnStage::Spool,
         "socket" => SpawnStage::Socket,
         "cwd" => SpawnStage::Cwd,
+        "limits" => SpawnStage::Limits,
         "exec" => SpawnStage::Exec,
         _ => SpawnStage::Other,
     }

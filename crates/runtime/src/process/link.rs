@@ -19,8 +19,8 @@ use tokio::time;
 use super::connection::{self, Greeting, ShimReachability, ShimState};
 use super::limits::{LOOK_INTERVAL, READ_RETRY};
 use super::outbox::{Outbox, WriteError};
-use super::scan;
 use super::spool::{self, Spool};
+use super::{run_limits, scan};
 use host::clock;
 use host::process_tree as tree;
 
@@ -350,6 +350,7 @@ impl UnlinkedAgent {
     /// if it is of no use any more, because nobody will know how its agent ended.
     pub async fn kill_left_behind(&self) {
         scan::kill_holder(&self.dir);
+        run_limits::kill_group(&self.dir).await;
         let Ok(mark) = tree::mark_of(&self.dir) else { return };
         match tree::kill_tree(self.meta.as_ref(), &mark).await {
             Ok(0) => {}

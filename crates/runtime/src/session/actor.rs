@@ -5,6 +5,7 @@ mod commit;
 mod decide;
 mod private;
 mod recovery;
+mod resources;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -19,6 +20,7 @@ use domain::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::private::Private;
+use self::resources::MemoryWatch;
 use super::agent_handle::{self, AgentHandle, AgentInputEvent, Ingested, ProcessAgent, SilentCodec};
 use super::handle::{ActorMessage, Applied, SessionHandle, Snapshot};
 use super::launch::Reattached;
@@ -78,6 +80,7 @@ pub(crate) struct Actor {
     snapshot: watch::Sender<Arc<Snapshot>>,
     /// Told to handles, so that a calling process can be known for an agent's.
     pub(super) holder_pid: Arc<AtomicU32>,
+    pub(super) memory: MemoryWatch,
 }
 
 /// What must be put back when a command could not be written.
@@ -113,6 +116,7 @@ impl Actor {
         let holder_pid = Arc::new(AtomicU32::new(0));
         let actor = Self {
             holder_pid: Arc::clone(&holder_pid),
+            memory: MemoryWatch::default(),
             services: Arc::clone(services),
             machine,
             agent: AgentHandle::None,
@@ -134,8 +138,18 @@ impl Actor {
             mailbox,
             snapshot,
         };
+        let run_limits = actor.memory.shared();
         let task = tokio::spawn(actor.run(beginning, mark));
-        (SessionHandle { id, mailbox: sender, stream, snapshot: watcher, holder_pid, originals }, task)
+        let handle = SessionHandle {
+            id,
+            mailbox: sender,
+            stream,
+            snapshot: watcher,
+            holder_pid,
+            originals,
+            run_limits,
+        };
+        (handle, task)
     }
 
     async fn run(mut self, beginning: ActorStart, mark: SpoolMark) {
@@ -178,6 +192,7 @@ impl Actor {
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
                 () = overdue(self.originals.expires_at()) => self.originals.forget_expired(),
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
+                () = overdue(self.memory.due()) => self.check_memory().await,
                 heard = self.agent.next() => self.handle_agent_output(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
@@ -279,7 +294,13 @@ impl Actor {
 
     async fn handle_process_output(&mut self, next: AgentOutput) {
         match next {
-            AgentOutput::Records(batch) => self.take_output(&batch).await,
+            AgentOutput::Records(batch) => {
+                // What the kernel killed is told before what the agent made of it.
+                if self.memory.is_worth_a_look() {
+                    self.check_memory().await;
+                }
+                self.take_output(&batch).await;
+            }
             AgentOutput::Ended(end) => self.take_end(end, agent_handle::exit_of(end)).await,
             AgentOutput::Corrupt { at, fault } => {
                 let message = format!("its output on disk is damaged at {at:?}: {fault:?}");
@@ -335,6 +356,7 @@ impl Actor {
     }
 
     async fn take_end(&mut self, end: OutputEnd, exit: Exit) {
+        let exit = self.measured(exit).await;
         let AgentHandle::Process(process) = &mut self.agent else { return };
         let ingested = process.finish(exit);
         let (mut plan, _) = self.write_ingested(ingested).await;

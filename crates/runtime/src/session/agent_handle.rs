@@ -270,10 +270,10 @@ pub(super) const TAKEN_OVER: &str =
 pub(super) fn exit_of(end: OutputEnd) -> Exit {
     match end {
         OutputEnd::Exited(exit) if exit.signal != 0 => {
-            Exit { code: None, signal: Some(exit.signal), message: lost_bytes(exit.lost_bytes) }
+            Exit { signal: Some(exit.signal), message: lost_bytes(exit.lost_bytes), ..Exit::default() }
         }
         OutputEnd::Exited(exit) => {
-            Exit { code: Some(exit.code), signal: None, message: lost_bytes(exit.lost_bytes) }
+            Exit { code: Some(exit.code), message: lost_bytes(exit.lost_bytes), ..Exit::default() }
         }
         OutputEnd::ShimLost => {
             Exit { message: "the process that held the agent was killed".to_owned(), ..Exit::default() }

@@ -1,9 +1,10 @@
 //! All that a surface ever holds of a session.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::request::RequestSubject;
+use domain::resources::ResourceReport;
 use domain::{
     Command, Error, ErrorCode, Event, EventKind, RequestId, SessionId, SessionSpec, State, Status, StopMode,
 };
@@ -11,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::originals::KeptOriginals;
 use crate::journal::{Cursor, SessionJournal};
+use crate::process::RunLimits;
 
 /// What a session is at one moment.
 #[derive(Clone, Debug)]
@@ -49,13 +51,23 @@ pub struct SessionHandle {
     /// The process that holds the agent; 0: none.
     pub(crate) holder_pid: Arc<AtomicU32>,
     pub(crate) originals: Arc<KeptOriginals>,
+    pub(crate) run_limits: SharedRunLimits,
 }
+
+/// How the agent that runs is limited; nothing while none does.
+pub(crate) type SharedRunLimits = Arc<Mutex<Option<RunLimits>>>;
 
 impl SessionHandle {
     /// Returns whether a process is this session's agent or holds it.
     pub fn is_process(&self, pid: u32) -> bool {
         pid != 0
             && (self.holder_pid.load(Ordering::Relaxed) == pid || self.snapshot.borrow().state.pid == pid)
+    }
+
+    /// Returns what the running agent uses; none while none runs as a process.
+    pub(crate) fn resources(&self) -> Option<ResourceReport> {
+        let run = self.run_limits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        run.map(|run| run.report())
     }
 
     pub fn id(&self) -> &SessionId {

@@ -14,8 +14,8 @@ use crate::campaign::Campaigns;
 use crate::helper_process::SessionHelperPrograms;
 use crate::limits;
 use crate::process::{
-    AgentLink, AgentSpawner, AttachError, Claim, HoldLimits, OutputEnd, Position, ProcessPlan, SpawnError,
-    Target,
+    AgentLink, AgentSpawner, AttachError, Claim, HoldLimits, OutputEnd, Position, ProcessPlan, RunLimits,
+    SpawnError, Target, run_limits,
 };
 use agent_port::environment;
 use agent_port::{BridgeServer, ClientRequestHandler, Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
@@ -102,30 +102,52 @@ impl Actor {
             Some(network) => Some(self.wall_in(network, &mut launch)?),
             None => None,
         };
+        let run = self.limit_run()?;
         let plan = ProcessPlan {
             program: launch.program,
             args: launch.args,
             env: launch.environment,
             cwd: self.machine.spec().working_dir.clone(),
+            limits: Some(run.clone()),
         };
         let limits = HoldLimits { spool_bytes_max: self.services.spool_max_bytes, ..HoldLimits::default() };
-        let link =
-            AgentSpawner::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &limits)
-                .await
-                .map_err(|error| spawn_error(&program, &error))?;
+        let spawned =
+            AgentSpawner::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &limits).await;
+        let link = match spawned {
+            Ok(link) => link,
+            Err(error) => {
+                if let Some(group) = &run.group {
+                    group.remove().await;
+                }
+                return Err(spawn_error(&program, &error));
+            }
+        };
         if let Some(bell) = bell
             && let Err(error) = bell.wait(&dir).await
         {
             link.outside().kill_left_behind().await;
             link.close().await;
+            run_limits::remove_group(&dir).await;
             remove_dir(&dir).await;
             return Err(error);
         }
+        self.memory.begin(Some(run));
         let pid = link.agent_pid().unwrap_or(0);
         self.holder_pid.store(link.shim_pid().unwrap_or(0), Ordering::Relaxed);
         let agent = ProcessAgent::new(link, launch.codec, dir).helped_by(self.helper());
         self.agent = AgentHandle::Process(Box::new(agent));
         Ok(pid)
+    }
+
+    /// Makes the control group of the run that begins, as the session's limits say.
+    fn limit_run(&self) -> Result<RunLimits, Error> {
+        let spec = self.machine.spec();
+        let run = format!("{}.{}", spec.id, self.run);
+        self.services.groups.limit(&run, spec.containment.limits).map_err(|error| {
+            let message =
+                format!("the agent cannot be kept within its limits, and nothing was started: {error}");
+            Error::new(ErrorCode::SandboxFailed, message)
+        })
     }
 
     /// Finds the agent again that a former daemon left running.
@@ -193,6 +215,7 @@ impl Actor {
         }
         match link {
             Ok(link) => {
+                self.memory.begin(run_limits::load(&dir));
                 let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry).helped_by(self.helper());
                 let pid = agent.link.agent_pid().unwrap_or(0);
                 self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
@@ -272,6 +295,8 @@ impl Actor {
         }
         link.close().await;
         failpoint!("exit.acknowledged");
+        self.memory.begin(None);
+        run_limits::remove_group(&dir).await;
         remove_dir(&dir).await;
         self.forget_sealed();
         failpoint!("exit.removed");
@@ -332,5 +357,6 @@ async fn remove_dir(dir: &Path) {
 }
 
 fn spawn_error(program: &str, error: &SpawnError) -> Error {
-    Error::new(ErrorCode::CreateFailed, format!("the agent {program} could not be started: {error}"))
+    let code = if error.is_unlimited() { ErrorCode::SandboxFailed } else { ErrorCode::CreateFailed };
+    Error::new(code, format!("the agent {program} could not be started: {error}"))
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
+use domain::resources::Enforcement;
 use domain::{
     CampaignId, Command, Containment, Error, ErrorCode, EventKind, LaunchPolicy, Machine, Mode, ProviderKind,
-    SessionId, SessionSpec, Status, Timeouts, WhenBusy,
+    Resource, ResourceLimits, SessionId, SessionSpec, Status, Timeouts, WhenBusy,
 };
 
 use super::Supervisor;
@@ -143,7 +144,32 @@ impl Supervisor {
         let mut demanded = self.containment().demands(new.provider, &[id, &place.campaign_name]);
         // Nothing is less strict than no sandbox.
         demanded.sandbox = demanded.sandbox.max(parent.and_then(|parent| parent.spec.containment.sandbox));
+        let asked = ResourceLimits::take(&mut new.provider_config)?;
+        self.check_enforceable(&asked, new.provider)?;
+        let most = parent.map(|parent| parent.spec.containment.limits).unwrap_or_default();
+        let campaign = [id, &place.campaign_name];
+        demanded.limits = self.containment().limits.decide(asked, new.provider, &campaign, most)?;
         demanded.take(&mut new.provider_config)
+    }
+
+    /// Refuses limits that were asked for and that nothing here would enforce.
+    fn check_enforceable(&self, asked: &ResourceLimits, provider: ProviderKind) -> Result<(), Error> {
+        for resource in Resource::ALL.into_iter().filter(|resource| asked.get(*resource).is_some()) {
+            let has_process = self.providers().get(provider)?.capabilities().process;
+            let enforcement = self.inner.services.groups.enforcement_of(resource);
+            let why = if !has_process {
+                format!("an agent of {} has no process of its own; leave it out", provider.name())
+            } else if enforcement == Enforcement::None {
+                "this machine gives the daemon no control group for it and the kernel does not count the processes of root; \
+                 run the daemon where control groups are delegated to it (`obey service install`), or leave it out"
+                    .to_owned()
+            } else {
+                continue;
+            };
+            let message = format!("provider_config.{}: cannot be enforced: {why}", resource.key());
+            return Err(Error::new(ErrorCode::SandboxFailed, message));
+        }
+        Ok(())
     }
 
     /// Finds where a session works and which campaign it belongs to.

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sandbox::session_group::SessionGroup;
+
 use domain::{Command, Error, LaunchPolicy, Status, StopMode};
 
 use super::Supervisor;
@@ -21,7 +23,8 @@ impl Supervisor {
         let count = rows.len();
         let needed =
             rows.iter().map(|row| run_dir(&self.inner.services.agents_dir, &row.spec.id, row.run)).collect();
-        self.end_orphans(&needed);
+        let leftover = self.leftover_groups(&needed);
+        self.end_orphans(&needed, leftover);
         let agents_dir = &self.inner.services.agents_dir;
         let is_live = |session: &str| rows.iter().any(|row| row.spec.id.as_str() == session);
         if let Err(error) = remove_orphan_keys(agents_dir, is_live)
@@ -44,7 +47,7 @@ impl Supervisor {
 
     /// Clears away what a former daemon left that nobody needs: commands whose callers are gone with it, agents whose
     /// end was written but never acknowledged, and folders without anybody in them.
-    fn end_orphans(&self, needed: &HashSet<PathBuf>) {
+    fn end_orphans(&self, needed: &HashSet<PathBuf>, groups: Vec<SessionGroup>) {
         let mut orphans = scan::find_all(&self.inner.services.agents_dir).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot look for agents of a former daemon");
             Vec::new()
@@ -58,7 +61,19 @@ impl Supervisor {
                     tracing::warn!(%error, dir = %dir.display(), "cannot end an orphan");
                 }
             }
+            for group in groups {
+                group.remove().await;
+            }
         });
+    }
+
+    /// Returns the control groups of runs that nobody needs. Looked for before new runs begin.
+    fn leftover_groups(&self, needed: &HashSet<PathBuf>) -> Vec<SessionGroup> {
+        let services = &self.inner.services;
+        services.groups.remove_abandoned();
+        let is_needed = |run: &str| needed.contains(&services.agents_dir.join(run));
+        let existing = services.groups.existing().into_iter();
+        existing.filter(|(run, _)| !is_needed(run)).map(|(_, group)| group).collect()
     }
 }
 

@@ -65,10 +65,10 @@ impl LocalDaemonService for Obey {
     }
 
     async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> RpcResult<pb::SessionInfo> {
-        let (session, containments) =
+        let (session, beside) =
             self.session(request.into_inner()).await.map_err(|error| status::grpc(&error))?;
         let mut response = Response::new(session);
-        super::sessions::Beside { containments, ..Default::default() }.add_metadata(response.metadata_mut());
+        beside.add_metadata(response.metadata_mut());
         Ok(response)
     }
 

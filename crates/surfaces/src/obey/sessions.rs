@@ -19,6 +19,12 @@ const PARENT_KEY: &str = "obey-parent-session";
 /// Metadata key by which the daemon says how sessions are contained.
 const CONTAINMENT_KEY: &str = "obey-containment";
 
+/// Metadata key by which the daemon says what a session may use and has used.
+const RESOURCES_KEY: &str = "obey-resources";
+
+/// Metadata key by which the daemon says by what limits hold.
+const ENFORCEMENT_KEY: &str = "obey-enforcement";
+
 /// How prompts of this surface are signed in the journal.
 pub(super) const BY: &str = "obey.local";
 
@@ -44,12 +50,20 @@ fn containment_pair(snapshot: &Snapshot) -> Option<String> {
 pub(super) struct Beside {
     pub(super) parents: Vec<String>,
     pub(super) containments: Vec<String>,
+    pub(super) resources: Vec<String>,
+    /// By what limits hold on this machine; nothing where nobody asked.
+    pub(super) enforcement: Vec<String>,
 }
 
 impl Beside {
     /// Puts the pairs beside the answer, one entry each.
     pub(super) fn add_metadata(&self, metadata: &mut tonic::metadata::MetadataMap) {
-        for (key, pairs) in [(PARENT_KEY, &self.parents), (CONTAINMENT_KEY, &self.containments)] {
+        for (key, pairs) in [
+            (PARENT_KEY, &self.parents),
+            (CONTAINMENT_KEY, &self.containments),
+            (RESOURCES_KEY, &self.resources),
+            (ENFORCEMENT_KEY, &self.enforcement),
+        ] {
             for value in pairs.iter().take(limits::PARENTS_TOLD_MAX).filter_map(|pair| pair.parse().ok()) {
                 metadata.append(key, value);
             }
@@ -68,14 +82,34 @@ impl Obey {
         Ok(pb::CreateSessionResponse { session: Some(to_wire::session_info(&created)) })
     }
 
-    /// Returns a session and, for beside the answer, how it is contained.
+    /// Returns a session and, for beside the answer, how it is contained and what it uses.
     pub(super) async fn session(
         &self,
         request: pb::GetSessionRequest,
-    ) -> Result<(pb::SessionInfo, Vec<String>), Error> {
+    ) -> Result<(pb::SessionInfo, Beside), Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let snapshot = self.supervisor.snapshot(&id).await?;
-        Ok((to_wire::session_info(&snapshot), containment_pair(&snapshot).into_iter().collect()))
+        let beside = Beside {
+            containments: containment_pair(&snapshot).into_iter().collect(),
+            resources: vec![self.resources_pair(&snapshot)],
+            ..Beside::default()
+        };
+        Ok((to_wire::session_info(&snapshot), beside))
+    }
+
+    /// Returns `session=` and, as JSON, what it may use, what holds it to that and what it has used.
+    fn resources_pair(&self, snapshot: &Snapshot) -> String {
+        let limits = snapshot.spec.containment.limits;
+        let report = self.supervisor.resources(snapshot);
+        let said = serde_json::json!({
+            "limits": limits,
+            "enforcement": report.enforcement.name(),
+            "not_enforced": report.not_enforced,
+            "peak_memory_bytes": report.peak_memory_bytes,
+            "cpu_ms": report.cpu_ms,
+            "oom_kills": report.oom_kills,
+        });
+        format!("{}={said}", snapshot.spec.id)
     }
 
     pub(super) async fn list(
@@ -90,6 +124,8 @@ impl Obey {
         let beside = Beside {
             parents: sessions.iter().filter_map(parent_pair).collect(),
             containments: sessions.iter().filter_map(containment_pair).collect(),
+            enforcement: vec![self.supervisor.enforcement().name().to_owned()],
+            ..Beside::default()
         };
         let sessions = sessions.iter().map(to_wire::session_info).collect();
         Ok((pb::ListSessionsResponse { sessions }, beside))

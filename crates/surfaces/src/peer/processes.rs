@@ -1,20 +1,57 @@
 //! Whose a process is: the user's, an agent's, or not to be told. A chain of ancestors decides, read as `runtime` reads
 //! it; for a TCP socket, those of every process that has it open. What is not proven to be the user's is not.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::OnceLock;
 
-use runtime::process::SHIM_NAME;
 use runtime::process::ancestry::{self, Ancestor, Name, Peer as Process};
+use runtime::process::{SHIM_NAME, group_name};
 
 use super::{Agents, Caller};
 
 /// Returns whose a process is.
 pub(super) fn identify(process: &Process, agents: &dyn Agents) -> Caller {
     match process.ancestry() {
-        Some(chain) => classify(&chain, agents),
+        Some(chain) => match classify(&chain, agents) {
+            Caller::User => by_groups(process, &chain, agents),
+            caller => caller,
+        },
         None => Caller::Unknown,
     }
+}
+
+/// Judges a process that nothing above it tells from the user's, by the control groups that it and those above it are in:
+/// whatever an agent started stays in the agent's, also when its parents are gone.
+fn by_groups(process: &Process, chain: &[Ancestor], agents: &dyn Agents) -> Caller {
+    let groups = chain.iter().map(|at| (at.pid == process.pid, group_name::beyond_ours(at.pid)));
+    let caller = judge_groups(groups, agents);
+    // What was read is about this process only if it had its number all the time.
+    if process.is_alive() { caller } else { Caller::Unknown }
+}
+
+/// The names of agents' groups of each process of a chain, and whether it is the calling one. Only that one must be readable.
+fn judge_groups(
+    groups: impl Iterator<Item = (bool, Option<BTreeSet<String>>)>,
+    agents: &dyn Agents,
+) -> Caller {
+    let mut caller = Caller::User;
+    for (is_itself, names) in groups {
+        let Some(names) = names else {
+            if is_itself {
+                return Caller::Unknown;
+            }
+            continue;
+        };
+        for name in names {
+            caller = match agents.session_of_group(&name) {
+                Some(session) => return Caller::Agent(session),
+                // An agent of another daemon.
+                None => Caller::Unknown,
+            };
+        }
+    }
+    caller
 }
 
 /// Returns whose a TCP socket is. A shared one speaks for everybody who has it: one agent among them makes it the agent's,
@@ -103,6 +140,10 @@ mod tests {
         fn session_of(&self, pid: i32) -> Option<SessionId> {
             self.0.iter().find(|(agent, _)| *agent == pid).map(|(_, session)| SessionId::new(*session))
         }
+
+        fn session_of_group(&self, name: &str) -> Option<SessionId> {
+            name.strip_prefix("obey-agent-ours-").map(SessionId::new)
+        }
     }
 
     /// A chain given as (pid, name), lowest first.
@@ -162,6 +203,29 @@ mod tests {
         let own = std::process::id() as i32;
         assert_eq!(judge(&[(7, "sh"), (own, "obey"), (1, "init")], &[]), Caller::Unknown);
         assert_eq!(judge(&[(own, "obey"), (1, "init")], &[]), Caller::User, "the daemon itself");
+    }
+
+    #[test]
+    fn an_agents_process_is_known_by_its_group_when_its_parents_are_gone() {
+        let judge = |rows: &[(bool, Option<&[&str]>)]| {
+            let rows: Vec<(bool, Option<BTreeSet<String>>)> = rows
+                .iter()
+                .map(|(own, names)| {
+                    (*own, names.map(|names| names.iter().map(|&name| name.to_owned()).collect()))
+                })
+                .collect();
+            judge_groups(rows.into_iter(), &Known(&[]))
+        };
+        assert_eq!(judge(&[(true, Some(&[])), (false, Some(&[]))]), Caller::User);
+        assert_eq!(judge(&[(true, Some(&["obey-agent-ours-a"])), (false, Some(&[]))]), agent("a"));
+        assert_eq!(
+            judge(&[(true, Some(&[])), (false, Some(&["obey-agent-ours-a"]))]),
+            agent("a"),
+            "it left the group"
+        );
+        assert_eq!(judge(&[(true, Some(&["obey-agent-theirs-a"]))]), Caller::Unknown);
+        assert_eq!(judge(&[(true, None)]), Caller::Unknown, "what cannot be read is not the user's");
+        assert_eq!(judge(&[(true, Some(&[])), (false, None)]), Caller::User);
     }
 
     #[test]

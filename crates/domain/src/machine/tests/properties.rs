@@ -66,6 +66,8 @@ const LINES: &[&str] = &[
     "exit 0",
     "exit 1 bad",
     "exit signal 9",
+    "exit oom 1",
+    "oom 2",
     "timer start",
     "timer deadline",
     "timer grace",

@@ -5,6 +5,19 @@ use crate::error::ErrorCode;
 use crate::session::Status;
 
 #[test]
+fn an_agent_that_the_kernel_killed_for_memory_fails_with_that_reason() {
+    check(
+        "given working
+         oom 2
+         exit oom 1",
+        r#"warning OBEY-2033 "out of memory (limit 64M, peak 64M): 2 processes that the agent started were killed by the kernel"
+           disarm all; agent killed 9; turn 1 interrupted error "OBEY-2033: out of memory (limit 64M, peak 64M): the kernel killed the agent"
+           ; error OBEY-2033 "out of memory (limit 64M, peak 64M): the kernel killed the agent"
+           ; WORKING→FAILED "OBEY-2033: out of memory (limit 64M, peak 64M): the kernel killed the agent""#,
+    );
+}
+
+#[test]
 fn a_stop_asks_then_terminates_then_kills() {
     check(
         "given running

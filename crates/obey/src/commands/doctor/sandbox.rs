@@ -35,6 +35,27 @@ pub(super) async fn examine_agents(client: &Client) -> Option<Finding> {
     Some(Finding::ok("contained", message))
 }
 
+/// Metadata key by which the daemon says by what limits hold.
+const ENFORCEMENT_KEY: &str = "obey-enforcement";
+
+/// Says by what the daemon holds agents to their limits.
+pub(super) async fn examine_limits(client: &Client) -> Option<Finding> {
+    let response = client.daemon().list_sessions(local::ListSessionsRequest::default()).await.ok()?;
+    let enforcement = response.metadata().get(ENFORCEMENT_KEY)?.to_str().ok()?.to_owned();
+    let is_grouped = enforcement.starts_with("cgroup");
+    Some(if is_grouped {
+        Finding::ok("limits", format!("agents are held to their limits by {enforcement}"))
+    } else {
+        Finding::warning(
+            "limits",
+            format!(
+                "agents are held to their limits by {enforcement}: each process for itself, and what hides from its parents is not found"
+            ),
+            "run the daemon where control groups are delegated to it: `obey service install` with systemd 254 or later",
+        )
+    })
+}
+
 pub(super) async fn examine(console: &Console, config: &Config) -> Finding {
     let sandbox = Sandbox::probe(sandbox_config(config, console.program.clone().into_os_string())).await;
     let findings = sandbox.findings();

@@ -110,6 +110,9 @@ ExecStart={program} serve --socket {socket}
 {variables}# Agents outlive the daemon: an end or an exchange of it, and an agent without memory, end nothing else.
 KillMode=process
 OOMPolicy=continue
+# Each agent gets a control group of its own, beside the daemon's.
+Delegate=yes
+DelegateSubgroup=obey-daemon
 TimeoutStopSec=20
 Restart=on-failure
 RestartSec=1

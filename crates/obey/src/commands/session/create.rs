@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::containment::{NETWORK_KEY, SANDBOX_KEY};
-use domain::{ErrorCode, ProviderKind, Status};
+use domain::{ErrorCode, ProviderKind, Resource, Status};
 use tonic::metadata::MetadataValue;
 use wire::obey::local::v1 as local;
 
@@ -124,6 +124,13 @@ fn request(args: SessionCreateArgs, campaign_id: String) -> Result<local::Create
     }
     if args.sandbox {
         provider_config.insert(SANDBOX_KEY.to_owned(), true.to_string());
+    }
+    for (resource, amount) in
+        [(Resource::Memory, args.memory), (Resource::Cpus, args.cpus), (Resource::Processes, args.processes)]
+    {
+        if let Some(amount) = amount {
+            provider_config.insert(resource.key().to_owned(), amount);
+        }
     }
     if let Some(network) = args.network {
         provider_config.insert(NETWORK_KEY.to_owned(), network.name().to_owned());

@@ -1,9 +1,11 @@
 //! `obey session list` and `obey session info`.
 
+use domain::ResourceLimits;
+use domain::resources::show_bytes;
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
-use super::{get_contained, print_sessions, tokens};
+use super::{get_detailed, print_sessions, tokens};
 use crate::answers;
 use crate::args::session::SessionListArgs;
 use crate::console::Console;
@@ -51,7 +53,8 @@ const NOT_CONTAINED: &str = "no (start it with --sandbox)";
 pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
     let client = console.connect().await?;
     let id = resolve::session(&client, typed).await?;
-    let (session, contained) = get_contained(&client, &id).await?;
+    let super::DetailedSession { session, containment: contained, resources } =
+        get_detailed(&client, &id).await?;
     let waiting = answers::list(&client, &id, false).await?;
     let scrubbing = client.events().get_scrubbing(pb::GetScrubbingRequest { session_id: id.clone() }).await?;
     let is_scrubbed = scrubbing.into_inner().events;
@@ -59,6 +62,7 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
         let mut value = json::session(&session);
         value["containment"] = if contained.is_empty() { "none".into() } else { contained.into() };
         value["scrubbed"] = is_scrubbed.into();
+        value["resources"] = resources;
         value["pending_requests"] = waiting.iter().map(json::request).collect();
         console.out.json(&value)?;
         return Ok(Exit::OK);
@@ -91,6 +95,8 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
         ),
         ("Contained", if contained.is_empty() { NOT_CONTAINED.to_owned() } else { contained }),
         ("Secrets", if is_scrubbed { "taken out of events" } else { "kept in events" }.to_owned()),
+        ("Limits", shown_limits(&resources)),
+        ("Used", shown_use(&resources)),
         ("Process", count(session.pid)),
         ("Restarts", count(session.restart_count)),
         ("Created", date(&session.created_at)),
@@ -104,4 +110,29 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
         super::print_requests(console, &waiting)?;
     }
     Ok(Exit::OK)
+}
+
+/// Returns what a session may use and what holds it to that.
+fn shown_limits(resources: &serde_json::Value) -> String {
+    let Ok(limits) = serde_json::from_value::<ResourceLimits>(resources["limits"].clone()) else {
+        return String::new();
+    };
+    let enforcement = resources["enforcement"].as_str().unwrap_or_default();
+    let mut shown = format!("{limits} ({enforcement})");
+    let open = resources["not_enforced"].as_array().into_iter().flatten().filter_map(|name| name.as_str());
+    let open: Vec<&str> = open.collect();
+    if !open.is_empty() {
+        shown.push_str(&format!("; not enforced: {}", open.join(", ")));
+    }
+    shown
+}
+
+/// Returns what a session has used, as far as that was measured.
+fn shown_use(resources: &serde_json::Value) -> String {
+    let number = |key: &str| resources[key].as_u64();
+    let memory = number("peak_memory_bytes").map(|bytes| format!("{} of memory at most", show_bytes(bytes)));
+    let cpu = number("cpu_ms").map(|ms| format!("{}.{} s of processor time", ms / 1_000, ms % 1_000 / 100));
+    let kills = number("oom_kills").filter(|kills| *kills > 0);
+    let kills = kills.map(|kills| format!("{kills} killed because memory ran out"));
+    [memory, cpu, kills].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

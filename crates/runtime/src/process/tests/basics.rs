@@ -95,6 +95,14 @@ async fn a_failed_start_names_its_stage() {
         );
     }
 
+    let mut plan = shell("touch ran");
+    plan.cwd = session.root().to_owned();
+    let nowhere = serde_json::json!({"group": {"legacy": {"pids": session.root().join("gone")}}});
+    plan.limits = Some(serde_json::from_value(nowhere).unwrap());
+    let error = spawn(&session.dir(), &plan).await.err().unwrap();
+    assert!(error.is_unlimited(), "{error:?}");
+    assert!(!session.root().join("ran").exists(), "nothing runs outside of its limits");
+
     let exe = session.root().join("no-shim");
     let limits = HoldLimits::default();
     let error = AgentSpawner::spawn(&exe, &session.dir(), &shell("true"), 1, &limits).await.err().unwrap();

@@ -96,6 +96,7 @@ pub(crate) fn command(program: &str, args: &[&str]) -> ProcessPlan {
         args: args.iter().map(OsString::from).collect(),
         env: vec![("PATH".into(), path)],
         cwd: "/".into(),
+        limits: None,
     }
 }
 

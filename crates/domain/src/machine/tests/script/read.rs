@@ -14,6 +14,7 @@ use crate::id::{CallId, RequestId};
 use crate::machine::{Input, Timer};
 use crate::permission::{CallEvaluation, Choice, Decision, Grant, Mode, RuleVerdict, pattern};
 use crate::request::{PermissionSubject, Question, RequestSubject};
+use crate::resources::OutOfMemory;
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
@@ -34,6 +35,7 @@ pub(in crate::machine::tests) fn input(line: &str) -> Input {
         "launched" => Input::Launched { pid: u32::try_from(number(rest)).expect("a pid") },
         "launch_failed" => Input::LaunchFailed(Error::new(ErrorCode::ProviderNotReady, rest)),
         "exit" => Input::AgentExited(exit(rest)),
+        "oom" => Input::OutOfMemory(out_of_memory(rest)),
         "timer" => Input::Timer(timer(rest)),
         "reattached" => Input::Reattached,
         "revived" => Input::Revived,
@@ -70,12 +72,21 @@ fn judged(text: &str) -> Input {
     }
 }
 
+/// Processes that the kernel killed, in a session of 64 MiB.
+fn out_of_memory(kills: &str) -> OutOfMemory {
+    let limit = Some(64 << 20);
+    OutOfMemory { kills: kills.parse().expect("a count"), limit_bytes: limit, peak_bytes: limit }
+}
+
 fn exit(text: &str) -> Exit {
     let (word, rest) = split(text);
     if word == "signal" {
         return Exit { signal: rest.parse().ok(), ..Exit::default() };
     }
-    Exit { code: word.parse().ok(), signal: None, message: rest.to_owned() }
+    if word == "oom" {
+        return Exit { signal: Some(9), out_of_memory: Some(out_of_memory(rest)), ..Exit::default() };
+    }
+    Exit { code: word.parse().ok(), message: rest.to_owned(), ..Exit::default() }
 }
 
 fn timer(name: &str) -> Timer {
