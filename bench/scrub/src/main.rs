@@ -1,9 +1,15 @@
 //! How fast the scrubber is on texts like those agents print, beside the floors below which it cannot go: copying the
 //! bytes, and looking for the rules' keywords alone. `cargo run --release -p scrub-bench`; with `--beside`: beside other
-//! scanners that are installed; with `--live`: what a piece of 200 bytes costs while it comes in; with file names: what is found in them, for looking at false alarms.
-#![allow(clippy::print_stdout, clippy::expect_used)]
+//! scanners that are installed; with `--live`: what a piece of 200 bytes costs while it comes in; with `--quality` and files of labelled
+//! documents: precision and recall on them; with file names: what is found in them, for looking at false alarms.
+#![allow(clippy::print_stdout, clippy::expect_used, clippy::unwrap_used, clippy::panic)]
 
 mod beside;
+#[allow(dead_code)]
+#[path = "../../../crates/scrub/tests/it/made_up.rs"]
+mod made_up;
+#[path = "../../../crates/scrub/tests/it/quality.rs"]
+mod quality;
 mod texts;
 
 use std::hint::black_box;
@@ -24,6 +30,7 @@ fn main() {
         None => measure(),
         Some("--beside") => compare(),
         Some("--live") => live(),
+        Some("--quality") => quality(&files[1..]),
         Some(_) => show(&files),
     }
 }
@@ -40,6 +47,16 @@ fn live() {
             pieces.iter().map(|piece| live.push(piece).text.len()).sum::<usize>()
         });
         println!("{name:<24}{:>9.2} µs a piece", time.as_secs_f64() * 1e6 / pieces.len() as f64);
+    }
+}
+
+/// Precision and recall on labelled documents, with what was missed and what was no secret.
+fn quality(files: &[String]) {
+    let scrubber = Scrubber::new(&Config::new()).expect("our rules");
+    for file in files {
+        let documents = quality::read(&std::fs::read_to_string(file).expect("a file that can be read"));
+        let measured = quality::measure(&scrubber, &documents);
+        println!("{file}: {}\n{}", measured.report(), measured.complaints.join("\n"));
     }
 }
 

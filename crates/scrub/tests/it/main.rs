@@ -4,6 +4,7 @@
 mod documents;
 mod live;
 mod made_up;
+mod quality;
 mod rules;
 
 use std::sync::OnceLock;
