@@ -13,7 +13,7 @@ use runtime::Supervisor;
 use runtime::settings::{Settings, SettingsSources};
 use runtime::supervisor::SupervisorOptions;
 use storage::Store;
-use surfaces::acp::{AcpSessionDefaults, RuntimeConfig};
+use surface_acp::{AcpSessionDefaults, RuntimeConfig};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -42,7 +42,7 @@ async fn main() -> anyhow::Result<()> {
         settings: Settings::new(SettingsSources::default()),
     })
     .await?;
-    let mut server = surfaces::acp::start(RuntimeConfig {
+    let mut server = surface_acp::start(RuntimeConfig {
         supervisor: supervisor.clone(),
         defaults: AcpSessionDefaults { provider: ProviderKind::Scripted, ..AcpSessionDefaults::default() },
         input: Box::new(tokio::io::stdin()),

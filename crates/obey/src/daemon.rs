@@ -23,9 +23,9 @@ use runtime::retention::Retention;
 use runtime::settings::Settings;
 use runtime::supervisor::SupervisorOptions;
 use storage::Store;
-use surfaces::obey::{ObeyConfig, Shutdown};
-use surfaces::peer::{Access, Agents, DeviceAuthority, Devices, Token};
-use surfaces::server::{Bound, DaemonLock, Listen, Server, Tls};
+use surface::peer::{Access, Agents, DeviceAuthority, Devices, Token};
+use surface::server::{Bound, DaemonLock, Listen, Server, Tls};
+use surface_obey::{ObeyConfig, Shutdown};
 use tokio::sync::mpsc;
 
 use crate::holder::Holder;
@@ -83,15 +83,15 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let bound = bind(&mut options, &home, supervisor.clone(), Arc::clone(&devices))?;
     failpoint!("start.bound");
     let (shutdown, mut asked) = mpsc::channel(1);
-    let routes = surfaces::obey::routes(
-        surfaces::Routes::default(),
+    let routes = surface_obey::routes(
+        surface::Routes::default(),
         supervisor.clone(),
         about(&options, home.retention, shutdown, Arc::clone(&devices)),
     );
-    let routes = surfaces::betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
+    let routes = surface_betcode::routes(routes, supervisor.clone(), about_betcode(&options, &bound));
     let (leaving, is_leaving) = tokio::sync::watch::channel(false);
-    let routes = surfaces::acp::routes(routes, supervisor.clone(), is_leaving);
-    let routes = surfaces::roz::routes(routes, supervisor.clone(), about_roz(&options));
+    let routes = surface_acp::routes(routes, supervisor.clone(), is_leaving);
+    let routes = surface_roz::routes(routes, supervisor.clone(), about_roz(&options));
     let routes = bench_routes(routes, &options, opening, &supervisor, &operations);
     let found = supervisor.recover().await?;
     failpoint!("start.recovered");
@@ -164,25 +164,24 @@ async fn supervisor(
 
 /// Adds the workbench, and the tools that agents get.
 fn bench_routes(
-    routes: surfaces::Routes,
+    routes: surface::Routes,
     options: &ServeOptions,
     opening: Arc<workbench::LazyWorkbench>,
     supervisor: &Supervisor,
     operations: &Operations,
-) -> surfaces::Routes {
+) -> surface::Routes {
     let contextd = workbench::contextd(options, opening, supervisor.clone());
-    let mut toolboxes = surfaces::bridge::toolboxes(supervisor);
+    let mut toolboxes = surface_mcp::toolboxes(supervisor);
     let offers_bench = options.config.workbench.for_agents;
     let workbench = offers_bench.then(|| WorkbenchTools::new(contextd.clone()));
     if let Some(workbench) = &workbench {
         toolboxes.push(Box::new(workbench.clone()));
     }
-    operations
-        .get_or_init(|| DaemonTools::new(workbench, surfaces::bridge::TeamTools::new(supervisor.clone())));
+    operations.get_or_init(|| DaemonTools::new(workbench, surface_mcp::TeamTools::new(supervisor.clone())));
     let usual = workbench::usual_project(&options.config);
     let projects = Arc::new(projects::Projects::new(contextd.clone(), usual));
-    let routes = surfaces::bridge::routes(routes, supervisor.clone(), toolboxes, projects);
-    surfaces::contextd::routes(routes, contextd)
+    let routes = surface_mcp::routes(routes, supervisor.clone(), toolboxes, projects);
+    surface_contextd::routes(routes, contextd)
 }
 
 /// The daemon's folders and the locks on them, held as long as it lives.
@@ -302,16 +301,16 @@ fn about(
     }
 }
 
-fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::BetcodeConfig {
+fn about_betcode(options: &ServeOptions, bound: &Bound) -> surface_betcode::BetcodeConfig {
     // A daemon that was started in no folder in particular has no default; one that may not be used is refused by name.
     let folder = std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
     let port = |listen: &Listen| match listen {
         Listen::Tcp(address) => Some(address.port()),
         Listen::TcpOrNext(_) | Listen::Tls(_) | Listen::Unix(_) => None,
     };
-    surfaces::betcode::BetcodeConfig {
+    surface_betcode::BetcodeConfig {
         default_folder: folder,
-        daemon: surfaces::betcode::DaemonInfo {
+        daemon: surface_betcode::DaemonInfo {
             max_subprocesses: options.config.sessions.max_active,
             socket: options.socket.clone(),
             port: bound.addresses().iter().find_map(port),
@@ -321,10 +320,10 @@ fn about_betcode(options: &ServeOptions, bound: &Bound) -> surfaces::betcode::Be
     }
 }
 
-fn about_roz(options: &ServeOptions) -> surfaces::roz::RozConfig {
+fn about_roz(options: &ServeOptions) -> surface_roz::RozConfig {
     // Empty, or a name that was checked when the configuration was read.
     let default_provider = domain::ProviderKind::parse(&options.config.sessions.default_provider);
-    surfaces::roz::RozConfig { default_provider, started_at: clock::now() }
+    surface_roz::RozConfig { default_provider, started_at: clock::now() }
 }
 
 /// What the next daemon must know to become like this one; where it listens is known once it is bound.
@@ -376,7 +375,7 @@ fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: u
 /// Writes down now and then which devices were seen.
 async fn save_seen(devices: Arc<Devices>) {
     loop {
-        tokio::time::sleep(surfaces::peer::limits::DEVICES_SEEN_INTERVAL).await;
+        tokio::time::sleep(surface::peer::limits::DEVICES_SEEN_INTERVAL).await;
         let devices = Arc::clone(&devices);
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || devices.save_seen()).await {
             tracing::warn!(%error, "cannot write down which devices were seen");

@@ -1,6 +1,6 @@
 //! What a service manager hands to the program it starts: a socket it listens on already, and an address to tell that
 //! the daemon is ready. Taken out of the environment, so that nobody we start takes it for its own. Knows nothing of
-//! what the socket is used for; `surfaces::server` checks that it is the right one.
+//! what the socket is used for; `surface::server` checks that it is the right one.
 
 use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;

@@ -129,7 +129,7 @@ pub(crate) const ACP_LINES_KEPT_MAX: usize = 4_096;
 pub(crate) const ACP_BYTES_KEPT_MAX: usize = 64 * 1024 * 1024;
 
 /// How much of one line is kept: a daemon refuses one that is longer than it takes, whatever follows.
-pub(crate) const ACP_LINE_KEPT_MAX_BYTES: usize = surfaces::limits::ACP_LINE_MAX_BYTES + 1;
+pub(crate) const ACP_LINE_KEPT_MAX_BYTES: usize = surface_acp::limits::ACP_LINE_MAX_BYTES + 1;
 
 /// How long an editor's connection looks for another daemon after it lost one. A daemon that has much to recover takes
 /// some seconds; one that never comes must not look like an agent that thinks.

@@ -13,7 +13,7 @@ use agent_port::toolbox::{
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::permissions;
 use runtime::settings::Settings;
-use surfaces::contextd::OpenWorkbench;
+use surface_contextd::OpenWorkbench;
 use workbench::{Edit, Exec, FileSearch, HiddenFiles, Project, ProjectRules, Read, Workbench, Write};
 
 use record::Record;
@@ -262,7 +262,7 @@ fn plain(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use surfaces::contextd::WorkbenchFuture;
+    use surface_contextd::WorkbenchFuture;
 
     use super::*;
 

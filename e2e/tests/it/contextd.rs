@@ -5,7 +5,7 @@ mod bench;
 mod both;
 mod browser;
 mod cli;
-#[path = "../../../crates/surfaces/src/contextd/examples.rs"]
+#[path = "../../../crates/surface-contextd/src/examples.rs"]
 #[allow(dead_code, reason = "shared with the surface, which uses all of it")]
 mod examples;
 mod load;

@@ -2,8 +2,8 @@
 //! refusal is short, however long what is wrong.
 
 use anyhow::{Result, ensure};
-use surfaces::contextd::operations::OPERATIONS;
-use surfaces::contextd::reading;
+use surface_contextd::operations::OPERATIONS;
+use surface_contextd::reading;
 
 use super::kind;
 use crate::Target;

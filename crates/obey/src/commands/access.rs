@@ -10,7 +10,7 @@ use crate::table::Table;
 
 /// Prints the access table; with `--json` one object per row and line.
 pub(super) fn run(console: &mut Console) -> Result<Exit> {
-    let rows = surfaces::access::rows().map(surfaces::access::cells);
+    let rows = surface::access::rows().map(surface::access::cells);
     if console.out.json {
         for cells in rows {
             let object: Map<String, Value> =

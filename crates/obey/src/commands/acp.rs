@@ -90,8 +90,8 @@ pub(crate) fn forward_notification(words: &[OsString]) -> i32 {
     };
     let path = std::env::var_os("ACPLB_NOTIFY_PATH").filter(|path| !path.is_empty());
     let kind = std::env::var("ACPLB_NOTIFY_KIND").unwrap_or_default();
-    let forwarded = match (path, surfaces::acp::NotifyKind::parse(&kind)) {
-        (Some(path), Some(kind)) => surfaces::acp::forward(Path::new(&path), kind, &event.to_string_lossy()),
+    let forwarded = match (path, surface_acp::NotifyKind::parse(&kind)) {
+        (Some(path), Some(kind)) => surface_acp::forward(Path::new(&path), kind, &event.to_string_lossy()),
         _ => Err("ACPLB_NOTIFY_PATH and ACPLB_NOTIFY_KIND must name a sink".to_owned()),
     };
     match forwarded {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use agent_port::toolbox::{OfferedTool, ToolOutput};
 use domain::{Error, SessionId};
 use serde_json::Value;
-use surfaces::access;
-use surfaces::bridge::TeamTools;
-use surfaces::peer::Caller;
+use surface::access;
+use surface::peer::Caller;
+use surface_mcp::TeamTools;
 
 use super::tools::{WorkbenchTools, need};
 

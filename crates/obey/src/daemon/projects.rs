@@ -8,11 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::{Error, ErrorCode};
 use serde_json::{Map, Value, json};
-use surfaces::asking::Asking;
-use surfaces::bridge::{BridgeOutput, BridgeTool, ProjectTools};
-use surfaces::contextd::operations::{Operation, operation};
-use surfaces::contextd::{self, Contextd};
-use surfaces::peer::Caller;
+use surface::asking::Asking;
+use surface::peer::Caller;
+use surface_contextd::operations::{Operation, operation};
+use surface_contextd::{self, Contextd};
+use surface_mcp::{BridgeOutput, BridgeTool, ProjectTools};
 
 use super::tools::is_read_only;
 use crate::limits;
@@ -94,7 +94,7 @@ impl Projects {
 #[tonic::async_trait]
 impl ProjectTools for Projects {
     fn tools(&self) -> Vec<BridgeTool> {
-        let offered = contextd::tools().into_iter().filter(|(operation, ..)| operation.key != START);
+        let offered = surface_contextd::tools().into_iter().filter(|(operation, ..)| operation.key != START);
         let tool = |(operation, description, input_schema): (&Operation, String, Value)| BridgeTool {
             name: operation.tool.to_owned(),
             description,
@@ -115,7 +115,8 @@ impl ProjectTools for Projects {
         arguments: Value,
     ) -> Result<BridgeOutput, Error> {
         let folder = self.folder(project)?;
-        let offered = contextd::operations::OPERATIONS.iter().filter(|operation| operation.key != START);
+        let offered =
+            surface_contextd::operations::OPERATIONS.iter().filter(|operation| operation.key != START);
         let operation = { offered }
             .find(|operation| operation.tool == tool)
             .ok_or_else(|| Error::invalid("tool", format_args!("there is no tool {tool:?}")))?;

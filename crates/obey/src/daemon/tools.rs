@@ -8,12 +8,12 @@ use agent_port::toolbox::{OfferedTool, RequiredPermission};
 use domain::{Error, SessionId};
 use runtime::Snapshot;
 use serde_json::{Value, json};
-use surfaces::access;
-use surfaces::asking::Asking;
-use surfaces::bridge::{BridgeOutput, BridgeTool, BridgeToolbox, Call};
-use surfaces::contextd::operations::Operation;
-use surfaces::contextd::{self, Contextd};
-use surfaces::peer::Caller;
+use surface::access;
+use surface::asking::Asking;
+use surface::peer::Caller;
+use surface_contextd::operations::Operation;
+use surface_contextd::{self, Contextd};
+use surface_mcp::{BridgeOutput, BridgeTool, BridgeToolbox, Call};
 use wire::access::{Effect, Needs, Offer as Offered};
 
 /// The operations as tools. Cheap to clone.
@@ -27,7 +27,7 @@ struct Inner {
 
 impl WorkbenchTools {
     pub(super) fn new(contextd: Contextd) -> Self {
-        let offered = contextd::tools()
+        let offered = surface_contextd::tools()
             .into_iter()
             .filter(|(operation, ..)| operation.access().is_some_and(|row| row.offer == Offered::Offered));
         let tools = offered.map(|(operation, description, input_schema)| {
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_described_and_leaves_the_session_to_the_daemon() {
-        for (operation, description, schema) in contextd::tools() {
+        for (operation, description, schema) in surface_contextd::tools() {
             assert!(!description.is_empty() && schema["type"] == "object", "{}", operation.key);
             assert!(schema["properties"]["session_id"].is_null(), "{}", operation.key);
             let required = schema["required"].as_array().cloned().unwrap_or_default();

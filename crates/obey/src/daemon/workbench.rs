@@ -10,7 +10,7 @@ use host::clock;
 use runtime::Supervisor;
 use sandbox::Sandbox;
 use storage::Store;
-use surfaces::contextd::{Contextd, ContextdConfig, OpenWorkbench, WorkbenchFuture};
+use surface_contextd::{Contextd, ContextdConfig, OpenWorkbench, WorkbenchFuture};
 use tokio::sync::OnceCell;
 use workbench::embed::{Embedder, Endpoint};
 use workbench::policy::Policies;

@@ -10,7 +10,7 @@ use runtime::settings::{Settings, SettingsSources};
 use runtime::supervisor::SupervisorOptions;
 use serde_json::{Value, json};
 use storage::Store;
-use surfaces::acp::{AcpSessionDefaults, RuntimeConfig, RuntimeServer};
+use surface_acp::{AcpSessionDefaults, RuntimeConfig, RuntimeServer};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
@@ -77,7 +77,7 @@ async fn serve(supervisor: &Supervisor) -> (RuntimeServer, Pipe) {
         input: Box::new(input),
         output: Box::new(output),
     };
-    let server = surfaces::acp::start(config).await.unwrap();
+    let server = surface_acp::start(config).await.unwrap();
     let (read, write) = tokio::io::split(ours);
     (server, Pipe { lines: BufReader::new(read).lines(), input: write })
 }
@@ -121,7 +121,7 @@ async fn a_server_without_its_provider_is_not_started() {
         input: Box::new(tokio::io::empty()),
         output: Box::new(tokio::io::sink()),
     };
-    let refused = surfaces::acp::start(config).await.err().unwrap();
+    let refused = surface_acp::start(config).await.err().unwrap();
     assert_eq!(refused.code, ErrorCode::ProviderUnsupported);
 }
 

@@ -119,7 +119,7 @@ fn a_working_tree_is_believed_only_by_its_repository() {
     let spec = SessionSpec {
         root: base.clone(),
         working_dir: tree.clone(),
-        containment: Containment { sandbox: Some(AgentNetwork::None) },
+        containment: Containment { sandbox: Some(AgentNetwork::None), ..Containment::default() },
         ..crate::journal::tests::spec("sess_1")
     };
     assert_eq!(root_of_tools(&spec), tree, "no more than what the agent sees");

@@ -12,7 +12,7 @@ use crate::betcode::settings::write as write_settings;
 use crate::stage::{CAMPAIGN, Stage};
 
 /// Who may call each method, as the unit tests of the table hold it.
-const GOLDEN: &str = include_str!("../../../../crates/surfaces/src/access/golden.txt");
+const GOLDEN: &str = include_str!("../../../../crates/surface/src/access/golden.txt");
 
 /// Ends the daemon when its user calls it, and does nothing else with an empty request.
 const SHUTDOWN: &str = "obey.local.v1.LocalDaemonService/Shutdown";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::ProviderKind;
-use surfaces::acp::{AcpSessionDefaults, NotificationSource, NotifyKind};
+use surface_acp::{AcpSessionDefaults, NotificationSource, NotifyKind};
 use wire::obey::v1 as pb;
 
 use crate::args::acp::AcpArgs;

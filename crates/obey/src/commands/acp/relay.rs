@@ -161,7 +161,7 @@ impl Relay {
                     self.reading.abort();
                 }
             }
-            Some(Output::Log(log)) => surfaces::acp::log(&log.level, &log.message),
+            Some(Output::Log(log)) => surface_acp::log(&log.level, &log.message),
             None => {}
         }
         for (name, text) in message.notes {

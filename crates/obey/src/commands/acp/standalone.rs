@@ -8,10 +8,10 @@ use runtime::Supervisor;
 use runtime::settings::Settings;
 use runtime::supervisor::SupervisorOptions;
 use storage::Store;
-use surfaces::acp::RuntimeConfig;
-use surfaces::bridge::{BridgeToolbox, ClientTools, NoProjects};
-use surfaces::peer::Access;
-use surfaces::server::{Bound, DaemonLock, Listen, Server};
+use surface::peer::Access;
+use surface::server::{Bound, DaemonLock, Listen, Server};
+use surface_acp::RuntimeConfig;
+use surface_mcp::{BridgeToolbox, ClientTools, NoProjects};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -45,7 +45,7 @@ pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Resu
     defaults.lends_tools = tools.is_some();
     let config =
         RuntimeConfig { supervisor: supervisor.clone(), defaults, input: pipes.input, output: pipes.output };
-    let mut server = surfaces::acp::start(config).await.map_err(coded)?;
+    let mut server = surface_acp::start(config).await.map_err(coded)?;
     let stopped = tokio::select! {
         () = server.ended() => Ok(()),
         () = end_signal() => server.stop().await,
@@ -128,8 +128,8 @@ impl StandaloneTools {
             }
         };
         let boxes: Vec<Box<dyn BridgeToolbox>> = vec![Box::new(ClientTools::new(supervisor.clone()))];
-        let (routes, nobody) = (surfaces::Routes::default(), Arc::new(NoProjects));
-        let routes = surfaces::bridge::routes(routes, supervisor.clone(), boxes, nobody);
+        let (routes, nobody) = (surface::Routes::default(), Arc::new(NoProjects));
+        let routes = surface_mcp::routes(routes, supervisor.clone(), boxes, nobody);
         let (end, ended) = oneshot::channel();
         Some(Self { end, serving: tokio::spawn(serve_tools(bound, routes, ended)) })
     }
@@ -141,7 +141,7 @@ impl StandaloneTools {
     }
 }
 
-async fn serve_tools(bound: Bound, routes: surfaces::Routes, ended: oneshot::Receiver<()>) {
+async fn serve_tools(bound: Bound, routes: surface::Routes, ended: oneshot::Receiver<()>) {
     let end = async move {
         // Dropped or sent, it is the end.
         let _either = ended.await;

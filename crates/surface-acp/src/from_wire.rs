@@ -1,0 +1,354 @@
+//! What a client sends, read into our words. Lenient where the protocol grows, strict where a mistake would be acted
+//! upon. Pure.
+
+use std::collections::BTreeMap;
+
+use domain::event::Attachment;
+use domain::{ProviderKind, SessionId};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::rpc::RpcError;
+use crate::limits;
+
+/// Reads the parameters of a method; the error names the field.
+pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    let params = if params.is_null() { json!({}) } else { params };
+    serde_json::from_value(params).map_err(|error| RpcError::params(format!("params: {error}")))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Initialize {
+    /// Any whole number; we answer with the one we speak.
+    #[serde(rename = "protocolVersion")]
+    pub(super) _protocol_version: u64,
+    #[serde(default)]
+    pub(super) client_capabilities: Value,
+    #[serde(default)]
+    pub(super) client_info: Value,
+}
+
+/// What the client can do for us.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ClientCapabilities {
+    pub(super) name: String,
+    pub(super) reads_files: bool,
+    pub(super) writes_files: bool,
+    pub(super) has_terminals: bool,
+    pub(super) takes_forms: bool,
+    pub(super) takes_notices: bool,
+    pub(super) takes_compaction: bool,
+}
+
+impl ClientCapabilities {
+    pub(super) fn read(initialize: &Initialize) -> Self {
+        let can = &initialize.client_capabilities;
+        let name: String = initialize.client_info["name"]
+            .as_str()
+            .unwrap_or_default()
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .take(64)
+            .collect();
+        Self {
+            name: if name.is_empty() { "editor".to_owned() } else { name },
+            reads_files: can["fs"]["readTextFile"] == true,
+            writes_files: can["fs"]["writeTextFile"] == true,
+            has_terminals: can["terminal"] == true,
+            takes_forms: can["elicitation"]["form"].is_object(),
+            takes_notices: can["session"]["notices"].is_object(),
+            takes_compaction: can["session"]["compaction"].is_object(),
+        }
+    }
+}
+
+/// `session/new`, `session/load` and `session/resume`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionParams {
+    #[serde(default)]
+    pub(super) session_id: String,
+    pub(super) cwd: String,
+    #[serde(default)]
+    pub(super) mcp_servers: Vec<Value>,
+    #[serde(default)]
+    pub(super) additional_directories: Vec<String>,
+    /// From clients of the bridge.
+    pub(super) permission_mode: Option<String>,
+}
+
+impl SessionParams {
+    /// Returns the folder, which must be absolute.
+    pub(super) fn folder(&self) -> Result<&str, RpcError> {
+        if std::path::Path::new(&self.cwd).is_absolute() {
+            return Ok(&self.cwd);
+        }
+        Err(RpcError::params("cwd must be an absolute path"))
+    }
+
+    /// Returns what servers and folders come to for the agent.
+    pub(super) fn provider_config(
+        &self,
+        provider: ProviderKind,
+    ) -> Result<BTreeMap<String, String>, RpcError> {
+        let mut config = BTreeMap::new();
+        if !self.mcp_servers.is_empty() {
+            config.insert("mcp_servers".to_owned(), servers(&self.mcp_servers, provider)?);
+        }
+        if !self.additional_directories.is_empty() {
+            let relative = |folder: &&String| !std::path::Path::new(folder.as_str()).is_absolute();
+            if let Some(folder) = self.additional_directories.iter().find(relative) {
+                let message = format!("additionalDirectories: {folder:?} is not an absolute path");
+                return Err(RpcError::params(message));
+            }
+            config.insert("add_dirs".to_owned(), json!(self.additional_directories).to_string());
+        }
+        Ok(config)
+    }
+}
+
+/// Returns MCP servers as `.mcp.json` has them.
+fn servers(servers: &[Value], provider: ProviderKind) -> Result<String, RpcError> {
+    if servers.len() > limits::ACP_SERVERS_MAX {
+        return Err(RpcError::params(format!("mcpServers: at most {}", limits::ACP_SERVERS_MAX)));
+    }
+    let mut named = Map::new();
+    for server in servers {
+        let wrong = |what: &str| RpcError::params(format!("mcpServers: {what}"));
+        let name = server["name"].as_str().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| wrong("every server needs a name"))?;
+        let pairs = |field: &str| -> Map<String, Value> {
+            let entries = server[field].as_array().into_iter().flatten();
+            entries
+                .filter_map(|entry| Some((entry["name"].as_str()?.into(), entry["value"].clone())))
+                .collect()
+        };
+        let own = match server["type"].as_str() {
+            Some("sse") if provider != ProviderKind::ClaudeCode => {
+                return Err(wrong("servers over SSE are not supported; use http or stdio"));
+            }
+            Some(kind @ ("http" | "sse")) => {
+                let url = server["url"].as_str().ok_or_else(|| wrong("an http server needs a url"))?;
+                json!({"type": kind, "url": url, "headers": pairs("headers")})
+            }
+            None | Some("stdio") => {
+                let command = server["command"].as_str().ok_or_else(|| wrong("a server needs a command"))?;
+                let args = if server["args"].is_array() { server["args"].clone() } else { json!([]) };
+                json!({"command": command, "args": args, "env": pairs("env")})
+            }
+            Some(_) => return Err(wrong("a server's type is http, sse or absent")),
+        };
+        named.insert(plain_name(name), own);
+    }
+    Ok(Value::Object(named).to_string())
+}
+
+/// Editors name servers as they like; agents take plain words.
+fn plain_name(name: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
+    name.chars().map(plain).take(64).collect()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionOnlyParams {
+    pub(super) session_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptParams {
+    pub(super) session_id: String,
+    pub(super) prompt: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetModeParams {
+    pub(super) session_id: String,
+    pub(super) mode_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetModelParams {
+    pub(super) session_id: String,
+    pub(super) model_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetOptionParams {
+    pub(super) session_id: String,
+    pub(super) config_id: String,
+    pub(super) value: Value,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ListParams {
+    pub(super) cwd: Option<String>,
+    pub(super) cursor: Option<String>,
+}
+
+/// Reads a session's id.
+pub(super) fn session_id(text: &str) -> Result<SessionId, RpcError> {
+    let known = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if text.starts_with(domain::id::SESSION_PREFIX) && text.len() <= 64 && text.chars().all(known) {
+        return Ok(SessionId::new(text));
+    }
+    let shown: String = text.chars().filter(|letter| !letter.is_control()).take(64).collect();
+    Err(RpcError::params(format!("sessionId: there is no session {shown:?}")))
+}
+
+/// What a prompt says, in the words of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PromptContent {
+    pub(super) text: String,
+    pub(super) attachments: Vec<Attachment>,
+}
+
+/// Reads the blocks of a prompt. `takes_files`: the agent takes more than text.
+pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<PromptContent, RpcError> {
+    let mut said = PromptContent::default();
+    let mut context = String::new();
+    for block in blocks {
+        let text = |field: &str| block[field].as_str().unwrap_or_default();
+        match text("type") {
+            "text" => add(&mut said.text, text("text")),
+            "image" if takes_files => {
+                let (media_type, data) = (text("mimeType"), text("data"));
+                attach(&mut said, file_name(text("uri"), media_type), media_type, data)?;
+            }
+            "image" => return Err(RpcError::params("prompt: this agent takes no images")),
+            "resource_link" => add(&mut said.text, &link(text("title"), text("name"), text("uri"))),
+            "resource" => {
+                let resource = &block["resource"];
+                let uri = resource["uri"].as_str().unwrap_or_default();
+                match (resource["text"].as_str(), resource["blob"].as_str()) {
+                    (Some(body), _) => {
+                        add(&mut said.text, &link("", "", uri));
+                        context.push_str(&format!("\n<context ref=\"{uri}\">\n{body}\n</context>"));
+                    }
+                    (None, Some(blob)) if takes_files => {
+                        let media_type = resource["mimeType"].as_str().unwrap_or("application/octet-stream");
+                        attach(&mut said, file_name(uri, media_type), media_type, blob)?;
+                    }
+                    _ => return Err(RpcError::params("prompt: a resource needs a text this agent can read")),
+                }
+            }
+            "audio" => return Err(RpcError::params("prompt: audio is not supported")),
+            other => {
+                let shown: String = other.chars().filter(|letter| !letter.is_control()).take(32).collect();
+                return Err(RpcError::params(format!("prompt: blocks of type {shown:?} are not supported")));
+            }
+        }
+    }
+    said.text.push_str(&context);
+    if said.text.trim().is_empty() && said.attachments.is_empty() {
+        return Err(RpcError::params("prompt: is empty"));
+    }
+    Ok(said)
+}
+
+/// Editors cut a message into blocks where something is mentioned; the pieces belong together as they are.
+fn add(text: &mut String, piece: &str) {
+    text.push_str(piece);
+}
+
+fn link(title: &str, name: &str, uri: &str) -> String {
+    let own = uri.rsplit('/').next().unwrap_or(uri);
+    let shown = [title, name, own].into_iter().find(|text| !text.is_empty()).unwrap_or("link");
+    let path = uri.strip_prefix("file://").unwrap_or(uri);
+    format!("[@{shown}]({path})")
+}
+
+fn file_name(uri: &str, media_type: &str) -> String {
+    let own = uri.rsplit('/').next().filter(|name| !name.is_empty());
+    own.map_or_else(|| format!("file.{}", media_type.rsplit('/').next().unwrap_or("bin")), str::to_owned)
+}
+
+fn attach(said: &mut PromptContent, name: String, media_type: &str, content: &str) -> Result<(), RpcError> {
+    use base64::Engine as _;
+    if media_type.is_empty() || base64::engine::general_purpose::STANDARD.decode(content).is_err() {
+        return Err(RpcError::params(format!("prompt: {name} needs a mimeType and base64 data")));
+    }
+    let held: usize = said.attachments.iter().map(|attachment| attachment.content.len()).sum();
+    let most = surface::limits::ATTACHMENTS_MAX_BYTES / 3 * 4;
+    if held + content.len() > most || said.attachments.len() >= surface::limits::ATTACHMENTS_MAX {
+        let (bytes, files) = (surface::limits::ATTACHMENTS_MAX_BYTES, surface::limits::ATTACHMENTS_MAX);
+        return Err(RpcError::params(format!("prompt: at most {files} files and {bytes} bytes of them")));
+    }
+    said.attachments.push(Attachment {
+        name,
+        media_type: media_type.to_owned(),
+        content: content.to_owned(),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_become_one_message() {
+        let blocks = [
+            json!({"type": "text", "text": "Look at "}),
+            json!({"type": "resource_link", "name": "a.rs", "uri": "file:///w/a.rs"}),
+            json!({"type": "text", "text": " and "}),
+            json!({"type": "resource", "resource": {"uri": "file:///w/b.rs", "text": "fn b() {}"}}),
+            json!({"type": "image", "mimeType": "image/png", "data": "AAAA"}),
+        ];
+        let said = content(&blocks, true).unwrap();
+        assert_eq!(
+            said.text,
+            "Look at [@a.rs](/w/a.rs) and [@b.rs](/w/b.rs)\n<context ref=\"file:///w/b.rs\">\nfn b() {}\n</context>"
+        );
+        assert_eq!((said.attachments[0].name.as_str(), said.attachments.len()), ("file.png", 1));
+    }
+
+    #[test]
+    fn what_an_agent_cannot_take_is_refused_by_name() {
+        let refused = |block: Value| content(&[block], false).unwrap_err().message;
+        assert!(
+            refused(json!({"type": "image", "mimeType": "image/png", "data": "AAAA"})).contains("no images")
+        );
+        assert!(refused(json!({"type": "audio"})).contains("audio"));
+        assert!(refused(json!({"type": "video"})).contains("\"video\""));
+        assert!(refused(json!({"type": "text", "text": " "})).contains("is empty"));
+        assert!(content(&[], true).is_err());
+        let bad = json!({"type": "image", "mimeType": "image/png", "data": "?"});
+        assert!(content(&[bad], true).unwrap_err().message.contains("base64"));
+    }
+
+    #[test]
+    fn servers_are_named_as_agents_take_them() {
+        let place: SessionParams = params(json!({"cwd": "/w", "mcpServers": [
+            {"name": "my server", "command": "/bin/x", "args": ["-a"], "env": [{"name": "K", "value": "v"}]},
+            {"type": "http", "name": "web", "url": "http://127.0.0.1/mcp", "headers": [{"name": "h", "value": "1"}]},
+        ]}))
+        .unwrap();
+        let config = place.provider_config(ProviderKind::Codex).unwrap();
+        let servers: Value = serde_json::from_str(&config["mcp_servers"]).unwrap();
+        assert_eq!(
+            servers,
+            json!({
+                "my-server": {"command": "/bin/x", "args": ["-a"], "env": {"K": "v"}},
+                "web": {"type": "http", "url": "http://127.0.0.1/mcp", "headers": {"h": "1"}},
+            })
+        );
+        let sse: SessionParams =
+            params(json!({"cwd": "/w", "mcpServers": [{"type": "sse", "name": "x", "url": "y"}]})).unwrap();
+        assert!(sse.provider_config(ProviderKind::Codex).is_err());
+    }
+
+    #[test]
+    fn a_folder_must_be_absolute() {
+        let place: SessionParams = params(json!({"cwd": "w", "mcpServers": []})).unwrap();
+        assert_eq!(place.folder().unwrap_err().message, "cwd must be an absolute path");
+        assert!(params::<SessionParams>(json!({"mcpServers": []})).unwrap_err().message.contains("cwd"));
+        assert!(session_id("../x").is_err() && session_id("").is_err());
+    }
+}

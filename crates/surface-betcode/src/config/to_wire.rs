@@ -1,0 +1,116 @@
+//! Settings, rules and MCP servers as clients see them. Pure.
+
+use domain::event::{ServerStatus, ToolServer};
+use domain::permission::pattern::CallPattern;
+use domain::permission::{Grant, GrantAction, PermissionRule, PermissionRules, RuleAction};
+use runtime::Snapshot;
+use runtime::settings::SettingsLayer;
+use wire::betcode::v1 as pb;
+
+use crate::DaemonInfo;
+
+pub(super) fn settings(layer: &SettingsLayer) -> pb::Settings {
+    let (sessions, permissions) = (&layer.sessions, &layer.permissions);
+    pb::Settings {
+        daemon: None,
+        sessions: Some(pb::SessionSettings {
+            default_model: sessions.default_model.clone(),
+            auto_compact: sessions.auto_compact,
+            auto_compact_threshold: sessions.auto_compact_threshold,
+            max_messages_per_session: sessions.max_messages_per_session,
+        }),
+        permissions: Some(pb::PermissionSettings {
+            connected_timeout_secs: permissions.connected_timeout_secs,
+            disconnected_timeout_secs: permissions.disconnected_timeout_secs,
+            enable_auto_approve: permissions.enable_auto_approve,
+            auto_approve_directories: permissions.auto_approve_directories.clone().unwrap_or_default(),
+            activity_refresh_enabled: permissions.activity_refresh_enabled,
+        }),
+        feature_flags: layer.feature_flags.clone().into_iter().collect(),
+    }
+}
+
+pub(super) fn daemon(daemon: &DaemonInfo) -> pb::DaemonSettings {
+    pb::DaemonSettings {
+        max_subprocesses: Some(daemon.max_subprocesses),
+        socket_path: Some(daemon.socket.display().to_string()),
+        port: daemon.port.map(u32::from),
+        database_path: Some(daemon.database.display().to_string()),
+        log_level: Some(daemon.log_level.clone()),
+        max_payload_bytes: Some(surface::limits::ATTACHMENTS_MAX_BYTES as u64),
+    }
+}
+
+/// What a session allows or denies comes before every rule, the newest first.
+pub(super) fn rules(grants: &[Grant], rules: &PermissionRules) -> pb::PermissionRules {
+    let mut all: Vec<pb::PermissionRule> = grants.iter().rev().enumerate().map(granted).collect();
+    all.extend(rules.iter().map(rule));
+    let whole = |action: RuleAction| -> Vec<String> {
+        let about_all = rules.iter().filter(|rule| rule.action == action && rule.path_pattern.is_empty());
+        let tools = about_all.filter_map(|rule| CallPattern::parse("rule", &rule.tool_pattern).ok());
+        tools.filter(CallPattern::is_general).map(|pattern| pattern.tool().to_owned()).collect()
+    };
+    pb::PermissionRules {
+        rules: all,
+        denied_tools: whole(RuleAction::Deny),
+        require_approval: whole(RuleAction::Ask),
+    }
+}
+
+fn granted((number, grant): (usize, &Grant)) -> pb::PermissionRule {
+    let action = match grant.action {
+        GrantAction::Deny => pb::PermissionAction::Deny,
+        GrantAction::Ask => pb::PermissionAction::Ask,
+        GrantAction::Allow => pb::PermissionAction::Allow,
+    };
+    pb::PermissionRule {
+        id: format!("session-{}", number + 1),
+        tool_pattern: grant.label(),
+        path_pattern: String::new(),
+        action: action.into(),
+        priority: i32::MIN,
+        description: "remembered in this session".to_owned(),
+        source: "session".to_owned(),
+    }
+}
+
+fn rule(rule: &PermissionRule) -> pb::PermissionRule {
+    let action = match rule.action {
+        RuleAction::Allow => pb::PermissionAction::Allow,
+        RuleAction::Deny => pb::PermissionAction::Deny,
+        RuleAction::Ask => pb::PermissionAction::Ask,
+        RuleAction::AskSession => pb::PermissionAction::AskSession,
+    };
+    pb::PermissionRule {
+        id: rule.id.clone(),
+        tool_pattern: rule.tool_pattern.clone(),
+        path_pattern: rule.path_pattern.clone(),
+        action: action.into(),
+        priority: rule.priority,
+        description: rule.description.clone(),
+        source: rule.source.clone(),
+    }
+}
+
+/// Returns the servers of a session; those of an agent that is gone do not run.
+pub(super) fn mcp_servers(snapshot: &Snapshot) -> Vec<pb::McpServerInfo> {
+    let runs = snapshot.state.status.has_agent();
+    let server = |server: &ToolServer| {
+        let status = match server.status {
+            _ if !runs => pb::McpServerStatus::Stopped,
+            ServerStatus::Starting => pb::McpServerStatus::Starting,
+            ServerStatus::Running => pb::McpServerStatus::Running,
+            ServerStatus::Stopped => pb::McpServerStatus::Stopped,
+            ServerStatus::Failed => pb::McpServerStatus::Error,
+        };
+        pb::McpServerInfo {
+            name: server.name.clone(),
+            server_type: if server.endpoint.is_empty() { String::new() } else { "http".to_owned() },
+            endpoint: server.endpoint.clone(),
+            status: status.into(),
+            tools: server.tools.clone(),
+            error_message: server.error.clone(),
+        }
+    };
+    snapshot.state.servers.iter().map(server).collect()
+}

@@ -1,0 +1,261 @@
+//! `Converse`: one client's conversation with one session. Two halves run side by side: what the client says becomes
+//! commands, and the journal becomes what it hears. A client that says no more still hears the turn to its end.
+
+mod feed;
+mod start;
+
+use std::sync::Arc;
+
+use domain::{Command, Error, ErrorCode, RequestId, SessionId};
+use host::clock;
+use runtime::Snapshot;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Status, Streaming};
+use wire::betcode::v1 as pb;
+use wire::betcode::v1::agent_event::Event as Body;
+use wire::betcode::v1::agent_request::Request as Said;
+
+use super::presence::BetcodeClient;
+use super::to_wire::{self, Severity};
+use super::{Betcode, from_wire};
+use feed::ConverseFeed;
+use surface::pump::Messages;
+
+impl Betcode {
+    pub(super) fn conversation(
+        &self,
+        request: Request<Streaming<pb::AgentRequest>>,
+    ) -> Result<Messages<pb::AgentEvent>, Error> {
+        let client = BetcodeClient::of(&request)?;
+        let (sender, receiver) = mpsc::channel(surface::limits::STREAM_READY_MAX);
+        let betcode = self.clone();
+        tokio::spawn(betcode.converse(client, request.into_inner(), ConverseSender { sender }));
+        Ok(Box::pin(ReceiverStream::new(receiver)))
+    }
+
+    /// Runs a conversation to its end, however it ends.
+    async fn converse(
+        self,
+        mut client: BetcodeClient,
+        mut inbound: Streaming<pb::AgentRequest>,
+        line: ConverseSender,
+    ) {
+        let start = match inbound.message().await {
+            Ok(Some(pb::AgentRequest { request: Some(Said::Start(start)) })) => start,
+            Ok(Some(_)) => {
+                let error = Error::invalid("start", "must be the first message of a conversation");
+                return line.fail(&error).await;
+            }
+            Ok(None) => return,
+            Err(status) => return line.fail(&unreadable(&status)).await,
+        };
+        let opened = match from_wire::start(start) {
+            Ok(start) => {
+                if let Some(name) = start.client.clone() {
+                    client.rename(name);
+                }
+                self.open(start, &client).await
+            }
+            Err(error) => Err(error),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => return line.fail(&error).await,
+        };
+        let session = opened.snapshot.spec.id.clone();
+        let attachment = self.attach(&session, &client);
+        let info = to_wire::session_info(&opened.snapshot, &opened.worktree_id, opened.is_resumed);
+        if line.send(to_wire::unnumbered(clock::now(), info)).await.is_err() {
+            return;
+        }
+        if let Err(error) = self.settle_lock(&session).await {
+            return line.fail(&error).await;
+        }
+        let talk = ConverseStream { betcode: self.clone(), client, session, line };
+        talk.run(inbound, &opened, attachment.deleted.clone()).await;
+    }
+}
+
+/// A conversation that has been opened.
+struct OpenedConversation {
+    snapshot: Arc<Snapshot>,
+    worktree_id: String,
+    /// The last event the client knows.
+    after: u64,
+    is_resumed: bool,
+}
+
+/// What a client hears.
+#[derive(Clone)]
+struct ConverseSender {
+    sender: mpsc::Sender<Result<pb::AgentEvent, Status>>,
+}
+
+/// The client is gone.
+struct ConverseClientGone;
+
+impl ConverseSender {
+    async fn send(&self, event: pb::AgentEvent) -> Result<(), ConverseClientGone> {
+        self.sender.send(Ok(event)).await.map_err(|_| ConverseClientGone)
+    }
+
+    async fn send_body(&self, body: Body) -> Result<(), ConverseClientGone> {
+        self.send(to_wire::unnumbered(clock::now(), body)).await
+    }
+
+    /// Says what went wrong; the conversation goes on.
+    async fn refuse(&self, error: &Error) -> Result<(), ConverseClientGone> {
+        log(error);
+        self.send_body(to_wire::error(error, Severity::Inline)).await
+    }
+
+    /// Says why the conversation ends; nothing follows.
+    async fn fail(&self, error: &Error) {
+        log(error);
+        // A client that is gone needs no reason.
+        let _ = self.send_body(to_wire::error(error, Severity::Fatal)).await;
+    }
+
+    async fn hung_up(&self) {
+        self.sender.closed().await;
+    }
+}
+
+fn log(error: &Error) {
+    if let Some(detail) = &error.detail {
+        tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
+    }
+}
+
+/// What could not be read at all, such as a message that is too large; the reader names the limit.
+fn unreadable(status: &Status) -> Error {
+    match status.code() {
+        tonic::Code::OutOfRange => {
+            Error::new(ErrorCode::LimitReached, format!("message: {}", status.message()))
+        }
+        _ => Error::invalid("message", format_args!("cannot be read: {}", status.message())),
+    }
+}
+
+/// Both halves of a running conversation.
+struct ConverseStream {
+    betcode: Betcode,
+    client: BetcodeClient,
+    session: SessionId,
+    line: ConverseSender,
+}
+
+impl ConverseStream {
+    async fn run(
+        self,
+        mut inbound: Streaming<pb::AgentRequest>,
+        opened: &OpenedConversation,
+        deleted: watch::Receiver<bool>,
+    ) {
+        let (last_word, is_last_word) = watch::channel(false);
+        let feed = ConverseFeed::new(&self, opened, is_last_word, deleted);
+        let mut feed = tokio::spawn(feed.run());
+        loop {
+            let said = tokio::select! {
+                said = inbound.message() => said,
+                // The journal's half ends when the client is gone or hears no more.
+                _ = &mut feed => return,
+            };
+            let answered = match said {
+                Ok(Some(request)) => self.handle_message(request).await,
+                Ok(None) => break,
+                Err(status) => {
+                    self.line.fail(&unreadable(&status)).await;
+                    feed.abort();
+                    return;
+                }
+            };
+            if answered.is_err() {
+                feed.abort();
+                return;
+            }
+        }
+        last_word.send_replace(true);
+        tokio::select! {
+            // Fails only when the task broke down, and then there is nothing more to hear.
+            _ = &mut feed => {}
+            () = self.line.hung_up() => feed.abort(),
+        }
+    }
+
+    /// Does what the client says; what cannot be done is said and changes nothing else.
+    async fn handle_message(&self, request: pb::AgentRequest) -> Result<(), ConverseClientGone> {
+        let done = match request.request {
+            Some(Said::Message(message)) => self.prompt(message).await,
+            Some(Said::Permission(response)) => self.decide(response).await,
+            Some(Said::QuestionResponse(response)) => self.answer(response).await,
+            Some(Said::Cancel(_)) => self.cancel().await,
+            Some(Said::Start(_)) => {
+                Err(Error::invalid("start", "was sent already; open another stream for another session"))
+            }
+            None => Err(Error::invalid("request", "is empty")),
+        };
+        match done {
+            Ok(()) => Ok(()),
+            Err(error) => self.line.refuse(&error).await,
+        }
+    }
+
+    async fn command(&self, command: Command) -> Result<runtime::Applied, Error> {
+        self.betcode.supervisor.command(&self.session, command).await
+    }
+
+    async fn prompt(&self, message: pb::UserMessage) -> Result<(), Error> {
+        self.betcode.require_lock(&self.session, &self.client).await?;
+        let prompt = from_wire::prompt(message, &self.client.signature())?;
+        self.betcode.check_length(&self.session).await?;
+        self.command(prompt).await.map(drop)
+    }
+
+    async fn cancel(&self) -> Result<(), Error> {
+        self.command(Command::CancelTurn).await.map(drop)
+    }
+
+    async fn decide(&self, response: pb::PermissionResponse) -> Result<(), Error> {
+        let (request, command) = from_wire::decision(response, &self.client.signature())?;
+        let meant = match &command {
+            Command::Decide { decision, .. } => Some(*decision),
+            _ => None,
+        };
+        let applied = self.command(command).await?;
+        if !applied.events.is_empty() {
+            return Ok(());
+        }
+        let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;
+        let settled = snapshot.state.settled_request(request);
+        let same = settled.is_some_and(|settled| match &settled.outcome {
+            domain::request::RequestOutcome::Decided { decision } => Some(*decision) == meant,
+            _ => false,
+        });
+        // Saying the same twice is no mistake: an answer may be lost and sent again.
+        if same { Ok(()) } else { Err(stale(&snapshot, request)) }
+    }
+
+    async fn answer(&self, response: pb::UserQuestionResponse) -> Result<(), Error> {
+        let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;
+        let id = RequestId::parse(&response.question_id);
+        let ask = id.and_then(|id| snapshot.state.requests.get(&id)).map(|pending| &pending.ask);
+        let (request, command) = from_wire::answers(response, ask, &self.client.signature())?;
+        let applied = self.command(command).await?;
+        if applied.events.is_empty() {
+            let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;
+            return Err(stale(&snapshot, request));
+        }
+        Ok(())
+    }
+}
+
+/// The error of an answer that comes after another one.
+fn stale(snapshot: &Snapshot, request: RequestId) -> Error {
+    let how = snapshot
+        .state
+        .settled_request(request)
+        .map_or_else(String::new, |settled| format!(": {} by {}", settled.outcome.word(), settled.by));
+    Error::new(ErrorCode::WrongState, format!("{request} is settled already{how}"))
+}

@@ -1,0 +1,116 @@
+//! Beginning a conversation: a new session, or one that is there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::{Command, Error, ErrorCode, EventKind, LaunchPolicy, Mode};
+use runtime::{NewSession, Snapshot};
+
+use super::OpenedConversation;
+use crate::Betcode;
+use crate::from_wire::ConversationStart;
+use crate::presence::BetcodeClient;
+
+impl Betcode {
+    pub(super) async fn open(
+        &self,
+        start: ConversationStart,
+        client: &BetcodeClient,
+    ) -> Result<OpenedConversation, Error> {
+        let after = start.from_sequence;
+        let (snapshot, is_resumed) = match &start.session {
+            Some(session) => {
+                let newest = self.supervisor.events_after(session, 0).await?.newest();
+                if after > newest {
+                    return Err(Error::invalid(
+                        "metadata.from_sequence",
+                        format_args!("{after} lies behind the newest event, {newest}"),
+                    ));
+                }
+                (self.supervisor.snapshot(session).await?, true)
+            }
+            None => (self.create(start, client).await?, false),
+        };
+        let worktree_id = self.worktree_of(&snapshot).await?;
+        Ok(OpenedConversation {
+            snapshot,
+            worktree_id,
+            after: if is_resumed { after } else { 0 },
+            is_resumed,
+        })
+    }
+
+    /// Creates a session; its agent starts with the first message.
+    async fn create(&self, start: ConversationStart, client: &BetcodeClient) -> Result<Arc<Snapshot>, Error> {
+        let directory = self.directory(&start).await?;
+        let mut provider_config = BTreeMap::new();
+        if start.plan_mode {
+            provider_config.insert("permission_mode".to_owned(), Mode::Plan.name().to_owned());
+        }
+        let defaults = self.defaults(&directory, start.provider)?;
+        let new = NewSession {
+            campaign: String::new(),
+            directory,
+            provider: start.provider,
+            model: if start.model.is_empty() { defaults.default_model } else { start.model },
+            name: start.name,
+            festival_id: String::new(),
+            task_id: String::new(),
+            parent: None,
+            provider_config,
+            environment: BTreeMap::new(),
+            max_tokens: 0,
+            timeout: None,
+            initial_message: String::new(),
+            launch: LaunchPolicy::OnPrompt,
+            upkeep: defaults.upkeep,
+            by: client.signature(),
+        };
+        let created = self.supervisor.create(new).await.map_err(in_our_words)?;
+        let id = &created.spec.id;
+        for grant in start.grants {
+            self.supervisor
+                .command(id, Command::SetGrant { grant: Box::new(grant), by: client.signature() })
+                .await?;
+        }
+        if !start.metadata.is_empty() {
+            let report = metadata_report(start.metadata, client);
+            self.supervisor.command(id, Command::Report(report)).await?;
+        }
+        self.supervisor.snapshot(id).await
+    }
+
+    async fn directory(&self, start: &ConversationStart) -> Result<String, Error> {
+        if !start.worktree.is_empty() {
+            return self.worktree_folder(&start.worktree).await;
+        }
+        if !start.directory.is_empty() {
+            return Ok(start.directory.clone());
+        }
+        self.default_folder().await
+    }
+}
+
+/// Errors about roots speak of campaigns; here the folder has another name.
+fn in_our_words(error: Error) -> Error {
+    match (error.code, error.message.strip_prefix("path: ")) {
+        (ErrorCode::SandboxFailed, Some(what)) => {
+            Error { message: format!("working_directory: {what}"), ..error }
+        }
+        _ => error,
+    }
+}
+
+fn metadata_report(metadata: BTreeMap<String, String>, client: &BetcodeClient) -> EventKind {
+    EventKind::ActivityReported {
+        activity: "metadata".to_owned(),
+        agent_name: client.id.clone(),
+        content: String::new(),
+        tool: String::new(),
+        call: String::new(),
+        ok: true,
+        tokens_input: 0,
+        tokens_output: 0,
+        extra: metadata,
+    }
+}

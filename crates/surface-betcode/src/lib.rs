@@ -1,0 +1,73 @@
+//! The surface of `betcode.v1`: conversations, worktrees, settings.
+
+mod agent;
+mod config;
+mod converse;
+mod from_wire;
+pub mod limits;
+mod presence;
+mod sessions;
+mod to_wire;
+#[cfg(test)]
+mod transcript;
+#[cfg(test)]
+#[path = "../../surface/transcript/session.rs"]
+mod transcript_session;
+mod worktrees;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use domain::Error;
+use runtime::Supervisor;
+use tonic::service::Routes;
+use tonic::{Response, Status};
+use wire::betcode::v1::agent_service_server::AgentServiceServer;
+use wire::betcode::v1::config_service_server::ConfigServiceServer;
+use wire::betcode::v1::worktree_service_server::WorktreeServiceServer;
+
+use presence::BetcodeClients;
+use surface::{status, structs};
+
+/// What the surface needs to know of the daemon.
+pub struct BetcodeConfig {
+    /// The folder of conversations that name none; none: they must.
+    pub default_folder: Option<PathBuf>,
+    pub daemon: DaemonInfo,
+}
+
+/// How the daemon runs, for those who ask.
+#[derive(Clone, Debug, Default)]
+pub struct DaemonInfo {
+    pub max_subprocesses: u32,
+    pub socket: PathBuf,
+    /// The first TCP port; none: the socket only.
+    pub port: Option<u16>,
+    pub database: PathBuf,
+    pub log_level: String,
+}
+
+/// The services of this surface.
+#[derive(Clone)]
+pub(crate) struct Betcode {
+    supervisor: Supervisor,
+    presence: BetcodeClients,
+    about: Arc<BetcodeConfig>,
+}
+
+/// Adds the services of this surface to a router.
+pub fn routes(routes: Routes, supervisor: Supervisor, about: BetcodeConfig) -> Routes {
+    let betcode = Betcode { supervisor, presence: BetcodeClients::default(), about: Arc::new(about) };
+    let most = limits::CONVERSE_MESSAGE_MAX_BYTES;
+    routes
+        .add_service(AgentServiceServer::new(betcode.clone()).max_decoding_message_size(most))
+        .add_service(ConfigServiceServer::new(betcode.clone()))
+        .add_service(WorktreeServiceServer::new(betcode))
+}
+
+type RpcResult<T> = Result<Response<T>, Status>;
+
+/// Wraps a result in the protocol's clothes.
+fn answer<T>(result: Result<T, Error>) -> RpcResult<T> {
+    result.map(Response::new).map_err(|error| status::grpc(&error))
+}

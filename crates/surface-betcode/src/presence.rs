@@ -1,0 +1,255 @@
+//! Who is connected to which session, and who of them may speak. Connections end with the daemon, so nothing of this
+//! needs to be kept; who holds the input is in the journal.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::{Command, Error, ErrorCode, SessionId};
+use tokio::sync::watch;
+use tonic::Request;
+
+use super::{Betcode, from_wire};
+use surface::peer::{ConnectionNumber, Signer};
+
+/// Metadata key by which a client names itself, so that its calls and its streams are known for one client's.
+const CLIENT_KEY: &str = "x-client-id";
+
+/// A client: a stream, or several calls that say they belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BetcodeClient {
+    pub(super) id: String,
+    /// It gave itself this name.
+    named: bool,
+    connection: Option<ConnectionNumber>,
+    signer: Signer,
+}
+
+impl BetcodeClient {
+    /// Returns who makes a call. A client without a name is its stream; two streams on one connection are two clients.
+    pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let connection = request.extensions().get::<ConnectionNumber>().copied();
+        let signer = Signer::of(request.extensions());
+        let name = request.metadata().get(CLIENT_KEY).and_then(|name| name.to_str().ok());
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            return Ok(Self { id: from_wire::client_id(name)?, named: true, connection, signer });
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let id = match connection {
+            Some(ConnectionNumber(connection)) => format!("client-{connection}.{number}"),
+            None => format!("client-{number}"),
+        };
+        Ok(Self { id, named: false, connection, signer })
+    }
+
+    /// Who speaks, for the journal.
+    pub(super) fn signature(&self) -> String {
+        self.signer.sign(self.id.clone())
+    }
+
+    pub(super) fn rename(&mut self, id: String) {
+        self.id = id;
+        self.named = true;
+    }
+}
+
+/// The clients of all sessions.
+#[derive(Clone, Default)]
+pub(super) struct BetcodeClients {
+    sessions: Arc<Mutex<HashMap<SessionId, Vec<Attached>>>>,
+}
+
+struct Attached {
+    number: u64,
+    client: BetcodeClient,
+    deleted: watch::Sender<bool>,
+}
+
+/// A client's place at a session, until it is dropped.
+pub(super) struct Attachment {
+    betcode: Betcode,
+    session: SessionId,
+    number: u64,
+    /// Becomes true when the session is deleted.
+    pub(super) deleted: watch::Receiver<bool>,
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.betcode.presence.remove(&self.session, self.number);
+        let (betcode, session) = (self.betcode.clone(), self.session.clone());
+        // The next client in line is told by the journal.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = betcode.settle_lock(&session).await
+                    && error.code != ErrorCode::SessionNotFound
+                {
+                    tracing::warn!(%session, %error, "cannot hand over the input");
+                }
+            });
+        }
+    }
+}
+
+impl BetcodeClients {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Vec<Attached>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, session: &SessionId, number: u64) {
+        let mut sessions = self.lock();
+        if let Some(clients) = sessions.get_mut(session) {
+            clients.retain(|attached| attached.number != number);
+            if clients.is_empty() {
+                sessions.remove(session);
+            }
+        }
+    }
+
+    fn is_attached(&self, session: &SessionId, id: &str) -> bool {
+        self.lock().get(session).is_some_and(|clients| clients.iter().any(|found| found.client.id == id))
+    }
+
+    /// Returns who should hold the input: whoever has it and is there, else the first who came.
+    fn rightful(&self, session: &SessionId, holder: Option<&str>) -> Option<String> {
+        let sessions = self.lock();
+        let clients = sessions.get(session)?;
+        let kept = clients.iter().find(|attached| Some(attached.client.id.as_str()) == holder);
+        kept.or_else(|| clients.first()).map(|attached| attached.client.id.clone())
+    }
+
+    /// Returns which client a call speaks for: the one it names, else the newest stream of its connection that does
+    /// not hold the input already, else the connection by itself.
+    fn speaker(&self, session: &SessionId, caller: &BetcodeClient, holder: Option<&str>) -> String {
+        if caller.named || caller.connection.is_none() {
+            return caller.id.clone();
+        }
+        let sessions = self.lock();
+        let streams = sessions.get(session).into_iter().flatten();
+        let own: Vec<&Attached> =
+            streams.filter(|attached| attached.client.connection == caller.connection).collect();
+        let waiting = own.iter().rev().find(|attached| Some(attached.client.id.as_str()) != holder);
+        waiting
+            .or_else(|| own.last())
+            .map_or_else(|| caller.id.clone(), |attached| attached.client.id.clone())
+    }
+
+    /// Tells every client of a session that it is gone.
+    pub(super) fn dismiss(&self, session: &SessionId) {
+        for attached in self.lock().get(session).into_iter().flatten() {
+            attached.deleted.send_replace(true);
+        }
+    }
+}
+
+impl Betcode {
+    /// Gives a client its place at a session.
+    pub(super) fn attach(&self, session: &SessionId, client: &BetcodeClient) -> Attachment {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (deleted, watcher) = watch::channel(false);
+        let attached = Attached { number, client: client.clone(), deleted };
+        self.presence.lock().entry(session.clone()).or_default().push(attached);
+        Attachment { betcode: self.clone(), session: session.clone(), number, deleted: watcher }
+    }
+
+    /// Makes the journal say who holds the input, and returns it. Whoever changes something looks again afterwards, so
+    /// that the last one to change it leaves it right.
+    pub(super) async fn settle_lock(&self, session: &SessionId) -> Result<Option<String>, Error> {
+        loop {
+            let holder = self.supervisor.snapshot(session).await?.state.input_holder.clone();
+            let rightful = self.presence.rightful(session, holder.as_deref());
+            if rightful == holder {
+                return Ok(holder);
+            }
+            self.supervisor.command(session, Command::HoldInput { holder: rightful }).await?;
+        }
+    }
+
+    /// Refuses a message of a client that does not hold the input.
+    pub(super) async fn require_lock(
+        &self,
+        session: &SessionId,
+        client: &BetcodeClient,
+    ) -> Result<(), Error> {
+        match self.settle_lock(session).await? {
+            Some(holder) if holder != client.id => Err(Error::new(
+                ErrorCode::NotAllowed,
+                format!("message: {holder} holds the input of {session}; RequestInputLock takes it over"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands the input to whoever calls; returns whether it did and who had it. Somebody without a name and without a
+    /// stream could not use it.
+    pub(super) async fn take_lock(
+        &self,
+        session: &SessionId,
+        caller: &BetcodeClient,
+    ) -> Result<(bool, Option<String>), Error> {
+        let holder = self.supervisor.snapshot(session).await?.state.input_holder.clone();
+        // Somebody who is gone holds nothing.
+        let holder = holder.filter(|holder| self.presence.is_attached(session, holder));
+        let speaker = self.presence.speaker(session, caller, holder.as_deref());
+        if !caller.named && !self.presence.is_attached(session, &speaker) {
+            return Ok((false, None));
+        }
+        self.supervisor.command(session, Command::HoldInput { holder: Some(speaker.clone()) }).await?;
+        Ok((true, holder.filter(|holder| *holder != speaker)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(id: &str, connection: u64) -> BetcodeClient {
+        BetcodeClient {
+            id: id.to_owned(),
+            named: false,
+            connection: Some(ConnectionNumber(connection)),
+            signer: Signer::default(),
+        }
+    }
+
+    fn presence(clients: &[(&str, u64)]) -> (BetcodeClients, SessionId) {
+        let (presence, session) = (BetcodeClients::default(), SessionId::new("s"));
+        for (number, (id, connection)) in clients.iter().enumerate() {
+            let attached = Attached {
+                number: number as u64,
+                client: client(id, *connection),
+                deleted: watch::channel(false).0,
+            };
+            presence.lock().entry(session.clone()).or_default().push(attached);
+        }
+        (presence, session)
+    }
+
+    #[test]
+    fn the_first_client_holds_the_input_until_it_leaves() {
+        let (presence, session) = presence(&[("a", 1), ("b", 2)]);
+        assert_eq!(presence.rightful(&session, None).as_deref(), Some("a"));
+        assert_eq!(presence.rightful(&session, Some("b")).as_deref(), Some("b"));
+        assert_eq!(presence.rightful(&session, Some("gone")).as_deref(), Some("a"));
+        presence.remove(&session, 0);
+        assert_eq!(presence.rightful(&session, Some("a")).as_deref(), Some("b"));
+        presence.remove(&session, 1);
+        assert_eq!(presence.rightful(&session, Some("b")), None);
+        assert!(presence.lock().is_empty());
+    }
+
+    #[test]
+    fn a_call_speaks_for_a_stream_of_its_connection() {
+        let (presence, session) = presence(&[("a", 1), ("b", 1), ("c", 2)]);
+        let caller = client("call", 1);
+        assert_eq!(presence.speaker(&session, &caller, Some("a")), "b");
+        assert_eq!(presence.speaker(&session, &caller, Some("b")), "a");
+        assert_eq!(presence.speaker(&session, &client("call", 2), Some("a")), "c");
+        assert_eq!(presence.speaker(&session, &client("call", 3), Some("a")), "call");
+        let mut named = client("call", 1);
+        named.rename("phone".to_owned());
+        assert_eq!(presence.speaker(&session, &named, Some("a")), "phone");
+    }
+}

@@ -1,0 +1,171 @@
+//! What happens around every operation, whatever protocol it came by: its fields are checked, its caller and its session
+//! are found, what comes back is free of secrets, and all of it is written down.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use domain::{Error, ErrorCode};
+use host::clock;
+use serde_json::{Map, Value};
+use workbench::answer::estimate;
+use workbench::audit::{AuditEntry, input_text};
+use workbench::scrub::Scrubber;
+use workbench::sessions::Session;
+
+use super::operations::{HandledOperation, Operation, operation};
+use super::{ContextdHandler, fields};
+use surface::access;
+use surface::asking::Asking;
+use surface::peer::{self, Caller};
+
+/// One operation under way.
+pub(super) struct OperationCall {
+    pub(super) operation: &'static Operation,
+    pub(super) caller: Caller,
+    pub(super) asking: Asking,
+    /// Set where the operation works in a session.
+    session: Option<Arc<Session>>,
+    /// What becomes of it, for the audit.
+    pub(super) summary: String,
+    pub(super) tier: &'static str,
+    pub(super) secrets: u64,
+}
+
+impl OperationCall {
+    /// Returns the session the operation works in.
+    pub(super) fn session(&self) -> Result<&Arc<Session>, Error> {
+        self.session.as_ref().ok_or_else(|| Error::invalid("session_id", "is required"))
+    }
+
+    /// Takes secrets out of a text that is to be kept or shown.
+    pub(super) fn clean(&mut self, text: &str) -> Result<String, Error> {
+        let scrubbed = self.session()?.project.scrubber().scrub(text.as_bytes());
+        self.secrets += scrubbed.findings.total();
+        Ok(String::from_utf8_lossy(&scrubbed.bytes).into_owned())
+    }
+
+    /// Takes secrets out of texts.
+    pub(super) fn clean_all(&mut self, texts: &[String]) -> Result<Vec<String>, Error> {
+        texts.iter().map(|text| self.clean(text)).collect()
+    }
+}
+
+impl ContextdHandler {
+    /// Carries out an operation. `given` is the request as JSON, where it came as such.
+    pub(super) async fn run<R: HandledOperation>(
+        &self,
+        caller: Caller,
+        request: R,
+        given: Option<Map<String, Value>>,
+        asking: Asking,
+    ) -> Result<R::Answer, Error> {
+        let began = Instant::now();
+        let input = match given {
+            Some(given) => given,
+            None => map_of(&request)?,
+        };
+        let operation = operation(R::KEY).ok_or_else(|| Error::invalid("operation", "is unknown"))?;
+        let mut call = OperationCall {
+            operation,
+            caller,
+            asking,
+            session: None,
+            summary: String::new(),
+            tier: "",
+            secrets: 0,
+        };
+        let result = self.carry_out(&mut call, request, &input).await;
+        let result = result.map_err(|error| scrubbed(self.scrubber_of(&call), error));
+        self.record(call, &input, result.as_ref().err(), began).await?;
+        result
+    }
+
+    /// Carries out an operation with JSON in and JSON out.
+    pub(super) async fn run_json<R: HandledOperation>(
+        &self,
+        caller: Caller,
+        input: Map<String, Value>,
+        asking: Asking,
+    ) -> Result<Value, Error> {
+        let input = fields::as_meant(input)?;
+        // Whatever cannot be read must not be quoted back: it may hold a secret.
+        let request: R = serde_json::from_value(Value::Object(input.clone()))
+            .map_err(|error| scrubbed(self.workbench.scrubber(), fields::not_a_request(&error)))?;
+        let answer = self.run(caller, request, Some(input), asking).await?;
+        serde_json::to_value(answer).map_err(|error| unreadable(&error))
+    }
+
+    async fn carry_out<R: HandledOperation>(
+        &self,
+        call: &mut OperationCall,
+        request: R,
+        input: &Map<String, Value>,
+    ) -> Result<R::Answer, Error> {
+        fields::check(call.operation.fields, input)?;
+        let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
+        self.admit(call, text("session_id"))?;
+        self.consent(call, input).await?;
+        if !text("session_id").is_empty() {
+            call.session = Some(self.session(call, text("session_id"), text("working_dir")).await?);
+        }
+        request.handle(self, call).await
+    }
+
+    fn scrubber_of<'a>(&'a self, call: &'a OperationCall) -> &'a Scrubber {
+        call.session.as_ref().map_or_else(|| self.workbench.scrubber(), |session| session.project.scrubber())
+    }
+
+    /// Writes a call down. An answer that cannot be written down is not given.
+    async fn record(
+        &self,
+        call: OperationCall,
+        input: &Map<String, Value>,
+        error: Option<&Error>,
+        began: Instant,
+    ) -> Result<(), Error> {
+        let scrubber = self.scrubber_of(&call);
+        let session = match &call.session {
+            Some(session) => session.id.to_string(),
+            None => scrubber.scrub_text(input.get("session_id").and_then(Value::as_str).unwrap_or_default()),
+        };
+        let entry = AuditEntry {
+            at: clock::now(),
+            session,
+            caller: peer::named(&call.caller),
+            operation: call.operation.key.to_owned(),
+            input: input_text(scrubber, input),
+            outcome: error.map_or_else(|| "ok".to_owned(), |error| error.code.to_string()),
+            summary: error.map_or_else(|| call.summary.clone(), |error| error.message.clone()),
+            duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+            tier: call.tier.to_owned(),
+            secrets: call.secrets,
+            origin: access::origin_here(),
+        };
+        self.workbench.audit().append(entry).await.map(|_| ())
+    }
+}
+
+/// Returns a request as JSON, without what it leaves out.
+pub(super) fn map_of<R: HandledOperation>(request: &R) -> Result<Map<String, Value>, Error> {
+    match serde_json::to_value(request).map_err(|error| unreadable(&error))? {
+        Value::Object(map) => Ok(map),
+        _ => Err(Error::new(ErrorCode::InvalidArgument, "the request is no message")),
+    }
+}
+
+fn scrubbed(scrubber: &Scrubber, mut error: Error) -> Error {
+    error.message = scrubber.scrub_text(&error.message);
+    error.detail = error.detail.map(|detail| scrubber.scrub_text(&detail));
+    error
+}
+
+fn unreadable(error: &serde_json::Error) -> Error {
+    Error::new(ErrorCode::InvalidArgument, "the message cannot be written as JSON")
+        .with_detail(error.to_string())
+}
+
+/// Adds up what texts cost.
+pub(super) fn tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> i32 {
+    let sum: u64 = texts.into_iter().map(estimate).sum();
+    i32::try_from(sum).unwrap_or(i32::MAX)
+}

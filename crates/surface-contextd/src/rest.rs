@@ -1,0 +1,136 @@
+//! REST: the operations' table as routes, with JSON in and out. Knows HTTP and nothing of what operations do.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use domain::Error;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, StatusCode};
+use serde_json::{Map, Value};
+
+use super::operations::{HttpMethod, OPERATIONS, Operation};
+use super::{Contextd, document};
+use surface::asking::Asking;
+use surface::{access, peer, query, status};
+
+/// The page that shows the OpenAPI document; needs nothing from elsewhere.
+const DOCS: &str = include_str!("docs.html");
+
+/// Returns the routes of every operation and of the documents that describe them.
+pub(super) fn router(contextd: Contextd) -> Router {
+    let mut router: Router<Contextd> = Router::new();
+    for operation in OPERATIONS {
+        router = router.route(operation.path, route(operation));
+    }
+    router
+        .route("/openapi.json", get(open_api))
+        .route("/docs", get(docs))
+        .route("/tools/TOOL.md", get(tool_md))
+        .route("/tools/schema.json", get(schema_json))
+        .with_state(contextd)
+}
+
+fn route(operation: &'static Operation) -> MethodRouter<Contextd> {
+    let handler = move |state: State<Contextd>, path: Option<Path<String>>, request: Request<Body>| {
+        answer(operation, state, path, request)
+    };
+    match operation.verb {
+        HttpMethod::Get => get(handler),
+        HttpMethod::Post => post(handler),
+        HttpMethod::Put => put(handler),
+        HttpMethod::Delete => delete(handler),
+    }
+}
+
+async fn answer(
+    operation: &'static Operation,
+    State(contextd): State<Contextd>,
+    path: Option<Path<String>>,
+    request: Request<Body>,
+) -> Response {
+    match take(operation, path.map(|Path(id)| id), request).await {
+        Ok((caller, input)) => match contextd.call(operation, caller, input, Asking::Unnamed).await {
+            Ok(value) => json(StatusCode::OK, &value),
+            Err(error) => status::rest(&error),
+        },
+        Err(error) => status::rest(&error),
+    }
+}
+
+/// Puts a request together from its path, its query and its body.
+async fn take(
+    operation: &Operation,
+    id: Option<String>,
+    request: Request<Body>,
+) -> Result<(peer::Caller, Map<String, Value>), Error> {
+    let (parts, body) = request.into_parts();
+    let mut input = Map::new();
+    if matches!(operation.verb, HttpMethod::Post | HttpMethod::Put) {
+        input = object(&access::read_body(body).await?)?;
+    }
+    for (name, value) in query::pairs(parts.uri.query().unwrap_or_default()) {
+        input.entry(name).or_insert(Value::String(value));
+    }
+    if let Some(id) = id {
+        match input.get("id").and_then(Value::as_str) {
+            Some(other) if other != id => {
+                return Err(Error::invalid("id", "in the body is not the one in the path"));
+            }
+            _ => input.insert("id".to_owned(), Value::String(id)),
+        };
+    }
+    Ok((peer::caller(&parts.extensions), input))
+}
+
+pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    access::json::object(bytes).map_err(|error| access::not_json(&error))
+}
+
+fn json(code: StatusCode, value: &Value) -> Response {
+    typed(code, "application/json", value.to_string())
+}
+
+fn typed(code: StatusCode, kind: &'static str, body: String) -> Response {
+    let mut response = (code, body).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+async fn open_api(State(contextd): State<Contextd>) -> Response {
+    json(StatusCode::OK, &document::open_api(&contextd.version))
+}
+
+async fn docs() -> Response {
+    let mut response = typed(StatusCode::OK, "text/html; charset=utf-8", DOCS.to_owned());
+    // Whatever the document says, the page runs nothing but its own script and asks nobody but us.
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                  frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    response.headers_mut().insert(http::header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    response
+}
+
+async fn tool_md() -> Response {
+    typed(StatusCode::OK, "text/markdown; charset=utf-8", document::tool_md())
+}
+
+async fn schema_json() -> Response {
+    json(StatusCode::OK, &document::schema_json())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_no_object_is_not_quoted() {
+        for body in ["[1]", "\"ghp_secret\"", "{", "{\"a\":}"] {
+            let error = object(body.as_bytes()).unwrap_err();
+            assert!(error.message.contains("line 1") && !error.message.contains("ghp_"), "{error}");
+        }
+    }
+}

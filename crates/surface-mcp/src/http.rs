@@ -1,0 +1,188 @@
+//! MCP over HTTP on every listener, at `/mcp`: each request stands for itself and nothing is kept between two, so that a
+//! daemon can be exchanged below its clients. Who is behind a connection decides what is reached: an agent its own
+//! session, with every question that belongs to it; a user the project that `?project=` names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::middleware::Next;
+use axum::response::Response;
+use domain::{Error, SessionId};
+use http::request::Parts;
+use http::{Method, Request};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Map, Value};
+use wire::obey::v1 as pb;
+
+use super::{BridgeOutput, BridgeServer};
+use surface::peer::{self, Caller};
+use surface::{access, query, status};
+
+/// Returns the route.
+pub(super) fn router(bridge: BridgeServer) -> Router {
+    // Hosts and origins are checked by every listener already, by the addresses it really has.
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(surface::limits::REST_BODY_MAX_BYTES)
+        .disable_allowed_hosts();
+    let server = McpHttpServer { bridge };
+    let service = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    );
+    Router::new().route_service("/mcp", service).layer(axum::middleware::from_fn(read_once))
+}
+
+/// Refuses a body that two readers could read differently. What else is wrong with one is for the library to say.
+async fn read_once(request: Request<Body>, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = match access::read_body(body).await {
+        Ok(bytes) => bytes,
+        Err(error) => return status::rest(&error),
+    };
+    match access::json::value(&bytes) {
+        Err(error) if access::json::is_twice(&error) => status::rest(&access::not_json(&error)),
+        _ => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+    }
+}
+
+/// Whom a request is for.
+enum McpCaller {
+    Agents(SessionId),
+    Users(Option<PathBuf>),
+}
+
+#[derive(Clone)]
+struct McpHttpServer {
+    bridge: BridgeServer,
+}
+
+impl McpHttpServer {
+    async fn tools(&self, whose: &McpCaller) -> Result<Vec<pb::BridgeTool>, Error> {
+        Ok(match whose {
+            McpCaller::Agents(session) => {
+                let snapshot = self.bridge.supervisor.snapshot(session).await?;
+                self.bridge.list(&snapshot).tools
+            }
+            McpCaller::Users(_) => self.bridge.projects_tools(),
+        })
+    }
+
+    /// Says what is worth knowing. A project that cannot be used is named with the first call; a client may only want to
+    /// look.
+    async fn instructions(&self, whose: &McpCaller) -> Option<String> {
+        match whose {
+            McpCaller::Agents(_) => None,
+            McpCaller::Users(project) => self.bridge.projects.begin(project.as_deref()).await.ok(),
+        }
+    }
+
+    async fn call(&self, whose: McpCaller, request: CallToolRequestParams) -> Result<BridgeOutput, Error> {
+        let arguments_json = request.arguments.map(|map| Value::Object(map).to_string()).unwrap_or_default();
+        match whose {
+            McpCaller::Users(project) => {
+                self.bridge.run_in(project.as_deref(), &request.name, &arguments_json).await
+            }
+            McpCaller::Agents(session) => {
+                let call = pb::CallToolRequest {
+                    tool: request.name.into_owned(),
+                    arguments_json,
+                    // Every request is a call of its own; nothing is asked twice.
+                    id: format!("http.{}", host::new_session_id()),
+                    ..pb::CallToolRequest::default()
+                };
+                self.bridge.run(session, call).await
+            }
+        }
+    }
+}
+
+impl ServerHandler for McpHttpServer {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("obey", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let whose = whose(&context)?;
+        context.peer.set_peer_info(request.clone());
+        let mut answer = self.negotiate_initialize(&request)?;
+        answer.instructions = self.instructions(&whose).await;
+        Ok(answer)
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let whose = whose(&context)?;
+        let versions = self.supported_protocol_versions().into_owned();
+        let mut answer = DiscoverResult::from_server_info(versions, self.get_info());
+        answer.instructions = self.instructions(&whose).await;
+        Ok(answer)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools(&whose(&context)?).await.map_err(|error| refused(&error))?;
+        Ok(ListToolsResult::with_all_items(tools.into_iter().map(tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let call = self.call(whose(&context)?, request);
+        let done = access::served_from(&parts(&context)?.extensions, call).await;
+        let done = done.map_err(|error| refused(&error))?;
+        let text = vec![ContentBlock::text(done.text)];
+        Ok(if done.ok { CallToolResult::success(text) } else { CallToolResult::error(text) }.into())
+    }
+}
+
+fn parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
+    let parts = context.extensions.get::<Parts>();
+    parts.ok_or_else(|| ErrorData::internal_error("the request came by no connection", None))
+}
+
+fn whose(context: &RequestContext<RoleServer>) -> Result<McpCaller, ErrorData> {
+    let parts = parts(context)?;
+    if let Caller::Agent(session) = peer::caller(&parts.extensions) {
+        return Ok(McpCaller::Agents(session));
+    }
+    let mut named = query::pairs(parts.uri.query().unwrap_or_default()).into_iter();
+    let project = named.find(|(name, _)| name == "project").map(|(_, folder)| PathBuf::from(folder));
+    Ok(McpCaller::Users(project))
+}
+
+fn refused(error: &Error) -> ErrorData {
+    ErrorData::invalid_request(error.to_string(), None)
+}
+
+fn tool(offered: pb::BridgeTool) -> Tool {
+    let schema = serde_json::from_str::<Map<String, Value>>(&offered.input_schema_json).unwrap_or_default();
+    let mut annotations = ToolAnnotations::default();
+    annotations.read_only_hint = Some(offered.read_only);
+    Tool::new(offered.name, offered.description, Arc::new(schema)).with_annotations(annotations)
+}

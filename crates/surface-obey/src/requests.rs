@@ -1,0 +1,120 @@
+//! `RequestService`: what waits for a person, and the answers.
+
+use domain::{Command, Error, ErrorCode, RequestId, SessionId};
+use runtime::Snapshot;
+use storage::sessions::SessionFilter;
+use tonic::{Request, Response, Status};
+use wire::obey::v1 as pb;
+use wire::obey::v1::request_service_server::RequestService;
+
+use super::local::answer;
+use super::{Obey, from_wire, to_wire};
+use surface::peer::Signer;
+
+#[tonic::async_trait]
+impl RequestService for Obey {
+    async fn list_requests(
+        &self,
+        request: Request<pb::ListRequestsRequest>,
+    ) -> Result<Response<pb::ListRequestsResponse>, Status> {
+        answer(self.requests(request.into_inner()).await)
+    }
+
+    async fn answer_permission(
+        &self,
+        request: Request<pb::AnswerPermissionRequest>,
+    ) -> Result<Response<pb::AnswerResponse>, Status> {
+        let signer = Signer::of(request.extensions());
+        answer(self.decide(request.into_inner(), &signer).await)
+    }
+
+    async fn answer_question(
+        &self,
+        request: Request<pb::AnswerQuestionRequest>,
+    ) -> Result<Response<pb::AnswerResponse>, Status> {
+        let signer = Signer::of(request.extensions());
+        answer(self.answer_questions(request.into_inner(), &signer).await)
+    }
+}
+
+impl Obey {
+    async fn requests(&self, request: pb::ListRequestsRequest) -> Result<pb::ListRequestsResponse, Error> {
+        let requests = if request.session_id.is_empty() {
+            let filter = SessionFilter { include_ended: request.include_settled, ..SessionFilter::default() };
+            let sessions = self.supervisor.list(filter).await?;
+            sessions.iter().flat_map(|session| of_session(session, request.include_settled)).collect()
+        } else {
+            let id = from_wire::session_id(&request.session_id)?;
+            of_session(&*self.supervisor.snapshot(&id).await?, request.include_settled)
+        };
+        Ok(pb::ListRequestsResponse { requests })
+    }
+
+    async fn decide(
+        &self,
+        answer: pb::AnswerPermissionRequest,
+        signer: &Signer,
+    ) -> Result<pb::AnswerResponse, Error> {
+        let id = from_wire::session_id(&answer.session_id)?;
+        let request = from_wire::request_id(&answer.request_id)?;
+        let grant = from_wire::choice(&answer);
+        let command = Command::Decide {
+            request,
+            decision: from_wire::decision(answer.decision)?,
+            message: answer.message,
+            updated_input: from_wire::json("updated_input_json", &answer.updated_input_json)?,
+            grant,
+            by: signer.sign(signed(answer.answered_by)),
+        };
+        self.settle(&id, request, command).await
+    }
+
+    async fn answer_questions(
+        &self,
+        answer: pb::AnswerQuestionRequest,
+        signer: &Signer,
+    ) -> Result<pb::AnswerResponse, Error> {
+        let id = from_wire::session_id(&answer.session_id)?;
+        let request = from_wire::request_id(&answer.request_id)?;
+        if answer.answers.is_empty() {
+            return Err(Error::invalid("answers", "is required"));
+        }
+        let command = Command::Answer {
+            request,
+            answers: from_wire::string_map(answer.answers),
+            by: signer.sign(signed(answer.answered_by)),
+        };
+        self.settle(&id, request, command).await
+    }
+
+    /// First answer wins; a later one learns who was first.
+    async fn settle(
+        &self,
+        id: &SessionId,
+        request: RequestId,
+        command: Command,
+    ) -> Result<pb::AnswerResponse, Error> {
+        let applied = self.supervisor.command(id, command).await?;
+        let snapshot = self.supervisor.snapshot(id).await?;
+        let settled = snapshot.state.settled_request(request).ok_or_else(|| {
+            Error::new(ErrorCode::RequestNotFound, format!("session {id} has no request {request}"))
+        })?;
+        Ok(pb::AnswerResponse {
+            request: Some(to_wire::settled_request(id, settled)),
+            settled_by_this_answer: !applied.events.is_empty(),
+        })
+    }
+}
+
+fn signed(by: String) -> String {
+    if by.is_empty() { "obey.v1".to_owned() } else { by }
+}
+
+fn of_session(snapshot: &Snapshot, include_settled: bool) -> Vec<pb::Request> {
+    let id = &snapshot.spec.id;
+    let settled = snapshot.state.settled.iter().filter(|_| include_settled);
+    let mut requests: Vec<pb::Request> =
+        settled.map(|settled| to_wire::settled_request(id, settled)).collect();
+    requests.extend(snapshot.state.requests.values().map(|pending| to_wire::request(id, pending)));
+    requests
+}

@@ -1,0 +1,249 @@
+//! Sessions over `LocalDaemonService`: create, look, send, stop, restart, watch.
+
+use std::sync::Arc;
+
+use domain::{Command, Error, ErrorCode, Event, StopMode, WhenBusy};
+use runtime::Snapshot;
+use tokio::sync::{broadcast, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
+use wire::obey::local::v1 as pb;
+
+use super::{Obey, from_wire, to_wire};
+use crate::limits;
+use surface::pump::{Messages, ReadUntil, pump};
+use surface::status;
+
+/// Metadata key by which a client names the session that a new one belongs to.
+const PARENT_KEY: &str = "obey-parent-session";
+
+/// Metadata key by which the daemon says how sessions are contained.
+const CONTAINMENT_KEY: &str = "obey-containment";
+
+/// Metadata key by which the daemon says what a session may use and has used.
+const RESOURCES_KEY: &str = "obey-resources";
+
+/// Metadata key by which the daemon says by what limits hold.
+const ENFORCEMENT_KEY: &str = "obey-enforcement";
+
+/// How prompts of this surface are signed in the journal.
+pub(super) const BY: &str = "obey.local";
+
+/// Returns the parent session a request names, if any.
+pub(super) fn parent_of<T>(request: &Request<T>) -> Option<String> {
+    let value = request.metadata().get(PARENT_KEY)?.to_str().ok()?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Returns `child=parent` for a session that has a parent. The published message has no field for it.
+fn parent_pair(snapshot: &Snapshot) -> Option<String> {
+    snapshot.spec.parent.as_ref().map(|parent| format!("{}={parent}", snapshot.spec.id))
+}
+
+/// Returns `session=how` for a session whose agent is contained. The published message has no field for it.
+fn containment_pair(snapshot: &Snapshot) -> Option<String> {
+    let spec = &snapshot.spec;
+    spec.containment.describe(spec.provider).map(|how| format!("{}={how}", spec.id))
+}
+
+/// What is said beside a list of sessions: pairs of an id and something about it.
+#[derive(Default)]
+pub(super) struct Beside {
+    pub(super) parents: Vec<String>,
+    pub(super) containments: Vec<String>,
+    pub(super) resources: Vec<String>,
+    /// By what limits hold on this machine; nothing where nobody asked.
+    pub(super) enforcement: Vec<String>,
+}
+
+impl Beside {
+    /// Puts the pairs beside the answer, one entry each.
+    pub(super) fn add_metadata(&self, metadata: &mut tonic::metadata::MetadataMap) {
+        for (key, pairs) in [
+            (PARENT_KEY, &self.parents),
+            (CONTAINMENT_KEY, &self.containments),
+            (RESOURCES_KEY, &self.resources),
+            (ENFORCEMENT_KEY, &self.enforcement),
+        ] {
+            for value in pairs.iter().take(limits::PARENTS_TOLD_MAX).filter_map(|pair| pair.parse().ok()) {
+                metadata.append(key, value);
+            }
+        }
+    }
+}
+
+impl Obey {
+    pub(super) async fn create(
+        &self,
+        request: pb::CreateSessionRequest,
+        parent: Option<String>,
+    ) -> Result<pb::CreateSessionResponse, Error> {
+        let new = from_wire::new_session(request, parent, BY.to_owned())?;
+        let created = self.supervisor.create(new).await?;
+        Ok(pb::CreateSessionResponse { session: Some(to_wire::session_info(&created)) })
+    }
+
+    /// Returns a session and, for beside the answer, how it is contained and what it uses.
+    pub(super) async fn session(
+        &self,
+        request: pb::GetSessionRequest,
+    ) -> Result<(pb::SessionInfo, Beside), Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let snapshot = self.supervisor.snapshot(&id).await?;
+        let beside = Beside {
+            containments: containment_pair(&snapshot).into_iter().collect(),
+            resources: vec![self.resources_pair(&snapshot)],
+            ..Beside::default()
+        };
+        Ok((to_wire::session_info(&snapshot), beside))
+    }
+
+    /// Returns `session=` and, as JSON, what it may use, what holds it to that and what it has used.
+    fn resources_pair(&self, snapshot: &Snapshot) -> String {
+        let limits = snapshot.spec.containment.limits;
+        let report = self.supervisor.resources(snapshot);
+        let said = serde_json::json!({
+            "limits": limits,
+            "enforcement": report.enforcement.name(),
+            "not_enforced": report.not_enforced,
+            "peak_memory_bytes": report.peak_memory_bytes,
+            "cpu_ms": report.cpu_ms,
+            "oom_kills": report.oom_kills,
+        });
+        format!("{}={said}", snapshot.spec.id)
+    }
+
+    pub(super) async fn list(
+        &self,
+        request: pb::ListSessionsRequest,
+    ) -> Result<(pb::ListSessionsResponse, Beside), Error> {
+        let mut filter = from_wire::filter(request)?;
+        if let Some(campaign) = &filter.campaign_id {
+            filter.campaign_id = Some(self.campaign_id(campaign).await?);
+        }
+        let sessions = self.supervisor.list(filter).await?;
+        let beside = Beside {
+            parents: sessions.iter().filter_map(parent_pair).collect(),
+            containments: sessions.iter().filter_map(containment_pair).collect(),
+            enforcement: vec![self.supervisor.enforcement().name().to_owned()],
+            ..Beside::default()
+        };
+        let sessions = sessions.iter().map(to_wire::session_info).collect();
+        Ok((pb::ListSessionsResponse { sessions }, beside))
+    }
+
+    /// A campaign that was removed still names its old sessions by id.
+    async fn campaign_id(&self, id_or_name: &str) -> Result<String, Error> {
+        match self.supervisor.campaigns().find(id_or_name).await {
+            Ok(campaign) => Ok(campaign.id),
+            Err(error) if error.code == ErrorCode::CampaignNotFound => Ok(id_or_name.to_owned()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn send(
+        &self,
+        request: pb::SendMessageRequest,
+    ) -> Result<Messages<pb::SessionActivityEvent>, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let command = Command::Prompt {
+            text: from_wire::message(request.message)?,
+            attachments: Vec::new(),
+            when_busy: WhenBusy::Refuse,
+            by: BY.to_owned(),
+        };
+        let applied = self.supervisor.command(&id, command).await?;
+        let after = applied.events.last().map_or(0, |event| event.seq);
+        let cursor = self.supervisor.events_after(&id, after).await?;
+        Ok(pump(cursor, to_wire::TurnActivityProjector::default(), ReadUntil::Followed))
+    }
+
+    pub(super) async fn stop(
+        &self,
+        request: pb::StopSessionRequest,
+    ) -> Result<pb::StopSessionResponse, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let how = if request.graceful { StopMode::Graceful } else { StopMode::Now };
+        let stopped = self.supervisor.stop(&id, how).await?;
+        Ok(pb::StopSessionResponse { session: Some(to_wire::session_info(&stopped)) })
+    }
+
+    pub(super) async fn restart(
+        &self,
+        request: pb::RestartSessionRequest,
+    ) -> Result<pb::CreateSessionResponse, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let config = from_wire::string_map(request.provider_config);
+        let restarted: Arc<Snapshot> = self.supervisor.restart(&id, config).await?;
+        Ok(pb::CreateSessionResponse { session: Some(to_wire::session_info(&restarted)) })
+    }
+
+    pub(super) async fn watch(
+        &self,
+        request: pb::WatchSessionRequest,
+    ) -> Result<Messages<pb::SessionStatusEvent>, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        // The number is read before the status, so that an end between the two is still streamed.
+        let after = self.supervisor.events_after(&id, 0).await?.newest();
+        let snapshot = self.supervisor.snapshot(&id).await?;
+        let cursor = self.supervisor.events_after(&id, after).await?;
+        let ended = snapshot.state.status.is_terminal() && snapshot.last_seq <= after;
+        let until = if ended { ReadUntil::Event(after) } else { ReadUntil::Followed };
+        Ok(pump(cursor, to_wire::StatusProjector, until))
+    }
+
+    pub(super) async fn watch_all(
+        &self,
+        request: pb::WatchAllSessionsRequest,
+    ) -> Result<Messages<pb::SessionStatusEvent>, Error> {
+        let campaign = match request.campaign_id.as_str() {
+            "" => None,
+            id => Some(self.supervisor.campaigns().find(id).await?.id),
+        };
+        let statuses = self.supervisor.watch_statuses();
+        let (sender, receiver) = mpsc::channel(surface::limits::STREAM_READY_MAX);
+        tokio::spawn(self.clone().feed_statuses(statuses, campaign, sender));
+        Ok(Box::pin(ReceiverStream::new(receiver)))
+    }
+
+    async fn feed_statuses(
+        self,
+        mut statuses: broadcast::Receiver<Arc<Event>>,
+        campaign: Option<String>,
+        sender: mpsc::Sender<Result<pb::SessionStatusEvent, tonic::Status>>,
+    ) {
+        loop {
+            let event = tokio::select! {
+                event = statuses.recv() => event,
+                () = sender.closed() => return,
+            };
+            let message = match event {
+                Ok(event) if self.is_of(&event, campaign.as_deref()).await => {
+                    to_wire::status_event(&event).map(Ok)
+                }
+                Ok(_) => None,
+                Err(broadcast::error::RecvError::Lagged(count)) => {
+                    let error = Error::new(
+                        ErrorCode::LimitReached,
+                        format!(
+                            "the watcher fell {count} status changes behind; list the sessions and watch again"
+                        ),
+                    );
+                    Some(Err(status::grpc(&error)))
+                }
+                Err(broadcast::error::RecvError::Closed) => return,
+            };
+            let Some(message) = message else { continue };
+            let failed = message.is_err();
+            if sender.send(message).await.is_err() || failed {
+                return;
+            }
+        }
+    }
+
+    async fn is_of(&self, event: &Event, campaign: Option<&str>) -> bool {
+        let Some(campaign) = campaign else { return true };
+        let Ok(snapshot) = self.supervisor.snapshot(&event.session).await else { return false };
+        snapshot.spec.campaign_id.as_ref().is_some_and(|id| id.as_str() == campaign)
+    }
+}

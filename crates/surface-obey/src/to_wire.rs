@@ -1,0 +1,398 @@
+//! From our words to this surface's messages. Pure. Every event kind is decided here.
+
+use domain::request::{PendingRequest, RequestSubject, SettledRequest};
+use domain::turn::EndReason;
+use domain::{Error, ErrorCode, Event, EventKind, ProviderKind, SessionId, Status, Timestamp, event::Level};
+use prost_types::Timestamp as PbTimestamp;
+use runtime::Snapshot;
+use wire::obey::local::v1 as pb;
+use wire::obey::v1 as pb_own;
+
+use surface::pump::{Flow, Projector};
+use surface::shorten;
+
+pub(super) fn timestamp(at: Timestamp) -> PbTimestamp {
+    let (seconds, nanos) = at.seconds_and_nanos();
+    PbTimestamp { seconds, nanos }
+}
+
+pub(super) fn status(status: Status) -> pb::SessionStatus {
+    match status {
+        Status::Created => pb::SessionStatus::Created,
+        Status::Starting => pb::SessionStatus::Starting,
+        Status::Running => pb::SessionStatus::Running,
+        Status::Working => pb::SessionStatus::Working,
+        Status::Stopping => pb::SessionStatus::Stopping,
+        Status::Stopped => pb::SessionStatus::Stopped,
+        Status::Failed => pb::SessionStatus::Failed,
+    }
+}
+
+pub(super) fn provider(kind: ProviderKind) -> pb::SessionProvider {
+    match kind {
+        ProviderKind::ClaudeCode => pb::SessionProvider::ClaudeCode,
+        ProviderKind::Openclaw => pb::SessionProvider::Openclaw,
+        ProviderKind::Codex => pb::SessionProvider::Codex,
+        ProviderKind::OpenaiApi => pb::SessionProvider::OpenaiApi,
+        ProviderKind::Acp => pb::SessionProvider::Acp,
+        ProviderKind::Scripted => pb::SessionProvider::Scripted,
+    }
+}
+
+fn count(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}
+
+pub(super) fn session_info(snapshot: &Snapshot) -> pb::SessionInfo {
+    let (spec, state) = (&snapshot.spec, &snapshot.state);
+    pb::SessionInfo {
+        id: spec.id.to_string(),
+        campaign_id: spec.campaign_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        provider: provider(spec.provider).into(),
+        model: state.model.clone(),
+        agent_name: state.name.clone(),
+        status: status(state.status).into(),
+        festival_id: spec.festival_id.clone(),
+        task_id: spec.task_id.clone(),
+        tokens_input: count(state.usage.input_tokens),
+        tokens_output: count(state.usage.output_tokens),
+        max_tokens: count(spec.max_tokens),
+        pid: i32::try_from(state.pid).unwrap_or(0),
+        restart_count: i32::try_from(state.restart_count).unwrap_or(i32::MAX),
+        created_at: Some(timestamp(spec.created_at)),
+        started_at: state.started_at.map(timestamp),
+        last_activity_at: state.last_activity_at.map(timestamp),
+        ended_at: state.ended_at.map(timestamp),
+        error_message: state.error.clone(),
+        working_dir: spec.working_dir.display().to_string(),
+    }
+}
+
+pub(super) fn session_summary(snapshot: &Snapshot) -> pb::SessionSummary {
+    pb::SessionSummary {
+        id: snapshot.spec.id.to_string(),
+        campaign_id: snapshot.spec.campaign_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        provider: provider(snapshot.spec.provider).into(),
+        agent_name: snapshot.state.name.clone(),
+        status: status(snapshot.state.status).into(),
+    }
+}
+
+/// Returns the status change an event is, if it is one.
+pub(super) fn status_event(event: &Event) -> Option<pb::SessionStatusEvent> {
+    let EventKind::StatusChanged { from, to, message, .. } = &event.kind else { return None };
+    Some(pb::SessionStatusEvent {
+        session_id: event.session.to_string(),
+        previous_status: status(*from).into(),
+        new_status: status(*to).into(),
+        message: message.clone(),
+        timestamp: Some(timestamp(event.at)),
+    })
+}
+
+/// Follows the status of one session to its end.
+pub(super) struct StatusProjector;
+
+impl Projector for StatusProjector {
+    type Wire = pb::SessionStatusEvent;
+
+    fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
+        out.extend(status_event(event));
+        match &event.kind {
+            EventKind::StatusChanged { to, .. } if to.is_terminal() => Flow::Done,
+            _ => Flow::More,
+        }
+    }
+}
+
+/// Events as they are in the journal.
+pub(super) struct EventLogProjector {
+    /// The session's end after this event ends the log.
+    pub(super) live_after: u64,
+    pub(super) left: Option<u64>,
+    /// Largest message the client takes.
+    pub(super) max_bytes: usize,
+}
+
+impl Projector for EventLogProjector {
+    type Wire = pb_own::Event;
+
+    fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
+        out.push(logged_event(event, self.max_bytes));
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                return Flow::Done;
+            }
+        }
+        match &event.kind {
+            EventKind::StatusChanged { to, .. } if event.seq > self.live_after && to.is_terminal() => {
+                Flow::Done
+            }
+            _ => Flow::More,
+        }
+    }
+}
+
+fn logged_event(event: &Event, max_bytes: usize) -> pb_own::Event {
+    pb_own::Event {
+        seq: event.seq,
+        at: Some(timestamp(event.at)),
+        r#type: event.kind.name().to_owned(),
+        json: shorten::json(&event.kind, max_bytes.saturating_sub(surface::limits::EVENT_FRAME_BYTES)),
+        session_id: event.session.to_string(),
+    }
+}
+
+/// One turn as `SendMessage` streams it: thinking, calls and results as they come, the answer at the end.
+#[derive(Default)]
+pub(super) struct TurnActivityProjector {
+    /// What the agent has said since its last call.
+    text: String,
+    tokens_input: u64,
+    tokens_output: u64,
+    /// The session is being stopped: a turn that is cut by that has no answer.
+    stopping: bool,
+    failure: Option<Error>,
+}
+
+impl Projector for TurnActivityProjector {
+    type Wire = pb::SessionActivityEvent;
+
+    fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
+        let base = activity(&event.session, event.at);
+        match &event.kind {
+            EventKind::TextDelta { text, parent: None } => self.text.push_str(text),
+            EventKind::ThinkingDelta { text, parent: None } => {
+                out.push(typed(base, pb::ActivityType::Thinking, text));
+            }
+            EventKind::ToolStarted { call, tool, title, input, .. } => {
+                // What was said before a call was on the way to it, not the answer.
+                let said = std::mem::take(&mut self.text);
+                if !said.is_empty() {
+                    out.push(typed(base.clone(), pb::ActivityType::Thinking, &said));
+                }
+                let content = if title.is_empty() { input.to_string() } else { title.clone() };
+                let mut started = typed(base, pb::ActivityType::ToolCall, &content);
+                started.tool_name.clone_from(tool);
+                started.tool_call_id = call.to_string();
+                out.push(started);
+            }
+            EventKind::ToolFinished { call, tool, ok, output } => {
+                let mut finished = typed(base, pb::ActivityType::ToolResult, output);
+                finished.tool_name.clone_from(tool);
+                finished.tool_call_id = call.to_string();
+                finished.tool_success = *ok;
+                out.push(finished);
+            }
+            EventKind::UsageReported { usage, .. } => {
+                self.tokens_input += usage.input_tokens;
+                self.tokens_output += usage.output_tokens;
+            }
+            EventKind::TurnEnded { reason, text, error, .. } => {
+                return self.end(base, *reason, text, error, out);
+            }
+            other => out.extend(notice(base, other)),
+        }
+        self.take_status(&event.kind)
+    }
+
+    fn ending(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+}
+
+impl TurnActivityProjector {
+    fn end(
+        &mut self,
+        base: pb::SessionActivityEvent,
+        reason: EndReason,
+        text: &str,
+        error: &str,
+        out: &mut Vec<pb::SessionActivityEvent>,
+    ) -> Flow {
+        match reason {
+            EndReason::Completed | EndReason::LimitReached | EndReason::Refused => {}
+            EndReason::Cancelled if self.stopping => return Flow::More,
+            // The session's own end follows and says why.
+            EndReason::Interrupted => {
+                if !error.is_empty() {
+                    out.push(typed(base, pb::ActivityType::Error, error));
+                }
+                return Flow::More;
+            }
+            EndReason::Cancelled => {
+                out.push(typed(base.clone(), pb::ActivityType::Status, "the turn was cancelled"));
+            }
+            EndReason::Failed => out.push(typed(base.clone(), pb::ActivityType::Error, error)),
+            EndReason::BudgetExceeded => {
+                self.failure =
+                    Some(Error::new(ErrorCode::BudgetExceeded, "the session's token budget is used up"));
+            }
+        }
+        let said = std::mem::take(&mut self.text);
+        let answer = if text.is_empty() { &said } else { text };
+        let mut completion = typed(base, pb::ActivityType::Completion, answer);
+        completion.tokens_input = count(self.tokens_input);
+        completion.tokens_output = count(self.tokens_output);
+        out.push(completion);
+        Flow::Done
+    }
+
+    /// A session that ends takes the stream with it.
+    fn take_status(&mut self, kind: &EventKind) -> Flow {
+        let EventKind::StatusChanged { to, message, code, .. } = kind else { return Flow::More };
+        self.stopping |= *to == Status::Stopping;
+        if !to.is_terminal() {
+            return Flow::More;
+        }
+        let code = code.unwrap_or(ErrorCode::WrongState);
+        let text = message.strip_prefix(&format!("{code}: ")).unwrap_or(message);
+        self.failure = Some(match to {
+            Status::Failed => Error::new(code, text),
+            _ => Error::new(ErrorCode::WrongState, format!("the session was stopped: {text}")),
+        });
+        Flow::Done
+    }
+}
+
+fn activity(session: &SessionId, at: Timestamp) -> pb::SessionActivityEvent {
+    pb::SessionActivityEvent {
+        session_id: session.to_string(),
+        timestamp: Some(timestamp(at)),
+        ..pb::SessionActivityEvent::default()
+    }
+}
+
+fn typed(
+    mut base: pb::SessionActivityEvent,
+    kind: pb::ActivityType,
+    content: &str,
+) -> pb::SessionActivityEvent {
+    base.r#type = kind.into();
+    base.content = shorten::text(content, surface::limits::ACTIVITY_TEXT_MAX_BYTES);
+    base
+}
+
+/// Returns the STATUS or ERROR message an event is worth, if any.
+fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::SessionActivityEvent> {
+    let said = |text: &str| Some(typed(base.clone(), pb::ActivityType::Status, text));
+    match kind {
+        EventKind::RequestOpened { request, ask, .. } => {
+            said(&format!("waiting for an answer to {request}: {}", title(ask)))
+        }
+        EventKind::RequestSettled { request, outcome, by, .. } => {
+            said(&format!("{request} {} by {by}", outcome.word()))
+        }
+        EventKind::Notice { level: Level::Error, message, code } => {
+            let text = code.map_or_else(|| message.clone(), |code| format!("{code}: {message}"));
+            Some(typed(base, pb::ActivityType::Error, &text))
+        }
+        EventKind::Notice { message, .. } => said(message),
+        EventKind::Compacted { .. } => said("the conversation was compacted"),
+        EventKind::StatusChanged { to, message, .. } => said(&format!("{}: {message}", to.name())),
+        EventKind::ModeChanged { mode } => said(&format!("mode: {}", mode.name())),
+        EventKind::PlanModeChanged { on } => said(if *on { "planning" } else { "planning ended" }),
+        EventKind::WorkerStarted { title, .. } => said(&format!("worker started: {title}")),
+        EventKind::WorkerFinished { summary, .. } => said(&format!("worker finished: {summary}")),
+        EventKind::ActivityReported { activity, content, .. } => said(&format!("{activity}: {content}")),
+        EventKind::SessionCreated { .. }
+        | EventKind::AgentStarted { .. }
+        | EventKind::AgentReady { .. }
+        | EventKind::AgentExited { .. }
+        | EventKind::AgentLogged { .. }
+        | EventKind::Restarted { .. }
+        | EventKind::Renamed { .. }
+        | EventKind::TurnStarted { .. }
+        | EventKind::InterruptRequested { .. }
+        | EventKind::MessageAdded { .. }
+        | EventKind::TextDelta { .. }
+        | EventKind::ThinkingDelta { .. }
+        | EventKind::ToolStarted { .. }
+        | EventKind::ToolProgress { .. }
+        | EventKind::ToolFinished { .. }
+        | EventKind::TurnEnded { .. }
+        | EventKind::GrantsChanged { .. }
+        | EventKind::TodosChanged { .. }
+        | EventKind::ModelChanged { .. }
+        | EventKind::CommandsChanged { .. }
+        | EventKind::ServersChanged { .. }
+        | EventKind::UsageReported { .. }
+        | EventKind::ToolsRegistered { .. }
+        | EventKind::WorkerProgressed { .. }
+        | EventKind::InputHolderChanged { .. }
+        | EventKind::Unparsed { .. } => None,
+    }
+}
+
+fn title(ask: &RequestSubject) -> String {
+    match ask {
+        RequestSubject::Permission(permission) if permission.title.is_empty() => permission.tool.clone(),
+        RequestSubject::Permission(permission) => permission.title.clone(),
+        RequestSubject::Question { questions, .. } => {
+            questions.iter().map(|question| question.text.as_str()).collect::<Vec<_>>().join(" / ")
+        }
+        RequestSubject::ClientTool { tool, .. } => tool.clone(),
+    }
+}
+
+pub(super) fn request(session: &SessionId, pending: &PendingRequest) -> pb_own::Request {
+    let mut wire = pb_own::Request {
+        id: pending.id.to_string(),
+        session_id: session.to_string(),
+        kind: pb_own::RequestKind::Permission.into(),
+        title: title(&pending.ask),
+        asked_at: Some(timestamp(pending.asked_at)),
+        proposals: pending.proposals.iter().map(proposal).collect(),
+        ..pb_own::Request::default()
+    };
+    match &pending.ask {
+        RequestSubject::Permission(permission) => {
+            wire.tool_name.clone_from(&permission.tool);
+            wire.tool_call_id = permission.call.as_ref().map(ToString::to_string).unwrap_or_default();
+            wire.input_json = permission.input.to_string();
+        }
+        RequestSubject::Question { questions, call } => {
+            wire.kind = pb_own::RequestKind::Question.into();
+            wire.tool_call_id = call.as_ref().map(ToString::to_string).unwrap_or_default();
+            wire.questions = questions.iter().map(question).collect();
+        }
+        RequestSubject::ClientTool { call, tool, input } => {
+            wire.kind = pb_own::RequestKind::Unspecified.into();
+            wire.tool_name.clone_from(tool);
+            wire.tool_call_id = call.to_string();
+            wire.input_json = input.to_string();
+        }
+    }
+    wire
+}
+
+fn proposal(proposal: &domain::permission::Proposal) -> pb_own::GrantProposal {
+    pb_own::GrantProposal { id: proposal.id.clone(), text: proposal.text.clone() }
+}
+
+fn question(question: &domain::request::Question) -> pb_own::Question {
+    pb_own::Question {
+        id: question.id.clone(),
+        header: question.header.clone(),
+        text: question.text.clone(),
+        options: question
+            .options
+            .iter()
+            .map(|option| pb_own::QuestionOption {
+                label: option.label.clone(),
+                description: option.description.clone(),
+            })
+            .collect(),
+        multi_select: question.multi_select,
+    }
+}
+
+pub(super) fn settled_request(session: &SessionId, settled: &SettledRequest) -> pb_own::Request {
+    let mut wire = request(session, &settled.request);
+    wire.settled_by.clone_from(&settled.by);
+    settled.outcome.word().clone_into(&mut wire.outcome);
+    wire.settled_at = Some(timestamp(settled.at));
+    wire.settled_message.clone_from(&settled.message);
+    wire
+}

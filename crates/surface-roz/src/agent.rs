@@ -1,0 +1,29 @@
+//! `AgentService`: one line per method; what they do is in the sibling files.
+
+use tonic::{Request, Response, Streaming};
+use wire::roz::v1 as pb;
+use wire::roz::v1::agent_service_server::AgentService;
+
+use super::{Roz, RpcResult, answer};
+use surface::peer::Signer;
+use surface::pump::Messages;
+
+#[tonic::async_trait]
+impl AgentService for Roz {
+    type StreamSessionStream = Messages<pb::SessionResponse>;
+
+    async fn stream_session(
+        &self,
+        request: Request<Streaming<pb::SessionRequest>>,
+    ) -> RpcResult<Self::StreamSessionStream> {
+        let signer = Signer::of(request.extensions());
+        Ok(Response::new(self.session(request.into_inner(), signer)))
+    }
+
+    type WatchTeamStream = Messages<pb::TeamEvent>;
+
+    async fn watch_team(&self, request: Request<pb::WatchTeamRequest>) -> RpcResult<Self::WatchTeamStream> {
+        let request = request.into_inner();
+        answer(self.team(&request.task_id).await)
+    }
+}

@@ -1,0 +1,358 @@
+//! What a client says once its session runs. What cannot be done is said under the published code and changes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::event::{Attachment, ClientTool};
+use domain::request::RequestSubject;
+use domain::tools::TURN_SOURCE;
+use domain::{Command, Decision, Error, ErrorCode, EventKind, RequestId, SessionId, StopMode, WhenBusy};
+use runtime::{Snapshot, Supervisor};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use wire::roz::v1 as pb;
+use wire::roz::v1::session_request::Request as Said;
+use wire::roz::v1::session_response::Response as Body;
+
+use super::{RozClientGone, RozSender, StartedSession};
+use crate::limits;
+use crate::{from_wire, to_wire};
+use surface::peer::Signer;
+use surface::shorten;
+
+/// Who offers the tools of a start, and who holds the input and signs what is not a message.
+pub(super) const SOURCE: &str = "roz";
+
+/// Told to an agent that is to work in the loop of observing, orienting, deciding and acting.
+const OODA: &str = "Work in cycles: observe with the tools that only look, orient, decide on one action, act, and \
+                    observe again before the next one.";
+
+/// Whether tools of this source are a client's of this surface.
+pub(super) fn is_ours(source: &str) -> bool {
+    source == TURN_SOURCE
+        || source.strip_prefix(SOURCE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// One side of a running session.
+pub(super) struct RozStream {
+    supervisor: Supervisor,
+    session: SessionId,
+    line: RozSender,
+    signer: Signer,
+    /// What the next message brings along and nothing has taken yet.
+    past: Vec<Attachment>,
+    system_context: Option<String>,
+    /// A message on its way to the agent.
+    sending: Option<JoinHandle<()>>,
+    /// Has it wait for nothing more.
+    hurry: Arc<Notify>,
+}
+
+impl RozStream {
+    pub(super) fn new(
+        supervisor: Supervisor,
+        opened: &StartedSession,
+        line: RozSender,
+        signer: Signer,
+    ) -> Self {
+        let session = opened.snapshot.spec.id.clone();
+        let past = opened.past.clone();
+        let hurry = Arc::default();
+        Self { supervisor, session, line, signer, past, system_context: None, sending: None, hurry }
+    }
+
+    /// Does what the client says.
+    pub(super) async fn handle_message(&mut self, request: pb::SessionRequest) -> Result<(), RozClientGone> {
+        let done = match request.request {
+            Some(Said::Start(_)) => {
+                return self.refuse("already_started", "the session has started already").await;
+            }
+            Some(Said::Ping(_)) => return self.line.send_body(Body::Pong(pb::Pong {})).await,
+            Some(Said::UserMessage(message)) => return self.message(message).await,
+            Some(Said::ToolResult(result)) => return self.tool_result(result).await,
+            Some(Said::CancelTurn(_)) => return self.cancel_turn().await,
+            Some(Said::CancelSession(cancel)) => self.cancel_session(cancel).await,
+            Some(Said::Feedback(feedback)) => self.feedback(feedback).await,
+            Some(Said::PermissionDecision(decision)) => self.decide(decision).await,
+            Some(Said::RegisterTools(tools)) => self.register(tools).await,
+            None => Err(Error::invalid("request", "is empty")),
+        };
+        match done {
+            Ok(()) => Ok(()),
+            Err(error) => self.line.send_body(to_wire::failure(&error)).await,
+        }
+    }
+
+    /// Waits until what was said has reached the session.
+    pub(super) async fn settle(&mut self) {
+        if let Some(sending) = self.sending.take() {
+            // Fails only when the task broke down, and then there is nothing to wait for.
+            let _ = sending.await;
+        }
+    }
+
+    async fn refuse(&self, code: &str, message: &str) -> Result<(), RozClientGone> {
+        self.line.send_body(to_wire::error(code, message, false)).await
+    }
+
+    async fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+        self.supervisor.snapshot(&self.session).await
+    }
+
+    async fn command(&self, command: Command) -> Result<(), Error> {
+        self.supervisor.command(&self.session, command).await.map(drop)
+    }
+
+    async fn message(&mut self, message: pb::UserMessage) -> Result<(), RozClientGone> {
+        let busy = self.sending.as_ref().is_some_and(|sending| !sending.is_finished());
+        let in_turn = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
+        if busy || in_turn {
+            return self
+                .refuse("turn_in_progress", "a turn is in progress; wait for its end or cancel it")
+                .await;
+        }
+        let prompt = match self.read(message) {
+            Ok(prompt) => prompt,
+            Err(error) => return self.line.send_body(to_wire::failure(&error)).await,
+        };
+        self.past.clear();
+        self.system_context = None;
+        let (supervisor, session, line) = (self.supervisor.clone(), self.session.clone(), self.line.clone());
+        self.hurry = Arc::default();
+        let hurry = Arc::clone(&self.hurry);
+        // In a task of its own: the agent may take a while to read its tools, and the client is heard meanwhile.
+        self.sending = Some(tokio::spawn(async move {
+            if let Err(error) = prompt.send(&supervisor, &session, &hurry).await {
+                let body = match error.code {
+                    ErrorCode::WrongState => to_wire::error("turn_in_progress", error.to_string(), false),
+                    _ => to_wire::failure(&error),
+                };
+                // A client that is gone needs no answer.
+                let _ = line.send_body(body).await;
+            }
+        }));
+        Ok(())
+    }
+
+    fn read(&self, message: pb::UserMessage) -> Result<RozPrompt, Error> {
+        let id = from_wire::message_id(message.message_id)?;
+        if message.content.trim().is_empty() && message.context.is_empty() {
+            return Err(Error::invalid("content", "is required"));
+        }
+        from_wire::content(&message.content)?;
+        let mut files = self.past.clone();
+        if from_wire::is_ooda(message.ai_mode.as_deref()) {
+            files.push(from_wire::text_file("mode", OODA));
+        }
+        let given = message.system_context.filter(|context| !context.is_empty());
+        if let Some(context) = given.or_else(|| self.system_context.clone()) {
+            files.push(from_wire::text_file("system_context", &context));
+        }
+        files.extend(from_wire::context(message.context)?);
+        from_wire::check_size(&files)?;
+        let tools = from_wire::tools(&message.tools)?;
+        Ok(RozPrompt { id: id.unwrap_or_else(own_id), text: message.content, files, tools })
+    }
+
+    async fn tool_result(&self, result: pb::ToolResult) -> Result<(), RozClientGone> {
+        let Ok(snapshot) = self.snapshot().await else { return Ok(()) };
+        let state = &snapshot.state;
+        let waiting = state.requests.values().find(|pending| match &pending.ask {
+            RequestSubject::ClientTool { call, .. } => call.as_str() == result.tool_call_id,
+            _ => false,
+        });
+        let Some(pending) = waiting else {
+            if state.turn.is_none() {
+                return self.refuse("no_active_turn", "no turn is active; the result is ignored").await;
+            }
+            tracing::debug!(session = %self.session, call = result.tool_call_id, "a result nobody waits for");
+            return Ok(());
+        };
+        let (ok, output) = from_wire::result(&result);
+        let command = Command::ReturnTool { request: pending.id, ok, output, by: SOURCE.to_owned() };
+        match self.command(command).await {
+            // Somebody else was quicker: the clock, the end of the turn.
+            Err(error) if error.code == ErrorCode::RequestNotFound => Ok(()),
+            Err(error) => self.line.send_body(to_wire::failure(&error)).await,
+            Ok(()) => Ok(()),
+        }
+    }
+
+    async fn cancel_turn(&mut self) -> Result<(), RozClientGone> {
+        self.hurry.notify_one();
+        self.settle().await;
+        let open = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
+        if !open {
+            return self.refuse("no_active_turn", "no turn is active").await;
+        }
+        match self.command(Command::CancelTurn).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.line.send_body(to_wire::failure(&error)).await,
+        }
+    }
+
+    /// Ends the turn and the session; the journal's half then ends the stream.
+    async fn cancel_session(&mut self, cancel: pb::CancelSession) -> Result<(), Error> {
+        self.hurry.notify_one();
+        self.settle().await;
+        let reason = if cancel.reason.is_empty() { "no reason given".to_owned() } else { cancel.reason };
+        let reason = shorten::text(&reason, limits::REASON_MAX_BYTES);
+        let message = format!("the client cancelled the session: {reason}");
+        let level = domain::event::Level::Info;
+        self.command(Command::Report(EventKind::Notice { level, code: None, message })).await?;
+        self.command(Command::CancelTurn).await?;
+        let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
+        tokio::spawn(async move {
+            if let Err(error) = supervisor.stop(&session, StopMode::Graceful).await {
+                tracing::debug!(%session, %error, "a cancelled session was ended already, or by force");
+            }
+        });
+        Ok(())
+    }
+
+    async fn feedback(&self, feedback: pb::MessageFeedback) -> Result<(), Error> {
+        if !feedback.session_id.is_empty() && feedback.session_id != self.session.as_str() {
+            return Err(Error::invalid("feedback.session_id", "is not the session of this stream"));
+        }
+        if !["up", "down"].contains(&feedback.rating.as_str()) {
+            return Err(Error::invalid("feedback.rating", "must be up or down"));
+        }
+        let id = from_wire::message_id(Some(feedback.message_id))?;
+        let id = id.ok_or_else(|| Error::invalid("feedback.message_id", "is required"))?;
+        let report = EventKind::ActivityReported {
+            activity: "feedback".to_owned(),
+            agent_name: SOURCE.to_owned(),
+            content: feedback.rating.clone(),
+            tool: String::new(),
+            call: String::new(),
+            ok: feedback.rating == "up",
+            tokens_input: 0,
+            tokens_output: 0,
+            extra: BTreeMap::from([("message_id".to_owned(), id), ("rating".to_owned(), feedback.rating)]),
+        };
+        self.command(Command::Report(report)).await
+    }
+
+    async fn decide(&self, decision: pb::PermissionDecision) -> Result<(), Error> {
+        let snapshot = self.snapshot().await?;
+        let Some((request, tool)) = waiting_permission(&snapshot, &decision.tool_call_id) else {
+            tracing::debug!(session = %self.session, call = decision.tool_call_id, "a decision nobody waits for");
+            return Ok(());
+        };
+        let (decision, message) = if decision.approved {
+            (Decision::AllowOnce, String::new())
+        } else {
+            (Decision::Deny, format!("Permission denied by user for: {tool}"))
+        };
+        let by = self.signer.sign(SOURCE.to_owned());
+        self.command(Command::Decide { request, decision, message, updated_input: None, grant: None, by })
+            .await
+    }
+
+    /// Takes the tools of a source in place of those it had.
+    async fn register(&mut self, register: pb::RegisterTools) -> Result<(), Error> {
+        let tools = from_wire::tools(&register.tools)?;
+        let context = register.system_context.filter(|context| !context.is_empty());
+        // It will come along with a message, and is better refused now.
+        from_wire::check_size(
+            &context.iter().map(|text| from_wire::text_file("", text)).collect::<Vec<_>>(),
+        )?;
+        let source = register.source.filter(|source| !source.is_empty());
+        if source.as_ref().is_some_and(|source| source.chars().count() > domain::limits::NAME_MAX_CHARS) {
+            return Err(Error::invalid("source", "is too long"));
+        }
+        let snapshot = self.snapshot().await?;
+        let command = |source: String, tools| Command::RegisterTools { source, tools };
+        match source {
+            Some(source) => {
+                let prefix = format!("{source}__");
+                let own = format!("{SOURCE}/{source}");
+                for (other, offered) in snapshot.state.tools.iter().filter(|(other, _)| **other != own) {
+                    let kept: Vec<ClientTool> =
+                        offered.iter().filter(|tool| !tool.name.starts_with(&prefix)).cloned().collect();
+                    if kept.len() < offered.len() && is_ours(other) {
+                        self.command(command(other.clone(), kept)).await?;
+                    }
+                }
+                self.command(command(own, tools)).await?;
+            }
+            None => {
+                // Without a source they are added to those of the start; the newest of a name counts.
+                let mut all = snapshot.state.tools.get(SOURCE).cloned().unwrap_or_default();
+                all.retain(|known| !tools.iter().any(|tool| tool.name == known.name));
+                let all = if tools.is_empty() { tools } else { all.into_iter().chain(tools).collect() };
+                self.command(command(SOURCE.to_owned(), all)).await?;
+            }
+        }
+        if let Some(context) = context {
+            self.system_context = Some(context);
+        }
+        Ok(())
+    }
+}
+
+/// Finds the permission that a client means by the id of its call, or of the request itself.
+pub(crate) fn waiting_permission(snapshot: &Snapshot, id: &str) -> Option<(RequestId, String)> {
+    snapshot.state.requests.values().find_map(|pending| match &pending.ask {
+        RequestSubject::Permission(permission) => {
+            let named = permission.call.as_ref().is_some_and(|call| call.as_str() == id);
+            (named || pending.id.to_string() == id).then(|| (pending.id, permission.tool.clone()))
+        }
+        _ => None,
+    })
+}
+
+/// A message that is to become a turn.
+struct RozPrompt {
+    id: String,
+    text: String,
+    files: Vec<Attachment>,
+    tools: Vec<ClientTool>,
+}
+
+impl RozPrompt {
+    /// Offers the tools of the turn, lets the agent read them, and begins it.
+    async fn send(self, supervisor: &Supervisor, session: &SessionId, hurry: &Notify) -> Result<(), Error> {
+        let only_now = !self.tools.is_empty();
+        let offer = |tools| Command::RegisterTools { source: TURN_SOURCE.to_owned(), tools };
+        if only_now {
+            supervisor.command(session, offer(self.tools)).await?;
+        }
+        let snapshot = supervisor.snapshot(session).await?;
+        // What an agent has not read it cannot call. Those inside the daemon, and the scripted one, are told directly.
+        let provider = supervisor.providers().get(snapshot.spec.provider)?;
+        let bridged = provider.capabilities().process
+            && snapshot.spec.provider != domain::ProviderKind::Scripted
+            && snapshot.state.tools.values().any(|tools| !tools.is_empty());
+        if bridged {
+            let (revision, late) = (snapshot.state.tools_revision, provider.reads_tools_with_a_turn());
+            let knows = tokio::select! {
+                knows = supervisor.bridges().knows(session, revision, late) => knows,
+                () = hurry.notified() => false,
+            };
+            if !knows {
+                tracing::warn!(%session, "the agent has not read its tools; it is told to go on all the same");
+            }
+        }
+        let command = Command::Prompt {
+            text: self.text,
+            attachments: self.files,
+            when_busy: WhenBusy::Refuse,
+            by: to_wire::signature(&self.id),
+        };
+        let sent = supervisor.command(session, command).await;
+        if sent.is_err() && only_now {
+            // Nobody's turn will take them away.
+            supervisor.command(session, offer(Vec::new())).await?;
+        }
+        sent.map(drop)
+    }
+}
+
+/// Returns an id for a message that came without one.
+fn own_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let now = host::clock::now().0;
+    format!("msg_{now:x}_{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}

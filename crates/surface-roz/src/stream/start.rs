@@ -1,0 +1,89 @@
+//! Beginning a session: what a start asks for, checked before anything exists.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::event::Attachment;
+use domain::{Command, Error, LaunchPolicy, Timeouts};
+use runtime::{NewSession, Snapshot};
+use storage::environments::EnvironmentRow;
+use wire::roz::v1 as pb;
+use wire::roz::v1::session_response::Response as Body;
+
+use super::messages::SOURCE;
+use crate::limits;
+use crate::{Roz, from_wire, permissions, to_wire};
+
+/// A session that has begun.
+pub(super) struct StartedSession {
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Answers the start.
+    pub(super) greeting: Body,
+    /// What the first message brings along.
+    pub(super) past: Vec<Attachment>,
+    pub(super) max_context_tokens: Option<u32>,
+}
+
+impl Roz {
+    pub(super) async fn open(&self, start: pb::StartSession) -> Result<StartedSession, Error> {
+        let environment = self.environment(&start.environment_id).await?;
+        self.check_host(start.host_id.as_ref()).await?;
+        let tools = from_wire::tools(&start.tools)?;
+        let past = from_wire::past(&start.project_context, &start.history)?;
+        let max_context_tokens = start.max_context_tokens.filter(|most| *most > 0);
+        let asked =
+            start.model.filter(|model| !model.is_empty()).unwrap_or_else(|| environment.model.clone());
+        let model = from_wire::model(&asked);
+        let provider = self.provider(&environment, &model)?;
+        let mut new = session_in(&environment, provider, model.of(provider));
+        new.upkeep.idle_wait = Some(surface::limits::IDLE_WAIT);
+        new.upkeep.compact_above_tokens =
+            max_context_tokens.map(|most| u64::from(most) * limits::COMPACT_AT_PERCENT / 100);
+        let prepared = vec![
+            Command::HoldInput { holder: Some(SOURCE.to_owned()) },
+            Command::RegisterTools { source: SOURCE.to_owned(), tools },
+        ];
+        let snapshot = self.supervisor.create_prepared(new, prepared).await?;
+        let judge = |tool: &str| self.supervisor.judge(&snapshot.spec, tool);
+        let rules = permissions::rules(snapshot.state.mode, &to_wire::offered(&snapshot), judge);
+        let greeting = to_wire::started(&snapshot, rules);
+        Ok(StartedSession { snapshot, greeting, past, max_context_tokens })
+    }
+}
+
+/// Returns a session as an environment wants it.
+pub(crate) fn session_in(
+    environment: &EnvironmentRow,
+    provider: domain::ProviderKind,
+    model: String,
+) -> NewSession {
+    // What is set for one agent means nothing to another that a model names.
+    let meant = environment.provider.is_empty() || environment.provider == provider.name();
+    let mut provider_config = if meant { environment.provider_config.clone() } else { BTreeMap::new() };
+    if !environment.mode.is_empty() {
+        provider_config.insert("permission_mode".to_owned(), environment.mode.clone());
+    }
+    let wait = match environment.answer_wait_secs {
+        0 => limits::APPROVAL_WAIT,
+        seconds => Duration::from_secs(u64::from(seconds)),
+    };
+    NewSession {
+        campaign: String::new(),
+        directory: environment.directory.clone(),
+        provider,
+        model,
+        name: String::new(),
+        festival_id: String::new(),
+        task_id: String::new(),
+        parent: None,
+        provider_config,
+        environment: BTreeMap::new(),
+        max_tokens: 0,
+        timeout: None,
+        initial_message: String::new(),
+        launch: LaunchPolicy::Now,
+        upkeep: Timeouts { attended_wait: Some(wait), unattended_wait: Some(wait), ..Timeouts::default() },
+        by: SOURCE.to_owned(),
+    }
+}

@@ -1,0 +1,372 @@
+//! `TaskService`: prompts that run as sessions of their own. A task's record says what was asked; how it goes is read
+//! from its session's journal.
+
+use std::time::Duration;
+
+use domain::request::RequestSubject;
+use domain::turn::EndReason;
+use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId, Status as SessionStatus, StopMode};
+use domain::{Timeouts, Timestamp};
+use runtime::Snapshot;
+use runtime::environments::NewTask;
+use storage::environments::{EnvironmentRow, TaskRow};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
+use wire::roz::v1 as pb;
+use wire::roz::v1::task_service_server::TaskService;
+
+use super::stream::{session_in, waiting_permission};
+use super::{Roz, RpcResult, answer, from_wire};
+use surface::peer::Signer;
+use surface::pump::Messages;
+use surface::{shorten, status, structs};
+
+/// How often a task that has no session yet is looked at.
+const SESSION_POLL: Duration = Duration::from_millis(50);
+
+pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
+    let (seconds, nanos) = at.seconds_and_nanos();
+    prost_types::Timestamp { seconds, nanos }
+}
+
+#[tonic::async_trait]
+impl TaskService for Roz {
+    async fn create_task(&self, request: Request<pb::CreateTaskRequest>) -> RpcResult<pb::Task> {
+        let request = request.into_inner();
+        answer(self.begin_task(request).await)
+    }
+
+    async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> RpcResult<pb::Task> {
+        let request = request.into_inner();
+        answer(self.task(&request.id).await)
+    }
+
+    async fn list_tasks(&self, request: Request<pb::ListTasksRequest>) -> RpcResult<pb::ListTasksResponse> {
+        let request = request.into_inner();
+        answer(self.tasks(request).await)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: Request<pb::CancelTaskRequest>,
+    ) -> RpcResult<pb::CancelTaskResponse> {
+        let request = request.into_inner();
+        answer(self.end_task(&request.id).await.map(|()| pb::CancelTaskResponse {}))
+    }
+
+    async fn approve_tool_use(&self, request: Request<pb::ApproveToolUseRequest>) -> RpcResult<pb::Task> {
+        let by = Signer::of(request.extensions()).sign("roz".to_owned());
+        answer(self.approve(request.into_inner(), by).await)
+    }
+
+    type StreamTaskStatusStream = Messages<pb::TaskStatusUpdate>;
+
+    async fn stream_task_status(
+        &self,
+        request: Request<pb::StreamTaskStatusRequest>,
+    ) -> RpcResult<Self::StreamTaskStatusStream> {
+        let request = request.into_inner();
+        answer(self.statuses(request.task_id).await)
+    }
+}
+
+impl Roz {
+    async fn begin_task(&self, request: pb::CreateTaskRequest) -> Result<pb::Task, Error> {
+        if request.prompt.trim().is_empty() {
+            return Err(Error::invalid("prompt", "is required"));
+        }
+        let environment = self.environment(&request.environment_id).await?;
+        self.check_host(request.host_id.as_ref()).await?;
+        let parent = match request.parent_task_id.as_deref().filter(|id| !id.is_empty()) {
+            None => None,
+            Some(id) => {
+                from_wire::uuid("parent_task_id", id)?;
+                Some(self.session_of(&self.supervisor.environments().task(id).await?)?)
+            }
+        };
+        let row = self
+            .supervisor
+            .environments()
+            .create_task(NewTask {
+                prompt: request.prompt,
+                environment_id: environment.id.clone(),
+                host_id: request.host_id.unwrap_or_default(),
+                parent_task_id: request.parent_task_id.unwrap_or_default(),
+            })
+            .await?;
+        let timeout = request.timeout_secs.filter(|seconds| *seconds > 0);
+        let timeout = timeout.map(|seconds| Duration::from_secs(u64::from(seconds)));
+        let (roz, task) = (self.clone(), row.clone());
+        tokio::spawn(async move { roz.run_task(task, &environment, timeout, parent).await });
+        Ok(task_message(row, "pending"))
+    }
+
+    /// Starts the session of a task and writes down which it is, or why there is none.
+    async fn run_task(
+        &self,
+        mut row: TaskRow,
+        environment: &EnvironmentRow,
+        timeout: Option<Duration>,
+        parent: Option<SessionId>,
+    ) {
+        let model = from_wire::model(&environment.model);
+        let started = match self.provider(environment, &model) {
+            Ok(provider) => {
+                let mut new = session_in(environment, provider, model.of(provider));
+                new.initial_message.clone_from(&row.prompt);
+                new.task_id.clone_from(&row.id);
+                new.timeout = timeout;
+                new.parent.clone_from(&parent);
+                let idle_wait = Some(runtime::limits::WORKER_IDLE_WAIT);
+                new.upkeep = Timeouts { idle_wait, ..new.upkeep };
+                let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
+                self.supervisor.create_prepared(new, vec![offered]).await
+            }
+            Err(error) => Err(error),
+        };
+        row.updated_at = host::clock::now();
+        match started {
+            Ok(snapshot) => row.session_id = snapshot.spec.id.to_string(),
+            Err(error) => row.error = error.to_string(),
+        }
+        let session = SessionId::new(row.session_id.as_str());
+        let title: String = row.prompt.chars().take(domain::limits::PREVIEW_MAX_CHARS).collect();
+        let task = row.id.clone();
+        if let Err(error) = self.supervisor.environments().put_task(row).await {
+            tracing::error!(task, %error, "cannot write down the session of a task");
+        }
+        if let Some(parent) = parent.filter(|_| !session.as_str().is_empty())
+            && let Err(error) = self.supervisor.tell_of_worker(&parent, &session, None, title).await
+        {
+            tracing::warn!(task, %error, "cannot tell a task of its worker");
+        }
+    }
+
+    /// Returns the session of a task that has one.
+    pub(super) fn session_of(&self, row: &TaskRow) -> Result<SessionId, Error> {
+        if row.session_id.is_empty() {
+            let why = if row.error.is_empty() { "has not started yet" } else { row.error.as_str() };
+            return Err(Error::new(ErrorCode::WrongState, format!("task {} has no session: {why}", row.id)));
+        }
+        Ok(SessionId::new(row.session_id.as_str()))
+    }
+
+    async fn task(&self, id: &str) -> Result<pb::Task, Error> {
+        from_wire::uuid("id", id)?;
+        let row = self.supervisor.environments().task(id).await?;
+        let (word, _) = self.task_status(&row).await?;
+        Ok(task_message(row, word))
+    }
+
+    async fn tasks(&self, request: pb::ListTasksRequest) -> Result<pb::ListTasksResponse, Error> {
+        let mut data = Vec::new();
+        let mut bytes = 0;
+        for row in self.supervisor.environments().tasks(request.limit, request.offset).await? {
+            bytes += row.prompt.len() + surface::limits::EVENT_FRAME_BYTES;
+            // A page that clients do not take helps nobody; who wants the rest asks behind what there is.
+            if bytes > surface::limits::CLIENT_MESSAGE_BYTES && !data.is_empty() {
+                break;
+            }
+            let (word, _) = self.task_status(&row).await?;
+            data.push(task_message(row, word));
+        }
+        Ok(pb::ListTasksResponse { data })
+    }
+
+    /// Returns the published word for how a task is, and what there is to say about it.
+    async fn task_status(&self, row: &TaskRow) -> Result<(&'static str, String), Error> {
+        if row.session_id.is_empty() {
+            if !row.error.is_empty() {
+                return Ok(("failed", row.error.clone()));
+            }
+            // Its session was to be started by a daemon that is gone.
+            let lost = row.created_at < self.about.started_at;
+            return Ok(if lost {
+                ("failed", "the daemon ended before it started".to_owned())
+            } else {
+                ("pending", String::new())
+            });
+        }
+        let session = SessionId::new(row.session_id.as_str());
+        let snapshot = match self.supervisor.snapshot(&session).await {
+            Ok(snapshot) => snapshot,
+            Err(error) if error.code == ErrorCode::SessionNotFound => {
+                return Ok(("failed", "its session was deleted".to_owned()));
+            }
+            Err(error) => return Err(error),
+        };
+        match snapshot.state.status {
+            SessionStatus::Created | SessionStatus::Starting => return Ok(("provisioning", String::new())),
+            _ if snapshot.state.turn.is_some() => return Ok(("running", waiting(&snapshot))),
+            _ => {}
+        }
+        Ok(match self.supervisor.last_turn(&session).await? {
+            Some(last) => {
+                let detail = if last.error.is_empty() { last.text } else { last.error };
+                (end_word(last.reason), detail)
+            }
+            None if snapshot.state.status.is_terminal() => ("failed", snapshot.state.error.clone()),
+            None => ("running", String::new()),
+        })
+    }
+
+    async fn end_task(&self, id: &str) -> Result<(), Error> {
+        from_wire::uuid("id", id)?;
+        let row = self.supervisor.environments().task(id).await?;
+        let session = self.session_of(&row)?;
+        self.supervisor.command(&session, Command::CancelTurn).await?;
+        match self.supervisor.stop(&session, StopMode::Graceful).await {
+            Err(error) if error.code == ErrorCode::AlreadyStopped => Ok(()),
+            stopped => stopped.map(drop),
+        }
+    }
+
+    async fn approve(&self, request: pb::ApproveToolUseRequest, by: String) -> Result<pb::Task, Error> {
+        from_wire::uuid("task_id", &request.task_id)?;
+        let row = self.supervisor.environments().task(&request.task_id).await?;
+        let session = self.session_of(&row)?;
+        let snapshot = self.supervisor.snapshot(&session).await?;
+        let Some((id, tool)) = waiting_permission(&snapshot, &request.tool_call_id) else {
+            return Err(Error::new(
+                ErrorCode::RequestNotFound,
+                format!("tool_call_id: nothing waits under {:?}", request.tool_call_id),
+            ));
+        };
+        let modifier =
+            request.modifier.as_ref().map(|value| structs::to_json("modifier", value)).transpose()?;
+        let (decision, message) = if request.approved {
+            (Decision::AllowOnce, String::new())
+        } else {
+            (Decision::Deny, format!("Permission denied by user for: {tool}"))
+        };
+        let updated_input = modifier.filter(|_| request.approved);
+        self.supervisor
+            .command(
+                &session,
+                Command::Decide { request: id, decision, message, updated_input, grant: None, by },
+            )
+            .await?;
+        self.task(&request.task_id).await
+    }
+
+    async fn statuses(&self, id: String) -> Result<Messages<pb::TaskStatusUpdate>, Error> {
+        from_wire::uuid("task_id", &id)?;
+        self.supervisor.environments().task(&id).await?;
+        let (sender, receiver) = mpsc::channel(surface::limits::STREAM_READY_MAX);
+        let roz = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = roz.follow_task(&id, &sender).await {
+                // Whoever left does not miss the reason.
+                let _ = sender.send(Err(status::grpc(&error))).await;
+            }
+        });
+        Ok(Box::pin(ReceiverStream::new(receiver)))
+    }
+
+    async fn follow_task(
+        &self,
+        id: &str,
+        sender: &mpsc::Sender<Result<pb::TaskStatusUpdate, tonic::Status>>,
+    ) -> Result<(), Error> {
+        let mut told = ("", String::new());
+        let mut cursor = None;
+        loop {
+            let row = self.supervisor.environments().task(id).await?;
+            if cursor.is_none() && !row.session_id.is_empty() {
+                let session = SessionId::new(row.session_id.as_str());
+                cursor = Some(self.supervisor.events_after(&session, 0).await?);
+            }
+            let (word, detail) = self.task_status(&row).await?;
+            if (word, &detail) != (told.0, &told.1) {
+                told = (word, detail.clone());
+                let update = pb::TaskStatusUpdate {
+                    task_id: id.to_owned(),
+                    status: word.to_owned(),
+                    detail: (!detail.is_empty())
+                        .then(|| shorten::text(&detail, surface::limits::ACTIVITY_TEXT_MAX_BYTES)),
+                    timestamp: Some(timestamp(host::clock::now())),
+                };
+                if sender.send(Ok(update)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            if is_final(word) {
+                return Ok(());
+            }
+            tokio::select! {
+                moved = next_move(cursor.as_mut()) => moved?,
+                () = sender.closed() => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Waits for something that may change how a task is.
+async fn next_move(cursor: Option<&mut runtime::journal::Cursor>) -> Result<(), Error> {
+    let Some(cursor) = cursor else {
+        tokio::time::sleep(SESSION_POLL).await;
+        return Ok(());
+    };
+    loop {
+        let events = match cursor.next().await {
+            Err(error) if error.code == ErrorCode::EventsExpired => {
+                cursor.skip_removed().await?;
+                continue;
+            }
+            events => events?,
+        };
+        let moves = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::StatusChanged { .. }
+                    | EventKind::TurnStarted { .. }
+                    | EventKind::TurnEnded { .. }
+                    | EventKind::RequestOpened { .. }
+                    | EventKind::RequestSettled { .. }
+            )
+        };
+        if events.iter().any(|event| moves(&event.kind)) {
+            return Ok(());
+        }
+    }
+}
+
+/// Says which call a task waits to have approved: there is no other message to learn it from.
+fn waiting(snapshot: &Snapshot) -> String {
+    let approval = snapshot.state.requests.values().find_map(|pending| match &pending.ask {
+        RequestSubject::Permission(permission) => {
+            Some(permission.call.as_ref().map_or_else(|| pending.id.to_string(), ToString::to_string))
+        }
+        _ => None,
+    });
+    approval.map(|call| format!("waiting_approval {call}")).unwrap_or_default()
+}
+
+fn is_final(word: &str) -> bool {
+    matches!(word, "succeeded" | "failed" | "cancelled")
+}
+
+fn end_word(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Completed => "succeeded",
+        EndReason::Cancelled => "cancelled",
+        EndReason::Failed
+        | EndReason::Refused
+        | EndReason::LimitReached
+        | EndReason::BudgetExceeded
+        | EndReason::Interrupted => "failed",
+    }
+}
+
+fn task_message(row: TaskRow, word: &str) -> pb::Task {
+    pb::Task {
+        id: row.id,
+        prompt: row.prompt,
+        environment_id: row.environment_id,
+        status: word.to_owned(),
+        host_id: (!row.host_id.is_empty()).then_some(row.host_id),
+        created_at: Some(timestamp(row.created_at)),
+        updated_at: Some(timestamp(row.updated_at)),
+    }
+}

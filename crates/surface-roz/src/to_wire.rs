@@ -1,0 +1,371 @@
+//! From our words to this surface's messages. Pure. Every event kind is decided here.
+
+use std::collections::HashMap;
+
+use domain::event::ClientTool;
+use domain::request::{RequestOutcome, RequestSubject};
+use domain::tools::{self, ClientToolQueue, Sources};
+use domain::turn::{COMPACT, EndReason};
+use domain::{Error, ErrorCode, ErrorKind, Event, EventKind, ProviderKind, RequestId, Status, Usage};
+use runtime::Snapshot;
+use wire::roz::v1 as pb;
+use wire::roz::v1::session_response::Response as Body;
+
+use crate::limits;
+use surface::{shorten, structs};
+
+/// What prompts of this surface are signed with; the id of the message follows.
+const SIGNED: &str = "roz:";
+
+/// Returns how the prompt of a message is signed in the journal, so that what answers it can name it.
+pub(super) fn signature(message_id: &str) -> String {
+    format!("{SIGNED}{message_id}")
+}
+
+pub(super) fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+pub(super) fn response(body: Body) -> pb::SessionResponse {
+    pb::SessionResponse { response: Some(body) }
+}
+
+/// Returns an error under one of the published codes.
+pub(super) fn error(code: &str, message: impl Into<String>, retryable: bool) -> Body {
+    let message = shorten::text(&message.into(), surface::limits::ACTIVITY_TEXT_MAX_BYTES);
+    Body::Error(pb::SessionError { code: code.to_owned(), message, retryable })
+}
+
+/// Returns one of our errors under the published code that comes nearest.
+pub(super) fn failure(failure: &Error) -> Body {
+    let code = match failure.code.kind() {
+        ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exhausted => "invalid_argument",
+        ErrorKind::Denied => "unauthenticated",
+        ErrorKind::State if failure.code == ErrorCode::SandboxFailed => "invalid_argument",
+        ErrorKind::State | ErrorKind::Deadline | ErrorKind::Unavailable | ErrorKind::Internal => "internal",
+    };
+    error(code, failure.to_string(), failure.code.retryable() || code == "internal")
+}
+
+pub(super) fn stop_reason(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Completed => "end_turn",
+        EndReason::Cancelled => "cancelled",
+        EndReason::Failed => "error",
+        EndReason::Refused => "refusal",
+        EndReason::LimitReached => "max_tokens",
+        EndReason::BudgetExceeded => "budget_exceeded",
+        EndReason::Interrupted => "interrupted",
+    }
+}
+
+/// Whether a turn failed at its model rather than at its agent. Some agents pass on what the model's endpoint says and
+/// nothing else, and fail a turn for no other reason.
+fn failed_at_model(provider: Option<ProviderKind>, text: &str) -> bool {
+    let passes_on = matches!(provider, Some(ProviderKind::Codex | ProviderKind::OpenaiApi));
+    passes_on || is_model_error(text)
+}
+
+/// Whether the text of an error is one of a model's.
+pub(super) fn is_model_error(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["api error", "overloaded", "rate limit", "model", "status 5", "status 4", "connection"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
+/// A call that a client is to run.
+#[derive(Debug)]
+struct WantedToolCall {
+    call: String,
+    tool: String,
+    parameters: prost_types::Struct,
+}
+
+/// A session's journal as its client hears it. What it remembers is the fold of the events before.
+#[derive(Debug, Default)]
+pub(super) struct RozProjector {
+    provider: Option<ProviderKind>,
+    sources: Sources,
+    calls: ClientToolQueue,
+    wanted: HashMap<RequestId, WantedToolCall>,
+    /// The message that the open turn answers; none between turns.
+    message_id: Option<String>,
+    /// The open turn is nobody's: the conversation is being compacted.
+    compacting: bool,
+    usage: Usage,
+    messages: u64,
+    context: (Option<u64>, Option<u64>),
+    activity: (String, String),
+    presence: String,
+    /// Nothing more will happen.
+    ended: bool,
+}
+
+impl RozProjector {
+    pub(super) fn new(snapshot: &Snapshot, max_context_tokens: Option<u32>) -> Self {
+        let state = &snapshot.state;
+        let window = max_context_tokens.map(u64::from).or(state.context_window);
+        Self {
+            provider: Some(snapshot.spec.provider),
+            sources: state.tools.clone(),
+            messages: state.context_messages,
+            context: (state.context_tokens, window),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a turn is open.
+    pub(super) fn in_turn(&self) -> bool {
+        self.message_id.is_some()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn keepalive(&self) -> Body {
+        Body::Keepalive(pb::Keepalive {
+            tokens_used: self.context.0.map(small),
+            tokens_max: self.context.1.map(small),
+        })
+    }
+
+    /// Adds the messages of one event.
+    pub(super) fn take(&mut self, event: &Event, out: &mut Vec<pb::SessionResponse>) {
+        let mut bodies = Vec::new();
+        self.bodies(event, &mut bodies);
+        out.extend(bodies.into_iter().map(response));
+    }
+
+    fn bodies(&mut self, event: &Event, out: &mut Vec<Body>) {
+        match &event.kind {
+            EventKind::TurnStarted { .. } | EventKind::TurnEnded { .. } => self.turn(&event.kind, out),
+            EventKind::TextDelta { text, parent: None } => {
+                if let Some(message_id) = self.speaker() {
+                    self.active("thinking", "", out);
+                    out.push(Body::TextDelta(pb::TextDelta { message_id, content: text.clone() }));
+                }
+            }
+            EventKind::ThinkingDelta { text, parent: None } => {
+                if let Some(message_id) = self.speaker() {
+                    self.active("thinking", "", out);
+                    out.push(Body::ThinkingDelta(pb::ThinkingDelta { message_id, content: text.clone() }));
+                }
+            }
+            EventKind::ToolStarted { tool, parent: None, .. } => {
+                let physical = tools::find(&self.sources, tool).is_some_and(|tool| tool.exclusive);
+                self.active("calling_tool", tool, out);
+                self.present(if physical { "full" } else { "mini" }, tool, out);
+            }
+            EventKind::ToolFinished { .. } => self.active("thinking", "", out),
+            EventKind::RequestOpened { .. } | EventKind::RequestSettled { .. } => self.request(event, out),
+            EventKind::UsageReported { usage, context_tokens, context_window } => {
+                self.usage.add(usage);
+                self.context.0 = context_tokens.or(self.context.0);
+                self.context.1 = self.context.1.or(*context_window);
+            }
+            EventKind::Compacted { tokens_before, tokens_after, summary } => {
+                out.push(self.compacted(*tokens_before, *tokens_after, summary));
+            }
+            EventKind::ToolsRegistered { source, tools } => {
+                tools::register(&mut self.sources, source, tools);
+            }
+            EventKind::StatusChanged { to, message, .. } => self.status(*to, message, out),
+            EventKind::TextDelta { .. }
+            | EventKind::ThinkingDelta { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::SessionCreated { .. }
+            | EventKind::AgentStarted { .. }
+            | EventKind::AgentReady { .. }
+            | EventKind::AgentExited { .. }
+            | EventKind::AgentLogged { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Renamed { .. }
+            | EventKind::InterruptRequested { .. }
+            | EventKind::MessageAdded { .. }
+            | EventKind::ToolProgress { .. }
+            | EventKind::GrantsChanged { .. }
+            | EventKind::TodosChanged { .. }
+            | EventKind::ModeChanged { .. }
+            | EventKind::PlanModeChanged { .. }
+            | EventKind::ModelChanged { .. }
+            | EventKind::CommandsChanged { .. }
+            | EventKind::ServersChanged { .. }
+            | EventKind::WorkerStarted { .. }
+            | EventKind::WorkerProgressed { .. }
+            | EventKind::WorkerFinished { .. }
+            | EventKind::InputHolderChanged { .. }
+            | EventKind::Notice { .. }
+            | EventKind::ActivityReported { .. }
+            | EventKind::Unparsed { .. } => {}
+        }
+    }
+
+    /// Returns the message that what the agent says now answers.
+    fn speaker(&self) -> Option<String> {
+        self.message_id.clone().filter(|_| !self.compacting)
+    }
+
+    fn turn(&mut self, kind: &EventKind, out: &mut Vec<Body>) {
+        match kind {
+            EventKind::TurnStarted { turn, prompt, by, .. } => {
+                self.compacting = prompt == COMPACT;
+                self.messages += u64::from(!prompt.is_empty() && !self.compacting);
+                self.usage = Usage::default();
+                let id = by.strip_prefix(SIGNED).map_or_else(|| turn.to_string(), str::to_owned);
+                self.message_id = Some(id);
+                self.active("thinking", "", out);
+                self.present("mini", "thinking", out);
+            }
+            EventKind::TurnEnded { reason, error: text, .. } => {
+                let Some(message_id) = self.message_id.take() else { return };
+                if !std::mem::take(&mut self.compacting) {
+                    self.messages += 1;
+                    if *reason == EndReason::Failed {
+                        let model = failed_at_model(self.provider, text);
+                        out.push(error(if model { "model_error" } else { "agent_error" }, text, model));
+                    }
+                    let usage = (*reason != EndReason::Cancelled).then(|| token_usage(&self.usage));
+                    let stop_reason = stop_reason(*reason).to_owned();
+                    out.push(Body::TurnComplete(pb::TurnComplete { message_id, usage, stop_reason }));
+                }
+                self.active("idle", "", out);
+                self.present("hidden", "idle", out);
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, event: &Event, out: &mut Vec<Body>) {
+        match &event.kind {
+            EventKind::RequestOpened { automatic: true, .. } => {}
+            EventKind::RequestOpened {
+                request,
+                ask: RequestSubject::ClientTool { call, tool, input },
+                ..
+            } => {
+                let Some(known) = tools::find(&self.sources, tool) else { return };
+                let goes_out = self.calls.open(event.at, *request, known);
+                let wanted = WantedToolCall {
+                    call: call.to_string(),
+                    tool: tool.clone(),
+                    parameters: structs::from_json(input),
+                };
+                self.wanted.insert(*request, wanted);
+                if goes_out {
+                    self.offer(*request, out);
+                }
+            }
+            EventKind::RequestOpened { request, ask: RequestSubject::Permission(permission), .. } => {
+                let call = permission.call.as_ref();
+                let detail = call.map_or_else(|| request.to_string(), ToString::to_string);
+                self.active("waiting_approval", &detail, out);
+                self.present("full", &permission.tool, out);
+            }
+            EventKind::RequestOpened { .. } => {}
+            EventKind::RequestSettled { request, outcome, .. } => {
+                self.wanted.remove(request);
+                if let Some(next) = self.calls.settle(event.at, *request) {
+                    self.offer(next, out);
+                }
+                let decided =
+                    matches!(outcome, RequestOutcome::Decided { .. } | RequestOutcome::Withdrawn { .. });
+                if decided && self.activity.0 == "waiting_approval" {
+                    self.active("thinking", "", out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends a call to the client.
+    fn offer(&mut self, request: RequestId, out: &mut Vec<Body>) {
+        let (Some(wanted), Some(call)) = (self.wanted.get(&request), self.calls.get(request)) else { return };
+        let asked = pb::ToolRequest {
+            tool_call_id: wanted.call.clone(),
+            tool_name: wanted.tool.clone(),
+            parameters: Some(wanted.parameters.clone()),
+            timeout_ms: small(call.timeout_ms),
+        };
+        let (tool, physical) = (wanted.tool.clone(), call.exclusive);
+        self.active("calling_tool", &tool, out);
+        self.present(if physical { "full" } else { "mini" }, &tool, out);
+        out.push(Body::ToolRequest(asked));
+    }
+
+    fn compacted(&mut self, before: Option<u64>, after: Option<u64>, summary: &str) -> Body {
+        let messages_before = std::mem::replace(&mut self.messages, 1);
+        let tokens_before = before.or(self.context.0).unwrap_or_default();
+        self.context.0 = after.or(self.context.0);
+        Body::ContextCompacted(pb::ContextCompacted {
+            level: "summary".to_owned(),
+            messages_before: small(messages_before),
+            messages_after: 1,
+            tokens_before: small(tokens_before),
+            tokens_after: small(after.unwrap_or_default()),
+            summary: (!summary.is_empty())
+                .then(|| shorten::text(summary, surface::limits::ACTIVITY_TEXT_MAX_BYTES)),
+        })
+    }
+
+    fn status(&mut self, to: Status, message: &str, out: &mut Vec<Body>) {
+        match to {
+            Status::Failed => {
+                out.push(error("internal", message, true));
+                self.ended = true;
+            }
+            Status::Stopped => self.ended = true,
+            Status::Created | Status::Starting | Status::Running | Status::Working | Status::Stopping => {}
+        }
+    }
+
+    /// Says what the agent does, where that is news.
+    fn active(&mut self, state: &str, detail: &str, out: &mut Vec<Body>) {
+        let detail: String = detail.chars().take(limits::ACTIVITY_DETAIL_MAX_CHARS).collect();
+        if self.activity.0 != state || self.activity.1 != detail {
+            self.activity = (state.to_owned(), detail.clone());
+            let state = state.to_owned();
+            out.push(Body::ActivityUpdate(pb::ActivityUpdate { state, detail, progress: None }));
+        }
+    }
+
+    /// Says how visible the agent should be, where that is news.
+    fn present(&mut self, level: &str, reason: &str, out: &mut Vec<Body>) {
+        if self.presence != level {
+            level.clone_into(&mut self.presence);
+            let (level, reason) = (level.to_owned(), reason.to_owned());
+            out.push(Body::PresenceHint(pb::PresenceHint { level, reason }));
+        }
+    }
+}
+
+fn token_usage(usage: &Usage) -> pb::TokenUsage {
+    pb::TokenUsage {
+        // Ours counts what is written to the cache as input; here it has a field of its own.
+        input_tokens: small(usage.input_tokens.saturating_sub(usage.cache_write_tokens)),
+        output_tokens: small(usage.output_tokens),
+        cache_read_tokens: small(usage.cache_read_tokens),
+        cache_creation_tokens: small(usage.cache_write_tokens),
+    }
+}
+
+/// Returns the answer to a start.
+pub(super) fn started(snapshot: &Snapshot, permissions: Vec<pb::PermissionRule>) -> Body {
+    let (spec, state) = (&snapshot.spec, &snapshot.state);
+    let model = if state.model.is_empty() { &spec.model } else { &state.model };
+    let model = if model.is_empty() { spec.provider.name() } else { model };
+    Body::SessionStarted(pb::SessionStarted {
+        session_id: spec.id.to_string(),
+        model: model.to_owned(),
+        permissions,
+    })
+}
+
+/// Returns the tools of a session that a client may be asked to run.
+pub(super) fn offered(snapshot: &Snapshot) -> Vec<&ClientTool> {
+    tools::offered(&snapshot.state.tools)
+}
+
+#[cfg(test)]
+mod tests;

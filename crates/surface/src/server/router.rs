@@ -1,0 +1,99 @@
+//! The one router of every listener: gRPC, reflection, health, and the guard in front of all of it.
+
+use axum::Json;
+use axum::routing::get;
+use domain::{Error, ErrorCode};
+use http::{HeaderMap, header};
+use serde_json::json;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::access;
+
+/// Returns the router around the given services, and the hand that says whether they serve.
+pub(super) async fn build(
+    routes: Routes,
+    recorder: access::Recorder,
+) -> Result<(axum::Router, Health), Error> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let services = services();
+    for service in &services {
+        reporter.set_service_status(service, ServingStatus::Serving).await;
+    }
+    let routes = routes
+        .add_service(health)
+        .add_service(reflection().build_v1().map_err(|error| broken(&error))?)
+        .add_service(reflection().build_v1alpha().map_err(|error| broken(&error))?);
+    // The guard answers for paths that nobody serves: they have no row.
+    let router = routes
+        .into_axum_router()
+        .reset_fallback()
+        .route("/health", get(healthy))
+        .layer(axum::middleware::from_fn(access::guard))
+        // Outside of the guard, so that what it refuses is written down.
+        .layer(axum::middleware::from_fn_with_state(recorder, access::record));
+    Ok((router, Health { reporter, services }))
+}
+
+/// Says through `grpc.health.v1` whether the daemon serves.
+pub(super) struct Health {
+    reporter: HealthReporter,
+    services: Vec<String>,
+}
+
+impl Health {
+    /// Tells the watchers that the daemon is going.
+    pub(super) async fn not_serving(&self) {
+        self.reporter.set_service_status("", ServingStatus::NotServing).await;
+        for service in &self.services {
+            self.reporter.set_service_status(service, ServingStatus::NotServing).await;
+        }
+    }
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        // Each version would name only itself.
+        .include_reflection_service(false)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+}
+
+/// Returns the full names of the services we publish.
+fn services() -> Vec<String> {
+    use prost::Message;
+    let Ok(set) = prost_types::FileDescriptorSet::decode(wire::DESCRIPTORS) else { return Vec::new() };
+    let named = set.file.iter().flat_map(|file| {
+        file.service.iter().map(move |service| format!("{}.{}", file.package(), service.name()))
+    });
+    named.collect()
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorCode::ListenFailed, "the built-in interface descriptions are unreadable")
+        .with_detail(error.to_string())
+}
+
+async fn healthy() -> Json<serde_json::Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Whether a request speaks gRPC or gRPC-Web, by its content type.
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
+        return false;
+    };
+    let Some(rest) = kind.strip_prefix("application/grpc") else { return false };
+    let rest = rest.strip_prefix("-web").unwrap_or(rest);
+    let rest = rest.strip_prefix("-text").unwrap_or(rest);
+    rest.is_empty() || rest.starts_with(['+', ';', ' '])
+}
+
+/// Whether a request speaks gRPC-Web.
+pub(super) fn is_grpc_web(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/grpc-web"))
+}

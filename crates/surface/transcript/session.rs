@@ -1,0 +1,59 @@
+//! One recorded conversation, shown by every surface that projects journals: each includes this file in its tests. It
+//! was had with the real Claude Code and holds thoughts, texts, calls, permissions, questions, a sub-agent, a cancelled
+//! turn and a compaction.
+
+use std::sync::Arc;
+
+use domain::{Event, LaunchPolicy, Machine, Mode, ProviderKind, SessionId, SessionSpec, Timeouts, Timestamp};
+use runtime::Snapshot;
+use serde_json::Value;
+
+const RECORDED: &str = include_str!("recorded.jsonl");
+
+/// The recorded journal.
+pub(crate) fn recorded() -> Vec<Event> {
+    events(RECORDED)
+}
+
+/// Reads a journal, one event a line; those without a time follow each other by a millisecond.
+pub(crate) fn events(lines: &str) -> Vec<Event> {
+    lines.lines().enumerate().map(|(at, line)| event(at as u64 + 1, line)).collect()
+}
+
+fn event(seq: u64, line: &str) -> Event {
+    let value: Value = serde_json::from_str(line).unwrap();
+    let at = value["at"].as_str().map_or(seq as i64 * 1_000, |at| {
+        let at: jiff::Timestamp = at.parse().unwrap();
+        at.as_microsecond()
+    });
+    let kind = serde_json::from_value(value).unwrap();
+    Event { session: SessionId::new("sess_1"), seq, at: Timestamp(at), kind }
+}
+
+/// The session of the journal, before anything has happened in it.
+pub(crate) fn snapshot() -> Arc<Snapshot> {
+    let spec = SessionSpec {
+        id: SessionId::new("sess_1"),
+        campaign_id: None,
+        provider: ProviderKind::ClaudeCode,
+        model: "sonnet".to_owned(),
+        name: "scout".to_owned(),
+        festival_id: String::new(),
+        task_id: String::new(),
+        parent: None,
+        root: "/repo".into(),
+        working_dir: "/repo".into(),
+        provider_config: Default::default(),
+        environment: Default::default(),
+        max_tokens: 0,
+        timeout: None,
+        mode: Mode::Supervised,
+        launch: LaunchPolicy::OnPrompt,
+        upkeep: Timeouts::default(),
+        containment: domain::Containment::default(),
+        scrub: None,
+        created_at: Timestamp(0),
+    };
+    let state = Machine::new(spec.clone()).state().clone();
+    Arc::new(Snapshot { spec, state, last_seq: 0, grace_ran_out: false })
+}
