@@ -74,7 +74,6 @@ pub fn check(root: &Path) -> Result<Report> {
     breaches.extend(names::types_once(&tree));
     breaches.extend(names::banned_words(&tree));
     breaches.extend(source::no_async(&tree));
-    breaches.extend(source::surfaces_apart(&tree));
     breaches.extend(source::processes(&tree, source::STARTS_PROCESSES));
     breaches.extend(source::clocks(&tree));
     breaches.extend(source::unfinished(&tree));

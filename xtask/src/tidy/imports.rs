@@ -26,7 +26,17 @@ const OURS: &[(&str, &[&str])] = &[
     ("runtime", &["domain", "agent-port", "host", "storage", "shim", "sandbox", "scrub"]),
     ("providers", &["domain", "agent-port", "host"]),
     ("workbench", &["domain", "host", "storage", "sandbox", "scrub"]),
-    ("surfaces", &["wire", "domain", "agent-port", "host", "storage", "runtime", "sandbox", "workbench"]),
+    // What surfaces share, and one crate for each: none sees another, docs/decisions/0043.
+    ("surface", &["wire", "domain", "host", "storage", "runtime"]),
+    ("surface-acp", &["wire", "domain", "host", "storage", "runtime", "surface"]),
+    ("surface-betcode", &["wire", "domain", "host", "storage", "runtime", "surface"]),
+    (
+        "surface-contextd",
+        &["wire", "domain", "agent-port", "host", "storage", "runtime", "surface", "sandbox", "workbench"],
+    ),
+    ("surface-mcp", &["wire", "domain", "host", "runtime", "surface"]),
+    ("surface-obey", &["wire", "domain", "host", "storage", "runtime", "surface"]),
+    ("surface-roz", &["wire", "domain", "agent-port", "host", "storage", "runtime", "surface"]),
     (
         "obey",
         &[
@@ -40,7 +50,13 @@ const OURS: &[(&str, &[&str])] = &[
             "sandbox",
             "providers",
             "workbench",
-            "surfaces",
+            "surface",
+            "surface-acp",
+            "surface-betcode",
+            "surface-contextd",
+            "surface-mcp",
+            "surface-obey",
+            "surface-roz",
         ],
     ),
     // The scenarios of `providers::suite`, and nothing else of it.
@@ -48,7 +64,7 @@ const OURS: &[(&str, &[&str])] = &[
     // Benchmarks look at the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
     ("bench", &["wire", "e2e"]),
     ("scrub-bench", &["scrub"]),
-    ("fuzz", &["domain", "workbench", "surfaces"]),
+    ("fuzz", &["domain", "workbench", "surface-contextd"]),
     ("xtask", &[]),
 ];
 
@@ -76,18 +92,38 @@ const GUARDED: &[(&str, &[&str])] = &[
             "runtime",
             "providers",
             "workbench",
-            "surfaces",
+            "surface",
+            "surface-acp",
+            "surface-betcode",
+            "surface-contextd",
+            "surface-mcp",
+            "surface-obey",
+            "surface-roz",
             "obey",
             "e2e",
             "bench",
         ],
     ),
-    ("tokio-stream", &["surfaces", "obey", "e2e", "bench"]),
+    (
+        "tokio-stream",
+        &[
+            "surface",
+            "surface-acp",
+            "surface-betcode",
+            "surface-contextd",
+            "surface-mcp",
+            "surface-obey",
+            "surface-roz",
+            "obey",
+            "e2e",
+            "bench",
+        ],
+    ),
     // The workbench has tables of its own: docs/decisions/0012.
     ("rusqlite", &["storage", "runtime", "workbench", "bench"]),
     (
         "libc",
-        &["shim", "host", "storage", "sandbox", "runtime", "workbench", "surfaces", "obey", "e2e", "bench"],
+        &["shim", "host", "storage", "sandbox", "runtime", "workbench", "surface", "obey", "e2e", "bench"],
     ),
     ("nix", &["runtime"]),
     // Models and endpoints that make vectors of memories: docs/decisions/0023.
@@ -97,20 +133,51 @@ const GUARDED: &[(&str, &[&str])] = &[
     // The words of ACP agents: docs/decisions/0028.
     ("agent-client-protocol-schema", &["providers"]),
     ("regex", &["workbench", "scrub"]),
-    ("prost", &["wire", "surfaces", "obey", "e2e", "bench"]),
-    ("prost-types", &["wire", "surfaces", "obey", "e2e", "bench"]),
-    ("tonic", &["wire", "surfaces", "obey", "e2e", "bench"]),
-    ("tonic-prost", &["wire", "surfaces", "bench"]),
-    ("tonic-types", &["surfaces", "obey", "e2e"]),
-    ("tonic-health", &["surfaces", "e2e"]),
-    ("tonic-reflection", &["surfaces", "e2e"]),
-    ("tonic-web", &["surfaces"]),
-    ("axum", &["surfaces", "e2e"]),
-    ("tower", &["surfaces", "obey", "e2e", "bench"]),
-    ("hyper-util", &["surfaces", "obey", "e2e", "bench"]),
-    ("agent-client-protocol", &["surfaces"]),
+    (
+        "prost",
+        &["wire", "surface", "surface-betcode", "surface-contextd", "surface-roz", "obey", "e2e", "bench"],
+    ),
+    (
+        "prost-types",
+        &[
+            "wire",
+            "surface",
+            "surface-betcode",
+            "surface-contextd",
+            "surface-obey",
+            "surface-roz",
+            "obey",
+            "e2e",
+            "bench",
+        ],
+    ),
+    (
+        "tonic",
+        &[
+            "wire",
+            "surface",
+            "surface-acp",
+            "surface-betcode",
+            "surface-contextd",
+            "surface-mcp",
+            "surface-obey",
+            "surface-roz",
+            "obey",
+            "e2e",
+            "bench",
+        ],
+    ),
+    ("tonic-prost", &["wire", "surface", "bench"]),
+    ("tonic-types", &["surface", "obey", "e2e"]),
+    ("tonic-health", &["surface", "e2e"]),
+    ("tonic-reflection", &["surface", "e2e"]),
+    ("tonic-web", &["surface"]),
+    ("axum", &["surface", "surface-contextd", "surface-mcp", "e2e"]),
+    ("tower", &["surface", "obey", "e2e", "bench"]),
+    ("hyper-util", &["surface", "obey", "e2e", "bench"]),
+    ("agent-client-protocol", &[]),
     // A client in one place, servers in two: docs/decisions/0018 and 0024.
-    ("rmcp", &["surfaces", "obey", "providers"]),
+    ("rmcp", &["surface-mcp", "obey", "providers"]),
     ("clap", &["obey"]),
     ("clap_complete", &["obey"]),
     ("tracing-subscriber", &["obey"]),
@@ -219,8 +286,8 @@ mod tests {
     #[test]
     fn an_edge_outside_of_the_table_is_found() {
         assert_eq!(edges(&uses("runtime", &[("domain", true, false), ("shim", true, false)])), []);
-        let found = edges(&uses("surfaces", &[("providers", true, false)]));
-        assert_eq!(found, [Breach::new("imports", "surfaces", "must not depend on providers")]);
+        let found = edges(&uses("surface", &[("providers", true, false)]));
+        assert_eq!(found, [Breach::new("imports", "surface", "must not depend on providers")]);
         assert_eq!(edges(&uses("domain", &[("runtime", true, true)])).len(), 1, "in tests too");
         assert_eq!(edges(&uses("newcomer", &[])).len(), 1);
     }

@@ -1,7 +1,5 @@
-//! What may stand in which source file: waiting, starting processes, reading clocks, seeing another surface, and
+//! What may stand in which source file: waiting, starting processes, reading clocks, and
 //! marks of unfinished work.
-
-use std::collections::BTreeSet;
 
 use super::rust::{has_word, lines_with_word};
 use super::{Allowed, Breach, File, Tree};
@@ -46,38 +44,6 @@ pub fn no_async(tree: &Tree) -> Vec<Breach> {
             if has_word(line, "async") || has_word(line, "await") {
                 let remedy = "rules and translators are pure; wait in the caller";
                 breaches.push(Breach::new("pure", file.at(at), remedy));
-            }
-        }
-    }
-    breaches
-}
-
-/// The folders of `surfaces` that speak a protocol.
-fn surfaces(tree: &Tree) -> BTreeSet<&str> {
-    let speaks = |name: &str| matches!(name, "service.rs" | "from_wire.rs" | "to_wire.rs");
-    tree.below(SURFACES)
-        .filter(|file| speaks(file.name()))
-        .filter_map(|file| file.path[SURFACES.len()..].split_once('/').map(|(folder, _)| folder))
-        .collect()
-}
-
-const SURFACES: &str = "crates/surfaces/src/";
-
-/// One surface never sees another; what they share stands beside their folders.
-pub fn surfaces_apart(tree: &Tree) -> Vec<Breach> {
-    let surfaces = surfaces(tree);
-    let mut breaches = Vec::new();
-    for file in tree.below(SURFACES).filter(|file| file.extension() == "rs") {
-        let inside = file.path[SURFACES.len()..].split(['/', '.']).next().unwrap_or_default();
-        if !surfaces.contains(inside) {
-            continue;
-        }
-        for (at, line) in file.code().lines().enumerate() {
-            for other in surfaces.iter().filter(|other| **other != inside) {
-                if has_word(line, &format!("crate::{other}")) {
-                    let remedy = format!("surface {inside} must not see surface {other}");
-                    breaches.push(Breach::new("surfaces", file.at(at), remedy));
-                }
             }
         }
     }
@@ -168,27 +134,13 @@ mod tests {
     fn waiting_in_a_rule_or_a_translator_is_found() {
         let tree = Tree::of(&[
             ("crates/domain/src/a.rs", "// async\nasync fn f() {}"),
-            ("crates/surfaces/src/obey/to_wire.rs", "fn f() { x.await }"),
-            ("crates/surfaces/src/obey/service.rs", "async fn f() { x.await }"),
+            ("crates/surface-obey/src/to_wire.rs", "fn f() { x.await }"),
+            ("crates/surface-obey/src/service.rs", "async fn f() { x.await }"),
             ("crates/providers/src/claude_code/translate.rs", "fn f() { \"await\" }"),
         ]);
         assert_eq!(
             places(no_async(&tree)),
-            ["crates/domain/src/a.rs:2", "crates/surfaces/src/obey/to_wire.rs:1"]
-        );
-    }
-
-    #[test]
-    fn a_surface_that_sees_another_is_found() {
-        let tree = Tree::of(&[
-            ("crates/surfaces/src/obey.rs", "use crate::roz::service;"),
-            ("crates/surfaces/src/obey/service.rs", "use crate::obey::to_wire;\nuse crate::pump;"),
-            ("crates/surfaces/src/roz/to_wire.rs", "fn f() { crate::obey::to_wire::x() }"),
-            ("crates/surfaces/src/lib.rs", "use crate::roz; use crate::obey;"),
-        ]);
-        assert_eq!(
-            places(surfaces_apart(&tree)),
-            ["crates/surfaces/src/obey.rs:1", "crates/surfaces/src/roz/to_wire.rs:1"]
+            ["crates/domain/src/a.rs:2", "crates/surface-obey/src/to_wire.rs:1"]
         );
     }
 

@@ -7,7 +7,7 @@ const COLUMNS: [&str; 6] = ["method", "who", "session", "effect", "needs", "agen
 
 const HEAD: &str = "# Who may call what
 
-<!-- Made from the access table by `UPDATE_GOLDEN=1 cargo nextest run -p surfaces access`; do not edit. -->
+<!-- Made from the access table by `UPDATE_GOLDEN=1 cargo nextest run -p surface access`; do not edit. -->
 
 One table decides for every gRPC method, REST route, tool and method of the Agent Client Protocol; `obey access` prints
 it. What has no row is refused. A refused caller gets OBEY-1002.

@@ -1,5 +1,5 @@
 //! What the guard costs a call. Measures and prints; judges nothing. Run it with
-//! `cargo nextest run --release -p surfaces access::tests::cost --run-ignored all --no-capture`.
+//! `cargo nextest run --release -p surface access::tests::cost --run-ignored all --no-capture`.
 
 #![allow(clippy::print_stdout, reason = "a measurement is its output")]
 
