@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and nothing about what it does. Help texts live here.
+//! The command line: commands, arguments and their help texts. Knows nothing about what a command does.
 
 pub(crate) mod acp;
 pub(crate) mod grants;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Runs your coding agents and keeps everything they do.
+/// Runs your coding agents in a daemon and records everything they do.
 #[derive(Debug, Parser)]
 #[command(name = "obey", version, after_help = crate::exit::help(), arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -23,16 +23,16 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Flags every command takes.
+/// Flags that every command takes.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Global {
     /// The daemon's socket [env: OBEY_SOCKET] [default: $XDG_RUNTIME_DIR/obey/daemon.sock]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Print JSON: one document, or one object per line for streams; errors too, on standard error
+    /// Print JSON: one document, or one object per line for streams; errors are JSON too, on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Fail instead of starting the daemon when it does not run
+    /// Fail if the daemon does not run, instead of starting it
     #[arg(long, global = true)]
     pub(crate) no_autostart: bool,
     /// Whether to use colours; NO_COLOR is respected
@@ -55,23 +55,23 @@ pub(crate) enum ColorWhen {
 pub(crate) enum Command {
     /// Run the daemon
     Serve(ServeArgs),
-    /// End the daemon; agents go on unless --sessions is given
+    /// Stop the daemon; agents keep running unless --sessions is given
     Stop(StopArgs),
-    /// Exchange the running daemon for this program; agents and waiting clients go on
+    /// Replace the running daemon with this program; agents keep running, clients reconnect
     Upgrade(UpgradeArgs),
-    /// The daemon as a service of systemd or launchd
+    /// Manage the daemon as a service of systemd or launchd
     #[command(subcommand)]
     Service(ServiceCommand),
-    /// Ask the daemon whether it is there
+    /// Check that the daemon answers
     Ping,
-    /// Show the daemon, its campaigns, sessions and what waits for an answer
+    /// Show the daemon, its campaigns, its sessions and the requests that wait for an answer
     Status,
-    /// Registered project folders
+    /// Manage registered project folders (campaigns)
     #[command(subcommand)]
     Campaign(CampaignCommand),
     /// List the registered project folders
     Campaigns,
-    /// Named folders that sessions of programs run in (roz.v1)
+    /// Manage named folders for sessions of programs (roz.v1)
     #[command(subcommand, visible_alias = "env")]
     Environment(EnvironmentCommand),
     /// Devices on other machines that may call this daemon over TLS
@@ -82,49 +82,49 @@ pub(crate) enum Command {
     Session(session::SessionCommand),
     /// Serve the daemon's sessions to an editor over the Agent Client Protocol
     Acp(acp::AcpArgs),
-    /// Working trees of a git repository, so that agents work side by side
+    /// Manage working trees of a git repository, so that agents can work side by side
     #[command(subcommand, visible_alias = "worktrees")]
     Worktree(worktree::WorktreeCommand),
-    /// Which agents can be run here, and whether they work
+    /// List the agents that can run on this machine, and test them
     #[command(subcommand)]
     Agents(AgentsCommand),
-    /// What agents may do without asking, and what never: list, add, revoke, suggest
+    /// Manage what agents may do without asking, and what they may never do
     #[command(subcommand)]
     Grants(grants::GrantsCommand),
     /// Run an allowed command in a campaign's folder, or any command in the sandbox
     Exec(ExecArgs),
-    /// What was learnt: find, keep, judge
+    /// Search, store and rate memories of what was learnt
     #[command(subcommand)]
     Memory(workbench::MemoryCommand),
-    /// Where sessions of the workbench stood
+    /// Save where a session stands, and show what is needed to continue
     #[command(subcommand)]
     Checkpoint(workbench::CheckpointCommand),
-    /// Errors and what cured them
+    /// Search and record errors and their solutions
     #[command(subcommand)]
     Remediation(workbench::RemediationCommand),
-    /// What must not be done, and why
+    /// Show and check the policies: what must not be done, and why
     #[command(subcommand)]
     Policy(workbench::PolicyCommand),
-    /// Ways to do something, written down
+    /// Manage skills: instructions for recurring work
     #[command(subcommand)]
     Skill(workbench::SkillCommand),
-    /// Agents with a character, for `obey session create --agent NAME`
+    /// Manage named agents with a system prompt, for `obey session create --agent NAME`
     #[command(subcommand)]
     Agent(workbench::AgentCommand),
-    /// What was done with the workbench
+    /// Show, verify and export the audit: what was done and refused, and by whom
     #[command(subcommand)]
     Audit(workbench::AuditCommand),
-    /// Print who may call what: every method, route and tool
+    /// Print who may call each method, route and tool
     Access,
-    /// Show in one minute what this program does
+    /// Show what this program does, with one turn of an agent
     Demo(DemoArgs),
-    /// Look for what is broken and say how to repair it
+    /// Find problems and say how to repair them
     Doctor,
-    /// Remove what the retention settings no longer keep (also done at every start)
+    /// Remove data that is older than the retention settings (also done at every start)
     Gc,
-    /// Serve the workbench over MCP to agents and editors, and tell them of it (mcp install)
+    /// Serve the workbench over MCP, and add it to agents and editors (mcp install)
     Mcp(mcp::McpArgs),
-    /// Print a completion script
+    /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the version of the command and of the daemon
     Version,
@@ -148,13 +148,13 @@ pub(crate) struct ServeArgs {
     /// Start in the background and return once the daemon is ready
     #[arg(long)]
     pub(crate) detach: bool,
-    /// error, warn, info, debug, trace, or a filter such as info,runtime=debug [env: OBEY_LOG]
+    /// Log level: error, warn, info, debug, trace, or a filter such as info,runtime=debug [env: OBEY_LOG]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,
     /// The configuration file [env: OBEY_CONFIG] [default: $XDG_CONFIG_HOME/obey/config.toml]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where everything is stored [env: OBEY_DATA_DIR] [default: $XDG_DATA_HOME/obey]
+    /// The folder for the database and all other data [env: OBEY_DATA_DIR] [default: $XDG_DATA_HOME/obey]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// A setting of conversations, such as permissions.connected_timeout_secs=300; repeat for more
@@ -167,7 +167,7 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// End every session's agent too
+    /// Stop every session's agent too
     #[arg(long)]
     pub(crate) sessions: bool,
 }
@@ -181,11 +181,11 @@ pub(crate) struct UpgradeArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
-    /// Write the service's files and start it with every login
+    /// Write the service's files, so that it starts with every login
     Install(InstallArgs),
-    /// Remove what install wrote; agents go on
+    /// Remove what install wrote; agents keep running
     Uninstall(ServiceArgs),
-    /// Show files, whether the service is enabled, and whether it runs
+    /// Show the service's files, whether it is enabled, and whether it runs
     Status(ServiceArgs),
 }
 
@@ -193,10 +193,10 @@ pub(crate) enum ServiceCommand {
 pub(crate) struct InstallArgs {
     #[command(flatten)]
     pub(crate) service: ServiceArgs,
-    /// Start it now, too; it takes the place of a daemon that runs
+    /// Also start it now; it replaces a running daemon
     #[arg(long)]
     pub(crate) now: bool,
-    /// Let it go on while you are not logged in (loginctl enable-linger)
+    /// Keep it running while you are not logged in (loginctl enable-linger)
     #[arg(long)]
     pub(crate) enable_linger: bool,
     /// Print the files and write nothing
@@ -206,7 +206,7 @@ pub(crate) struct InstallArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServiceArgs {
-    /// The service manager [default: the one of this system]
+    /// The service manager [default: that of this system]
     #[arg(long = "for", value_enum, value_name = "MANAGER")]
     pub(crate) manager: Option<ServiceManager>,
 }
@@ -233,7 +233,7 @@ pub(crate) enum CampaignCommand {
     /// List the registered project folders
     #[command(visible_alias = "ls")]
     List,
-    /// Forget a project folder; nothing in it is touched
+    /// Unregister a project folder; nothing in it is changed
     #[command(visible_alias = "rm")]
     Remove {
         /// Id or name
@@ -266,7 +266,7 @@ pub(crate) struct CampaignAddArgs {
     /// Its name [default: the folder's name]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// What it is
+    /// A description
     #[arg(long)]
     pub(crate) description: Option<String>,
     /// Take secrets out of its sessions' events [default: as scrub.events says]
@@ -276,12 +276,12 @@ pub(crate) struct CampaignAddArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvironmentCommand {
-    /// Make an environment and print its id
+    /// Create an environment and print its id
     Create(EnvironmentCreateArgs),
     /// List the environments
     #[command(visible_alias = "ls")]
     List,
-    /// Forget an environment; nothing in its folder is touched
+    /// Remove an environment; nothing in its folder is changed
     #[command(visible_alias = "rm")]
     Remove {
         /// Id or name
@@ -324,19 +324,19 @@ pub(crate) struct DeviceAddArgs {
 pub(crate) struct EnvironmentCreateArgs {
     /// Its name
     pub(crate) name: String,
-    /// The folder that sessions in it run in
+    /// The folder in which its sessions run
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// The agent that runs them [default: the daemon's]
+    /// The provider of its sessions [default: sessions.default_provider of the daemon]
     #[arg(long, short, value_parser = values::provider)]
     pub(crate) provider: Option<domain::ProviderKind>,
-    /// Their model where they name none
+    /// The model of sessions that name none
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// How much they may do without asking: supervised, acceptEdits, plan or autonomous
+    /// How much agents may do without asking: supervised, acceptEdits, plan or autonomous
     #[arg(long)]
     pub(crate) mode: Option<String>,
-    /// Deny what nobody has answered for this long, such as 90s or 10m
+    /// Deny a permission request that is not answered within this time, such as 90s or 10m
     #[arg(long, value_parser = values::duration, value_name = "DURATION")]
     pub(crate) answer_wait: Option<Duration>,
     /// Settings for the provider, as a JSON object
@@ -349,19 +349,19 @@ pub(crate) struct ExecArgs {
     /// Id or name of the campaign [default: the one the current folder belongs to]
     #[arg(long, short, value_name = "ID|NAME")]
     pub(crate) campaign: Option<String>,
-    /// End the command after this long, such as 90s, 10m or 1h30m
+    /// Kill the command after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_parser = values::duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
-    /// Folder below the campaign's root
+    /// The folder to run in, below the campaign's root
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<String>,
-    /// A variable for the command; repeat for more
+    /// An environment variable for the command; repeat for more
     #[arg(long = "env", value_parser = values::assignment, value_name = "K=V")]
     pub(crate) environment: Vec<(String, String)>,
-    /// Run any command, in the workbench's sandbox; secrets are taken out of what it prints
+    /// Run any command, in the workbench's sandbox; secrets are removed from its output
     #[arg(long)]
     pub(crate) sandbox: bool,
-    /// With --sandbox: a session, by its id or name, or one of the workbench
+    /// With --sandbox: the session to run in, by id or name; also a session of the workbench
     #[arg(long, value_name = "SESSION", requires = "sandbox", conflicts_with = "campaign")]
     pub(crate) session: Option<String>,
     /// Accepted for older scripts; output always streams.
@@ -374,16 +374,16 @@ pub(crate) struct ExecArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Use this provider instead of the best one that is installed
+    /// Use this provider [default: claude-code if it is installed and logged in, else scripted]
     #[arg(long, value_parser = values::provider)]
     pub(crate) provider: Option<domain::ProviderKind>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsCommand {
-    /// List every agent: whether it is installed, its version and what it can do
+    /// List every agent with its version, whether it is installed, and what it can do
     List,
-    /// Start an agent, send it one prompt and end it
+    /// Start an agent, send it one prompt and stop it
     Test(AgentTestArgs),
 }
 
@@ -391,10 +391,10 @@ pub(crate) enum AgentsCommand {
 pub(crate) struct AgentTestArgs {
     /// The agent, as `obey agents list` names it
     pub(crate) name: String,
-    /// The model to use instead of the agent's own
+    /// The model [default: the agent's own]
     #[arg(long, short)]
     pub(crate) model: Option<String>,
-    /// Settings for the provider, as a JSON object of texts
+    /// Settings for the provider, as a JSON object
     #[arg(long, value_parser = values::config, value_name = "JSON")]
     pub(crate) config: Option<std::collections::HashMap<String, String>>,
 }

@@ -1,4 +1,4 @@
-//! The words of `obey mcp …`.
+//! The command line of `obey mcp …`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct McpArgs {
-    /// The session whose tools are served; agents of the daemon start it so themselves
+    /// Serve the tools of this session; agents of the daemon use this themselves
     #[arg(long, value_name = "ID", conflicts_with = "project")]
     pub(crate) session: Option<String>,
     /// The project to work in [default: the current folder]
@@ -19,7 +19,7 @@ pub(crate) struct McpArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Put obey into a client's own configuration, or take it out again
+    /// Add obey to a client's own configuration, or remove it
     Install(McpInstallArgs),
 }
 
@@ -28,13 +28,13 @@ pub(crate) struct McpInstallArgs {
     /// The agent or editor
     #[arg(long, value_enum, value_name = "CLIENT")]
     pub(crate) client: McpClient,
-    /// For all your projects, or for the one in the current folder
+    /// user: for all your projects; project: for the one in the current folder
     #[arg(long, value_enum, default_value = "user", value_name = "SCOPE")]
     pub(crate) scope: McpScope,
-    /// Take it out again
+    /// Remove it again
     #[arg(long, conflicts_with = "print")]
     pub(crate) uninstall: bool,
-    /// Print what would be written, and change nothing
+    /// Print what would be written; change nothing
     #[arg(long)]
     pub(crate) print: bool,
 }

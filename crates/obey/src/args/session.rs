@@ -1,4 +1,4 @@
-//! The command line of `obey session …`. A session is named by its id, the start of it, or its name.
+//! The command line of `obey session …`. A session is named by its id, the start of its id, or its name.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,33 +19,33 @@ pub(crate) enum SessionCommand {
     Info(SessionArg),
     /// Send a message and watch the agent work on it
     Send(SendArgs),
-    /// Talk with an agent: see what it did, send messages, answer its requests
+    /// Open a conversation: see what the agent did, send messages, answer its requests
     Attach(AttachArgs),
-    /// Show what happens in one session, or in all, as it happens
+    /// Follow the events of one session, or of all
     Watch(WatchArgs),
-    /// Print everything that happened in a session
+    /// Print the events of a session
     Log(LogArgs),
-    /// Show one event with the secrets that were taken out of it, for ten minutes after it happened
+    /// Show one event with the secrets that were removed from it, up to ten minutes after the event
     Reveal(RevealArgs),
-    /// List what waits for an answer
+    /// List the requests that wait for an answer
     Requests(RequestsArgs),
     /// Allow what an agent asks for
     Approve(ApproveArgs),
-    /// Refuse what an agent asks for
+    /// Deny what an agent asks for
     Deny(DenyArgs),
     /// Answer an agent's question
     Answer(AnswerArgs),
     /// Interrupt the running turn
     Cancel(SessionArg),
-    /// Change how much the agent may do by itself
+    /// Change how much the agent may do without asking
     Mode(ModeArgs),
-    /// Wait until a session has nothing to do
+    /// Wait until a session is idle or has ended
     Wait(WaitArgs),
-    /// End a session's agent
+    /// Stop a session's agent
     Stop(SessionStopArgs),
     /// Start a session again under the same id
     Restart(RestartArgs),
-    /// Show sessions by campaign, below the session that started them
+    /// Show sessions as a tree: by campaign, each below the session that started it
     Tree(TreeArgs),
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct SessionCreateArgs {
     /// Id or name of the campaign [default: the one the current folder belongs to]
     #[arg(long, short, value_name = "ID|NAME")]
     pub(crate) campaign: Option<String>,
-    /// claude-code, codex, openclaw, openai-api, acp or scripted
+    /// The provider: claude-code, codex, openclaw, openai-api, acp or scripted
     #[arg(long, short, value_parser = values::provider)]
     pub(crate) provider: ProviderKind,
     /// The model [default: the provider's]
@@ -70,25 +70,25 @@ pub(crate) struct SessionCreateArgs {
     /// A name for the session [default: the provider and the end of the id]
     #[arg(long, short)]
     pub(crate) name: Option<String>,
-    /// An agent of the catalogue (`obey agent`): its system prompt, skills and model; also names the session
+    /// Use a named agent (`obey agent`): its system prompt, skills and model; also names the session
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Go on from a checkpoint (`obey checkpoint`): the agent is told what was done
+    /// Continue from a checkpoint (`obey checkpoint`): the agent is told what was done so far
     #[arg(long, value_name = "ID")]
     pub(crate) checkpoint: Option<String>,
-    /// The festival it works on
+    /// The festival that the session works on; recorded only
     #[arg(long)]
     pub(crate) festival: Option<String>,
-    /// The task it works on
+    /// The task that the session works on; recorded only
     #[arg(long)]
     pub(crate) task: Option<String>,
-    /// supervised, autonomous, plan or acceptEdits
+    /// The mode: supervised, autonomous, plan or acceptEdits
     #[arg(long, value_parser = values::mode)]
     pub(crate) mode: Option<Mode>,
-    /// Start the agent in the sandbox: it sees its project and its own configuration, and nothing else of this machine
+    /// Start the agent in the sandbox: it sees only its project and its own configuration
     #[arg(long)]
     pub(crate) sandbox: bool,
-    /// What it reaches from there: full, model (its model's endpoint only) or none [default: full]
+    /// What the sandboxed agent can reach: full, model (its model's endpoint only) or none [default: full]
     #[arg(long, requires = "sandbox", value_parser = values::network, value_name = "NETWORK")]
     pub(crate) network: Option<AgentNetwork>,
     /// Memory that the agent and everything it starts may use together, such as 4G or 512M
@@ -103,19 +103,19 @@ pub(crate) struct SessionCreateArgs {
     /// Settings for the provider, as a JSON object
     #[arg(long, value_parser = values::config, value_name = "JSON")]
     pub(crate) config: Option<HashMap<String, String>>,
-    /// A variable for the agent; repeat for more
+    /// An environment variable for the agent; repeat for more
     #[arg(long = "env", value_parser = values::assignment, value_name = "K=V")]
     pub(crate) environment: Vec<(String, String)>,
     /// Token budget; 0: unlimited
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..), value_name = "N")]
     pub(crate) max_tokens: i64,
-    /// End the session after this long, such as 90s, 10m or 1h30m
+    /// Stop the session after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_parser = values::duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
     /// Send this once the agent is ready
     #[arg(long, visible_alias = "initial-message", value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// The session this one was started by
+    /// The session that started this one
     #[arg(long, value_name = "SESSION")]
     pub(crate) parent: Option<String>,
 }
@@ -125,7 +125,7 @@ pub(crate) struct SessionListArgs {
     /// Only sessions of this campaign
     #[arg(long, short, value_name = "ID|NAME")]
     pub(crate) campaign: Option<String>,
-    /// Also those that ended
+    /// Also sessions that ended
     #[arg(long, short)]
     pub(crate) all: bool,
     /// Only sessions in this status; repeat for more
@@ -141,16 +141,16 @@ pub(crate) struct SendArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// The message; `-` or nothing: standard input
+    /// The message; `-` or none: read from standard input
     #[arg(value_name = "MESSAGE")]
     pub(crate) message: Option<String>,
-    /// Return once the message is accepted
+    /// Return when the message is accepted
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Add the message to the turn that is running
     #[arg(long)]
     pub(crate) steer: bool,
-    /// Change the mode first; it stays changed
+    /// Change the session's mode first; it stays changed
     #[arg(long, value_parser = values::mode)]
     pub(crate) mode: Option<Mode>,
     /// Look for the session's name in this campaign only
@@ -163,7 +163,7 @@ pub(crate) struct AttachArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// How many events of the past to show
+    /// How many past events to show first
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) tail: usize,
 }
@@ -173,13 +173,13 @@ pub(crate) struct WatchArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION", required_unless_present = "all")]
     pub(crate) session: Option<String>,
-    /// Every session, also those that are created later
+    /// Follow every session, including those created later
     #[arg(long, short, conflicts_with = "session")]
     pub(crate) all: bool,
     /// With --all: only sessions of this campaign
     #[arg(long, short, requires = "all", value_name = "ID|NAME")]
     pub(crate) campaign: Option<String>,
-    /// How many events of the past to show
+    /// How many past events to show first
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) tail: usize,
 }
@@ -189,16 +189,16 @@ pub(crate) struct LogArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// Begin with this event
+    /// Start with the event of this number
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) from: u64,
     /// At most this many events
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     pub(crate) limit: u64,
-    /// Only the last N events there are
+    /// Print only the last N events
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub(crate) tail: Option<usize>,
-    /// Go on with new events until the session ends
+    /// Keep printing new events until the session ends
     #[arg(long, short)]
     pub(crate) follow: bool,
 }
@@ -208,7 +208,7 @@ pub(crate) struct RevealArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// Number of the event, as `obey session log` prints it
+    /// The number of the event, as `obey session log` prints it
     #[arg(value_name = "SEQ")]
     pub(crate) seq: u64,
 }
@@ -218,7 +218,7 @@ pub(crate) struct RequestsArgs {
     /// Id, start of an id, or name [default: every session]
     #[arg(value_name = "SESSION")]
     pub(crate) session: Option<String>,
-    /// Also those that were settled
+    /// Also requests that are settled
     #[arg(long, short)]
     pub(crate) all: bool,
 }
@@ -228,21 +228,21 @@ pub(crate) struct ApproveArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// The request [default: the only one that waits]
+    /// The request [default: the only one that is pending]
     pub(crate) request: Option<String>,
-    /// Remember it for the rest of the session as its first proposal says (see `session requests`)
+    /// Also remember it for the rest of the session, as its first proposal says (see `session requests`)
     #[arg(long = "session", conflicts_with = "grant")]
     pub(crate) whole_session: bool,
-    /// Remember this proposal of the request, such as prefix or file.project (see `session requests`)
+    /// Also remember this proposal of the request, such as prefix or file.project (see `session requests`)
     #[arg(long, value_name = "PROPOSAL")]
     pub(crate) grant: Option<String>,
-    /// What is remembered ends after this long
+    /// The remembered permission expires after this time
     #[arg(long, value_parser = values::duration, value_name = "DURATION")]
     pub(crate) expires: Option<Duration>,
-    /// What is remembered may be used so often
+    /// The remembered permission can be used this many times
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     pub(crate) uses: Option<u32>,
-    /// What is remembered holds for the agent's sub-agents too
+    /// The remembered permission also applies to the agent's sub-agents
     #[arg(long)]
     pub(crate) sub_agents: bool,
     /// Run the tool with this input instead
@@ -255,12 +255,12 @@ pub(crate) struct DenyArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// The request [default: the only one that waits]
+    /// The request [default: the only one that is pending]
     pub(crate) request: Option<String>,
     /// Tell the agent why
     #[arg(long, short)]
     pub(crate) message: Option<String>,
-    /// End the turn too
+    /// Also end the turn
     #[arg(long)]
     pub(crate) stop: bool,
 }
@@ -270,7 +270,8 @@ pub(crate) struct AnswerArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// The request (req_…; default: the only one that waits), then the answer, or QUESTION=ANSWER for each of several
+    /// The request (req_…; default: the only pending one), then the answer, or QUESTION=ANSWER for each of
+    /// several
     #[arg(required = true, value_name = "REQUEST|ANSWER")]
     pub(crate) words: Vec<String>,
 }
@@ -280,7 +281,7 @@ pub(crate) struct ModeArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// supervised, autonomous, plan or acceptEdits
+    /// The mode: supervised, autonomous, plan or acceptEdits
     #[arg(value_parser = values::mode)]
     pub(crate) mode: Mode,
 }
@@ -290,7 +291,7 @@ pub(crate) struct WaitArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// Give up after this long, such as 90s, 10m or 1h30m
+    /// Give up after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_parser = values::duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
 }
@@ -310,14 +311,14 @@ pub(crate) struct RestartArgs {
     /// Id, start of an id, or name
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// Settings for the provider that replace the old ones, as a JSON object
+    /// Changed settings for the provider, as a JSON object
     #[arg(long, value_parser = values::config, value_name = "JSON")]
     pub(crate) config: Option<HashMap<String, String>>,
 }
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct TreeArgs {
-    /// Also those that ended
+    /// Also sessions that ended
     #[arg(long, short)]
     pub(crate) all: bool,
 }

@@ -1,5 +1,5 @@
-//! Reads single values of the command line: durations, assignments, names of providers and modes, JSON objects.
-//! Every error says what would have been right.
+//! Parses single values of the command line: durations, assignments, names of providers and modes, JSON
+//! objects. Every error says what is accepted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::nearest::nearest;
 
-/// Reads a duration such as `90`, `90s`, `500ms`, `10m` or `1h30m`; a bare number counts seconds.
+/// Parses a duration such as `90`, `90s`, `500ms`, `10m` or `1h30m`; a bare number is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration; write it like 90s, 10m or 1h30m");
     if let Ok(seconds) = text.parse() {
@@ -38,7 +38,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
-/// Reads `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -46,7 +46,7 @@ pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads a provider's name, also in the short forms people type.
+/// Parses a provider's name. Also accepts the short forms `claude` and `openai`.
 pub(crate) fn provider(text: &str) -> Result<ProviderKind, String> {
     let name = match text {
         "claude" => "claude-code",
@@ -57,12 +57,12 @@ pub(crate) fn provider(text: &str) -> Result<ProviderKind, String> {
         .ok_or_else(|| one_of(text, ProviderKind::ALL.map(ProviderKind::name).as_slice()))
 }
 
-/// Reads a mode.
+/// Parses a mode.
 pub(crate) fn mode(text: &str) -> Result<Mode, String> {
     Mode::parse(text).ok_or_else(|| one_of(text, Mode::ALL.map(|(_, name)| name).as_slice()))
 }
 
-/// Reads what an agent in the sandbox reaches by network.
+/// Parses the network of an agent in the sandbox.
 pub(crate) fn network(text: &str) -> Result<AgentNetwork, String> {
     let all = [AgentNetwork::Full, AgentNetwork::Model, AgentNetwork::None].map(AgentNetwork::name);
     AgentNetwork::parse(text).ok_or_else(|| one_of(text, &all))
@@ -89,7 +89,7 @@ pub(crate) fn status(text: &str) -> Result<Status, String> {
     Status::parse(&text.to_uppercase()).ok_or_else(|| one_of(&text.to_uppercase(), &names))
 }
 
-/// Reads a JSON object into texts: strings as they are, everything else as compact JSON.
+/// Parses a JSON object into strings: strings stay as they are, other values become compact JSON.
 pub(crate) fn config(text: &str) -> Result<HashMap<String, String>, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let Value::Object(object) = value else {
@@ -102,7 +102,7 @@ pub(crate) fn config(text: &str) -> Result<HashMap<String, String>, String> {
     Ok(texts.collect())
 }
 
-/// Reads any JSON and returns it in compact form.
+/// Parses a JSON object and returns it in compact form.
 pub(crate) fn json_object(text: &str) -> Result<String, String> {
     match serde_json::from_str::<Value>(text) {
         Ok(value @ Value::Object(_)) => Ok(value.to_string()),

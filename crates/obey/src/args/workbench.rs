@@ -1,16 +1,16 @@
-//! The command line of the workbench: memories, checkpoints, cures, policies, skills, agents, audit.
+//! The command line of the workbench: memories, checkpoints, remediations, policies, skills, agents, audit.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Where a command of the workbench works.
+/// The session or project in which a command of the workbench works.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct WorkbenchSessionArgs {
-    /// A session, by its id or name, or one of the workbench [default: one for this command alone]
+    /// The session, by id or name; also a session of the workbench [default: a new one for this command]
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
-    /// The project's folder [default: the campaign of the current folder, else that folder]
+    /// The project's folder [default: the campaign of the current folder, else the current folder]
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     pub(crate) project: Option<PathBuf>,
 }
@@ -21,7 +21,7 @@ pub(crate) enum MemoryCommand {
     Search {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
-        /// What is looked for
+        /// The text to search for
         query: String,
         /// project, team, org or all
         #[arg(long, default_value = "project")]
@@ -29,14 +29,14 @@ pub(crate) enum MemoryCommand {
         /// success, failure or all
         #[arg(long, default_value = "all")]
         outcome: String,
-        /// At most so many
+        /// Maximum number of results
         #[arg(long, default_value_t = 10, value_name = "N")]
         limit: i32,
-        /// Leave out memories with less confidence
+        /// Leave out memories with a lower confidence
         #[arg(long, default_value_t = 0.7, value_name = "0..1")]
         min_confidence: f32,
     },
-    /// Keep something that was learnt
+    /// Store something that was learnt
     Store {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
@@ -44,13 +44,13 @@ pub(crate) enum MemoryCommand {
         title: String,
         /// What to know or do
         content: String,
-        /// When it matters
+        /// When it is relevant
         #[arg(long, default_value = "", value_name = "TEXT")]
         description: String,
         /// success, failure, mixed or neutral
         #[arg(long, default_value = "neutral")]
         outcome: String,
-        /// A word to find it by; repeat for more
+        /// A tag to find it by; repeat for more
         #[arg(long = "tag", value_name = "WORD")]
         tags: Vec<String>,
     },
@@ -68,10 +68,10 @@ pub(crate) enum MemoryCommand {
         /// It helped
         #[arg(long, conflicts_with = "unhelpful", required_unless_present = "unhelpful")]
         helpful: bool,
-        /// It did not
+        /// It did not help
         #[arg(long)]
         unhelpful: bool,
-        /// Why; `outdated` takes it out of searches
+        /// The reason; `outdated` removes it from searches
         #[arg(long, default_value = "", value_name = "TEXT")]
         comment: String,
     },
@@ -79,13 +79,13 @@ pub(crate) enum MemoryCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CheckpointCommand {
-    /// Keep where a session stands
+    /// Save where a session stands
     Save {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
         /// What was done and what is next
         summary: String,
-        /// A word to tell it by; repeat for more
+        /// A tag for the checkpoint; repeat for more
         #[arg(long = "tag", value_name = "WORD")]
         tags: Vec<String>,
     },
@@ -94,11 +94,11 @@ pub(crate) enum CheckpointCommand {
     List {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
-        /// At most so many
+        /// Maximum number of results
         #[arg(long, default_value_t = 10, value_name = "N")]
         limit: i32,
     },
-    /// Show what to know to go on
+    /// Show what is needed to continue from a checkpoint
     Resume {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
@@ -111,7 +111,7 @@ pub(crate) enum CheckpointCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RemediationCommand {
-    /// Find cures for an error
+    /// Search for solutions of an error
     Search {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
@@ -120,11 +120,11 @@ pub(crate) enum RemediationCommand {
         /// What was being done
         #[arg(long, default_value = "", value_name = "TEXT")]
         context: String,
-        /// At most so many
+        /// Maximum number of results
         #[arg(long, default_value_t = 5, value_name = "N")]
         limit: i32,
     },
-    /// Record an error and its cure
+    /// Record an error and its solution
     Record {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
@@ -133,7 +133,7 @@ pub(crate) enum RemediationCommand {
         /// The error as it was printed
         #[arg(long, value_name = "TEXT")]
         problem: String,
-        /// What cured it
+        /// What solved it
         #[arg(long, value_name = "TEXT")]
         solution: String,
         /// Why it happened
@@ -144,16 +144,16 @@ pub(crate) enum RemediationCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Say whether a command, `read PATH` or `write PATH` keeps the policies
+    /// Check a command, `read PATH` or `write PATH` against the policies
     Check {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
         action: String,
-        /// What belongs to it, such as a file's content
+        /// Its context, such as a file's content
         #[arg(long, default_value = "", value_name = "TEXT")]
         context: String,
     },
-    /// List the policies that hold
+    /// List the policies in force
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
@@ -191,7 +191,7 @@ pub(crate) enum SkillCommand {
         /// Id or name
         id: String,
     },
-    /// Write down a skill
+    /// Create a skill
     Create {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
@@ -202,7 +202,7 @@ pub(crate) enum SkillCommand {
         #[arg(long, default_value = "project")]
         scope: String,
     },
-    /// Change a skill; what is left out stays
+    /// Change a skill; what is not given stays unchanged
     Update {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
@@ -214,7 +214,7 @@ pub(crate) enum SkillCommand {
         #[command(flatten)]
         text: SkillText,
     },
-    /// Forget a skill
+    /// Delete a skill
     #[command(visible_alias = "rm")]
     Delete {
         #[command(flatten)]
@@ -226,13 +226,13 @@ pub(crate) enum SkillCommand {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct SkillText {
-    /// What it is good for
+    /// What it is for
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub(crate) description: String,
     /// When to use it
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub(crate) trigger: String,
-    /// What to do; repeat for more
+    /// A step of it; repeat for more
     #[arg(long = "step", value_name = "TEXT")]
     pub(crate) steps: Vec<String>,
     /// A prompt to start from
@@ -242,7 +242,7 @@ pub(crate) struct SkillText {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentCommand {
-    /// List agents
+    /// List named agents
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
@@ -251,35 +251,35 @@ pub(crate) enum AgentCommand {
         #[arg(long, default_value = "")]
         scope: String,
     },
-    /// Show an agent
+    /// Show a named agent
     Get {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
         /// Id or name
         id: String,
     },
-    /// Write down an agent, for `obey session create --agent NAME`
+    /// Create a named agent, for `obey session create --agent NAME`
     Create {
         #[command(flatten)]
         session_args: WorkbenchSessionArgs,
         name: String,
-        /// What it is told before everything else
+        /// Its system prompt
         #[arg(long, value_name = "TEXT")]
         system_prompt: String,
-        /// What it is good for
+        /// What it is for
         #[arg(long, default_value = "", value_name = "TEXT")]
         description: String,
-        /// A skill it has; repeat for more
+        /// A skill that it has; repeat for more
         #[arg(long = "skill", value_name = "NAME")]
         skills: Vec<String>,
-        /// The model it prefers
+        /// Its preferred model
         #[arg(long, default_value = "")]
         model: String,
         /// project, team or org
         #[arg(long, default_value = "project")]
         scope: String,
     },
-    /// Forget an agent
+    /// Delete a named agent
     #[command(visible_alias = "rm")]
     Delete {
         #[command(flatten)]
@@ -291,9 +291,9 @@ pub(crate) enum AgentCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Compute every hash and seal of the audit again, or check an export
+    /// Recompute every hash and seal of the audit, or check an export
     Verify {
-        /// An export, which may be of another machine; needs no daemon
+        /// An export to check, also of another machine; needs no daemon
         #[arg(long, value_name = "EXPORT")]
         file: Option<PathBuf>,
         /// The public key that must have signed the export, in hexadecimal
@@ -302,22 +302,22 @@ pub(crate) enum AuditCommand {
     },
     /// Write the audit as JSON lines with a proof that another machine can check
     Export {
-        /// The file to write, which must not be there yet [default: standard output]
+        /// The file to write, which must not exist yet [default: standard output]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
         /// Only entries after this number
         #[arg(long, default_value_t = 0, value_name = "SEQ")]
         after: u64,
     },
-    /// Show what was done and refused
+    /// Show the newest entries: what was done and what was refused
     Tail {
-        /// The last so many; 0: all
+        /// How many of the last entries to show; 0: all
         #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
         lines: u64,
-        /// Stay and show new entries
+        /// Keep showing new entries
         #[arg(long, short)]
         follow: bool,
-        /// Only of this session
+        /// Only entries of this session
         #[arg(long, default_value = "", value_name = "ID")]
         session: String,
     },

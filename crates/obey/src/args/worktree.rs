@@ -9,11 +9,11 @@ pub(crate) enum WorktreeCommand {
     /// List the working trees of a repository, with the sessions in them
     #[command(visible_alias = "ls")]
     List(WorktreeListArgs),
-    /// Make a working tree with a branch of its own
+    /// Create a working tree with its own branch
     Create(WorktreeCreateArgs),
-    /// Make a working tree the one in which conversations start that name no folder
+    /// Select the working tree for betcode.v1 conversations that name no folder
     Switch(WorktreeArg),
-    /// End the sessions of a working tree and remove it; its branch stays
+    /// Stop the sessions of a working tree and remove it; its branch stays
     #[command(visible_alias = "rm")]
     Remove(RemoveArgs),
 }
@@ -27,7 +27,7 @@ pub(crate) struct WorktreeListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WorktreeCreateArgs {
-    /// Its name; with neither --branch nor --create-branch also the name of a new branch
+    /// Its name; without --branch and --create-branch, also the name of a new branch
     #[arg(required_unless_present = "branch")]
     pub(crate) name: Option<String>,
     /// Any folder of the repository [default: the current one]
@@ -36,10 +36,10 @@ pub(crate) struct WorktreeCreateArgs {
     /// The branch to check out; it must exist unless --create-branch is given
     #[arg(long, short)]
     pub(crate) branch: Option<String>,
-    /// Make the branch, from what the repository has checked out
+    /// Create the branch, from what the repository has checked out
     #[arg(long)]
     pub(crate) create_branch: bool,
-    /// Where to make it; a folder that does not exist [default: one of the daemon's]
+    /// Where to create it: a folder that does not exist yet [default: below the daemon's data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct WorktreeArg {
     /// Id, name or folder
     #[arg(value_name = "WORKTREE")]
     pub(crate) worktree: String,
-    /// Any folder of the repository whose names are meant [default: the current one]
+    /// Any folder of the repository in which the name is looked up [default: the current one]
     #[arg(long, value_name = "PATH")]
     pub(crate) repo: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct WorktreeArg {
 pub(crate) struct RemoveArgs {
     #[command(flatten)]
     pub(crate) worktree: WorktreeArg,
-    /// Lose what is not committed, too
+    /// Remove it even if that loses uncommitted changes
     #[arg(long)]
     pub(crate) force: bool,
 }
