@@ -1,13 +1,13 @@
-//! What an agent finds in its environment: the daemon's, less what is not the agent's business, plus what the session
-//! brings. Also says which names a request may not set.
+//! The environment of an agent: the daemon's, minus what does not concern the agent, plus what the session
+//! adds. Also defines which names a request may not set.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use domain::{Error, SessionSpec};
 
-/// Names and prefixes an agent never inherits: our own, cloud keys, sockets of other agents, and marks by which a
-/// coding agent would take itself for the child of another one.
+/// Names and prefixes an agent never inherits: our own, cloud keys, sockets of other agents, and markers by
+/// which a coding agent would take itself for the child of another one.
 const NOT_INHERITED: &[&str] = &[
     "OBEY_*",
     "AWS_*",
@@ -30,7 +30,7 @@ const NOT_INHERITED: &[&str] = &[
     "INVOCATION_ID",
 ];
 
-/// Names a request may not set: each would make the agent, or a tool it starts, run somebody else's code, or speak
+/// Names a request may not set: each would make the agent, or a tool it starts, run foreign code, or speak
 /// for the daemon.
 const NOT_SETTABLE: &[&str] = &[
     "OBEY_*",
@@ -98,7 +98,8 @@ pub fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns what a command or an agent inherits of the daemon's environment, with a request's own entries added.
+/// Returns what a command or an agent inherits from the daemon's environment, with a request's own entries
+/// added.
 pub fn inherited(added: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
     let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
         .filter(|(name, _)| name.to_str().is_some_and(|name| !listed(NOT_INHERITED, name)))
@@ -109,7 +110,7 @@ pub fn inherited(added: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> 
     all.into_iter().collect()
 }
 
-/// Returns the whole environment of a session's agent.
+/// Returns the complete environment of a session's agent.
 pub fn of_agent(spec: &SessionSpec, socket: &std::path::Path) -> Vec<(OsString, OsString)> {
     let mut all = inherited(&spec.environment);
     let campaign = spec.campaign_id.as_ref().map_or("", |id| id.as_str());

@@ -1,5 +1,6 @@
-//! The port every agent plugs into. A provider that is a program gives a plan to start it and a codec for its
-//! lines; one that lives in the daemon gives an agent object. Nothing outside `providers` knows which one it is.
+//! The port every agent plugs into. A provider that is a program supplies a plan to start it and a codec for
+//! its lines; one that runs inside the daemon supplies an agent object. Nothing outside `providers` knows
+//! which one it is.
 
 pub mod environment;
 pub mod helper;
@@ -27,39 +28,39 @@ pub trait Provider: Send + Sync {
     /// Checks model and `provider_config` before anything is created. Names the field that is wrong.
     fn check(&self, spec: &SessionSpec) -> Result<(), Error>;
 
-    /// Says how to start the agent. May look at the disk, starts nothing itself.
+    /// Returns how to start the agent. May read the disk but starts nothing.
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<LaunchPlan, Error>;
 
-    /// Returns the codec of an agent that is running already, from what `Codec::save` gave.
+    /// Returns the codec of an agent that is already running, restored from the result of `Codec::save`.
     fn codec(&self, spec: &SessionSpec, saved: &str) -> Result<Box<dyn Codec>, Error>;
 
-    /// Returns who handles the client requests of an agent that is a process, if it has any.
+    /// Returns the handler for the client requests of an agent that is a process, if it has any.
     fn helper(&self, _spec: &SessionSpec) -> Option<Arc<dyn ClientRequestHandler>> {
         None
     }
 
-    /// Whether the agent reads the tools of its MCP servers again only when a turn begins. Otherwise it does so when it
-    /// is told of a change, and a prompt must not overtake it.
+    /// Returns whether the agent re-reads the tools of its MCP servers only when a turn starts. Otherwise it
+    /// re-reads them when it is notified of a change, and a prompt must not overtake that.
     fn reads_tools_with_a_turn(&self) -> bool {
         false
     }
 
-    /// Says whether the agent can be run here.
+    /// Returns whether the agent can be run here.
     fn availability(&self) -> Availability;
 
-    /// The daemon ends: what the provider itself holds beside its agents ends with it.
+    /// Ends what the provider itself holds besides its agents, because the daemon exits.
     fn end(&self) {}
 
-    /// Returns the models it is known to have without asking it; there may be more.
+    /// Returns the models known without asking the agent; there may be more.
     fn models(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What a provider can do; optional abilities that a surface may offer or not.
+/// What a provider can do: optional features that a surface may offer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It is a process of its own and outlives the daemon.
+    /// It is a separate process and outlives the daemon.
     pub process: bool,
     pub resume: bool,
     pub steer: bool,
@@ -87,19 +88,20 @@ pub enum Availability {
 pub struct LaunchRequest<'a> {
     pub spec: &'a SessionSpec,
     pub state: &'a State,
-    /// Take up the conversation named by `state.native_session`.
+    /// Resume the conversation named by `state.native_session`.
     pub resume: bool,
-    /// The complete environment for agents, cleaned, with the request's own entries added.
+    /// The complete environment for agents, filtered, with the request's own entries added.
     pub environment: Vec<(OsString, OsString)>,
-    /// The daemon's own MCP server; absent where nothing is offered through it.
+    /// The daemon's own MCP server; absent if nothing is offered through it.
     pub bridge: Option<BridgeServer>,
-    /// What happened in the session so far, for an agent that has no memory of its own.
+    /// The events of the session so far, for an agent that keeps no history.
     pub past: Option<PastEvents>,
-    /// Starts the programs that an agent inside the daemon needs; absent where none can be held.
+    /// Starts the helper programs of an agent inside the daemon; absent if none can be run.
     pub programs: Option<Arc<dyn HelperPrograms>>,
 }
 
-/// The daemon's MCP server as its agent starts it: a program that speaks the protocol over its standard streams.
+/// The daemon's MCP server as its agent starts it: a program that speaks the protocol over its standard
+/// streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgeServer {
     pub command: PathBuf,
@@ -107,10 +109,10 @@ pub struct BridgeServer {
 }
 
 impl BridgeServer {
-    /// How the server is called in an agent's configuration.
+    /// The name of the server in an agent's configuration.
     pub const NAME: &'static str = "obey";
 
-    /// Returns the plain name of one of its tools, from the name an agent has for it.
+    /// Returns the plain name of one of the server's tools from the name the agent uses.
     pub fn plain_name(tool: &str) -> Option<&str> {
         tool.strip_prefix("mcp__")?.strip_prefix(Self::NAME)?.strip_prefix("__")
     }
@@ -122,7 +124,7 @@ pub enum LaunchPlan {
     InProcess(Box<dyn InProcessAgent>),
 }
 
-/// A program to run and the codec for what it says.
+/// A program to run and the codec for its output.
 pub struct ProcessLaunch {
     pub program: PathBuf,
     pub args: Vec<OsString>,
@@ -131,13 +133,13 @@ pub struct ProcessLaunch {
     pub places: Places,
 }
 
-/// What an agent needs of the machine beside its project and its program when it runs in the sandbox. What is not there is
-/// passed over.
+/// What an agent needs from the machine besides its project and its program when it runs in the sandbox.
+/// Missing paths are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// Files and folders it reads.
     pub read_only: Vec<PathBuf>,
-    /// Files and folders it changes, for good.
+    /// Files and folders it changes permanently.
     pub writable: Vec<PathBuf>,
     /// Folders in which it keeps conversations, for good. Of each it sees only what its own session put there.
     pub folders: Vec<PathBuf>,
@@ -145,7 +147,7 @@ pub struct Places {
     pub copies: Vec<CopiedFile>,
     /// Folders, other than the home, in which it finds nothing but the above.
     pub private: Vec<PathBuf>,
-    /// Where its model is: URLs, or hosts with ports.
+    /// The addresses of its model: URLs, or hosts with ports.
     pub endpoints: Vec<String>,
 }
 
@@ -173,29 +175,29 @@ impl From<PathBuf> for CopiedFile {
 /// Translates between an agent's lines and our words. Pure: no I/O, no clock. Its state is saved in the same
 /// transaction as the events it produced, so that a daemon that comes back goes on in the middle of a turn.
 pub trait Codec: Send {
-    /// Writes what the agent must be told first.
+    /// Writes the first message to the agent.
     fn open(&mut self, wire: &mut Vec<u8>);
 
-    /// Takes one line of output, without its line end.
+    /// Handles one line of output, without its line end.
     fn decode(&mut self, line: &[u8], out: &mut Decoded);
 
-    /// Writes the lines that tell the agent something. Writing nothing is fine where the agent needs nothing.
+    /// Encodes an input as lines for the agent. Writing nothing is fine if the agent needs nothing.
     fn encode(&mut self, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error>;
 
-    /// Takes what the agent wants done and is to be begun now. Asked for once what led to it is on disk. A codec that
-    /// `Provider::codec` made names those again that were under way.
+    /// Returns the client requests to start now. Called once the events that led to them are on disk. A codec
+    /// restored by `Provider::codec` returns those again that were in progress.
     fn take_client_requests(&mut self) -> Vec<ClientRequest> {
         Vec::new()
     }
 
-    /// Takes the result of a client request.
+    /// Handles the result of a client request.
     fn client_request_done(&mut self, _id: &str, _result: Result<Value, Error>, _out: &mut Decoded) {}
 
-    /// Returns what `Provider::codec` needs to go on from here.
+    /// Returns the codec state that `Provider::codec` needs to resume.
     fn save(&self) -> String;
 }
 
-/// Something an agent wants its client to do, in the provider's own words.
+/// Something an agent asks its client to do, in the provider's format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientRequest {
     pub id: String,
@@ -204,34 +206,34 @@ pub struct ClientRequest {
 
 /// Handles the client requests of one session's agent.
 pub trait ClientRequestHandler: Send + Sync {
-    /// Does one; dropping the work ends it.
+    /// Runs one request; dropping the returned work cancels it.
     fn run(&self, what: Value) -> Work<Value>;
 }
 
-/// What one line meant.
+/// The meaning of one line.
 #[derive(Default)]
 pub struct Decoded {
     pub events: Vec<AgentEvent>,
-    /// Lines the agent must be answered, such as replies to its own calls.
+    /// Lines to send back to the agent, such as replies to its own calls.
     pub replies: Vec<u8>,
 }
 
-/// An agent that lives in the daemon. Reports through the channel it was started with.
+/// An agent that runs inside the daemon. Reports through the channel it was started with.
 pub trait InProcessAgent: Send {
     fn start(&mut self, events: mpsc::Sender<AgentEvent>);
 
-    /// Refuses what the agent could not be told, before anything of it is recorded.
+    /// Refuses an input that the agent could not handle, before anything of it is recorded.
     fn check(&self, _input: &AgentInput) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Never blocks; long work goes to a task of its own.
+    /// Never blocks; long work goes to a separate task.
     fn send(&mut self, input: AgentInput) -> Result<(), Error>;
 
-    /// Ends it at once; what it has elsewhere goes as well. It has ended when it can report no more.
+    /// Ends the agent at once, including what it has elsewhere. It has ended when it can report no more.
     fn stop(&mut self);
 
-    /// Lets go of it because the daemon ends; the session goes on with the next one.
+    /// Detaches because the daemon exits; the session continues with the next daemon.
     fn detach(&mut self) {
         self.stop();
     }

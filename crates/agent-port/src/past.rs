@@ -1,23 +1,23 @@
-//! The journal of a session up to the launch of its agent, for agents that keep no history of their own.
-//! Says what can be read; the journal itself is the runtime's.
+//! The journal of a session up to the launch of its agent, for agents that keep no history. Defines what can
+//! be read; the journal itself belongs to the runtime.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use domain::{Error, Event};
 
-/// A read under way.
+/// A read in progress.
 pub type Read<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// Reads the events of one session, in order.
 pub trait EventReader: Send + Sync {
-    /// Returns the number of the last event that was handed out.
+    /// Returns the sequence number of the last event returned.
     fn seq(&self) -> u64;
 
-    /// Returns what is there now; empty at the end. Fails with OBEY-1012 where events are no longer kept.
+    /// Returns the events available now; empty at the end. Fails with OBEY-1012 if events are no longer kept.
     fn available(&mut self) -> Read<'_, Vec<Arc<Event>>>;
 
-    /// Passes over events that are no longer kept, to the oldest that is.
+    /// Skips events that are no longer kept, to the oldest that is.
     fn skip_removed(&mut self) -> Read<'_, ()>;
 
     /// Returns another reader at the same position.
@@ -26,14 +26,14 @@ pub trait EventReader: Send + Sync {
 
 /// The journal of a session up to the launch of its agent.
 pub struct PastEvents {
-    /// Stands before the first event.
+    /// Positioned before the first event.
     pub events: Box<dyn EventReader>,
     /// The last event that belongs to the past.
     pub last_seq: u64,
 }
 
 impl PastEvents {
-    /// Returns a reader of its own.
+    /// Returns an independent reader.
     pub fn fork(&self) -> Self {
         Self { events: self.events.fork(), last_seq: self.last_seq }
     }

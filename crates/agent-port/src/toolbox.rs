@@ -1,6 +1,6 @@
-//! The port through which agents reach a session's folder when the daemon works for them: agents that live in it, and
-//! programs that ask their client for files and commands. Says what can be asked; how it is done, and behind which
-//! walls, is the business of whoever puts the daemon together.
+//! The port through which agents reach a session's folder when the daemon works for them: agents that run
+//! inside it, and programs that ask their client for files and commands. Defines what can be asked; how it is
+//! done, and in which sandbox, is decided where the daemon is assembled.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use domain::{Error, SessionSpec};
 use serde_json::Value;
 
-/// Work under way. Dropping it ends it, commands included.
+/// Work in progress. Dropping it cancels it, commands included.
 pub type Work<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// Hands out the tools of sessions.
+/// Provides the tools of sessions.
 pub trait SessionToolbox: Send + Sync {
     /// Returns the tools of one session; they never touch anything outside its root.
     fn open(&self, spec: &SessionSpec) -> Arc<dyn SessionTools>;
@@ -20,10 +20,11 @@ pub trait SessionToolbox: Send + Sync {
 
 /// The tools of one session.
 pub trait SessionTools: Send + Sync {
-    /// Does something. An error says, in words for the agent, why it could not be done.
+    /// Performs a task. An error explains to the agent why it failed.
     fn perform(&self, task: ToolTask) -> Work<ToolOutput>;
 
-    /// Does something that may be stopped: a command then ends with what it has printed, anything else with nothing.
+    /// Performs a task that may be stopped: a command then ends with the output it has printed, anything else
+    /// with nothing.
     fn perform_until(&self, task: ToolTask, stop: StopSignal) -> Work<ToolOutput> {
         let work = self.perform(task);
         Box::pin(async move {
@@ -35,19 +36,21 @@ pub trait SessionTools: Send + Sync {
         })
     }
 
-    /// Notes what the agent does by itself, at a server of its own, and returns the same work. It is begun when the
-    /// note is.
+    /// Records a call that the agent makes to a server of its own, and returns the same work. The call starts
+    /// when the recording starts.
     fn noted(&self, _call: ExternalToolCall, work: Work<ToolOutput>) -> Work<ToolOutput> {
         work
     }
 
-    /// Returns what else is offered, under names of its own: the same to all, and kept once.
+    /// Returns the additional tools that are offered by name. They are the same for all sessions and kept
+    /// once.
     fn offers(&self) -> Arc<[OfferedTool]> {
         Arc::default()
     }
 }
 
-/// Tells work that it is to end. Whoever holds the sender says so with it, or keeps it until the work is done.
+/// Signals work to end. The owner of the sender either sends the signal or keeps the sender until the work is
+/// done.
 #[derive(Clone, Debug)]
 pub struct StopSignal(pub tokio::sync::watch::Receiver<bool>);
 
@@ -60,15 +63,15 @@ impl StopSignal {
     }
 }
 
-/// A call of a tool that is not the daemon's.
+/// A call of a tool that does not belong to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalToolCall {
-    /// As the agent calls it: `mcp__server__tool`.
+    /// The name the agent uses: `mcp__server__tool`.
     pub tool: String,
     pub arguments: Value,
 }
 
-/// A tool that is called by its name, with [`Task::Call`].
+/// A tool that is called by its name, with [`ToolTask::Call`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferedTool {
     pub name: String,
@@ -78,7 +81,7 @@ pub struct OfferedTool {
     pub need: RequiredPermission,
 }
 
-/// What a call of a tool needs before it is made.
+/// The permission a call of a tool needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequiredPermission {
     Nothing,
@@ -87,23 +90,25 @@ pub enum RequiredPermission {
     Permission,
 }
 
-/// What can be done in a session's folder. Paths are relative to the working folder, or absolute inside the root.
+/// What can be done in a session's folder. Paths are relative to the working folder, or absolute inside the
+/// root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolTask {
     Read {
         path: String,
-        /// From 1; 0: from the start.
+        /// Counted from 1; 0 means from the start.
         first_line: u64,
-        /// 0: all.
+        /// 0 means all.
         lines: u64,
-        /// As it is, secrets included: for programs that could read the file themselves and will write it back.
+        /// Unchanged, secrets included: for programs that could read the file themselves and will write it
+        /// back.
         raw: bool,
     },
     Write {
         path: String,
         content: String,
     },
-    /// Puts `new` in the place of `old`, which must be there, and only once unless `all` is wanted.
+    /// Replaces `old` with `new`. `old` must occur, and only once unless `all` is set.
     Edit {
         path: String,
         old: String,
@@ -113,7 +118,8 @@ pub enum ToolTask {
     List {
         path: String,
     },
-    /// Finds lines by a regular expression, in files whose names fit a pattern such as `*.rs`; empty: in all.
+    /// Finds lines by a regular expression, in files whose names match a pattern such as `*.rs`; in all files
+    /// if it is empty.
     Search {
         pattern: String,
         path: String,
@@ -127,7 +133,7 @@ pub enum ToolTask {
         folder: String,
         timeout: Option<Duration>,
     },
-    /// Calls one of [`Tools::offers`]. Whoever asks has the permission it needs.
+    /// Calls one of [`SessionTools::offers`]. The caller has the permission it needs.
     Call {
         tool: String,
         arguments: Value,
@@ -141,12 +147,12 @@ impl ToolTask {
     }
 }
 
-/// What became of a task.
+/// The result of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOutput {
-    /// A command that fails was done, but is not well.
+    /// False for a command that ran but failed.
     pub ok: bool,
     pub output: String,
-    /// Of a command.
+    /// Only for a command.
     pub exit_code: Option<i32>,
 }

@@ -1,5 +1,5 @@
-//! The language between the rules and any agent: what an adapter reports and what it is told.
-//! Adapters translate their own wire into these words; nothing here knows an adapter.
+//! The types exchanged between the rules and any agent: what an adapter reports and what is sent to it.
+//! Adapters translate their own protocol into these types; nothing here knows an adapter.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::resources::{OutOfMemory, ResourceReport};
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
-/// What an agent reports.
+/// A report of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent {
-    /// It takes prompts.
+    /// It accepts prompts.
     Ready {
         native_session: String,
         model: String,
         version: String,
     },
-    /// A turn began. Reported for every turn; one that no prompt asked for is the agent's own.
+    /// A turn started. Reported for every turn; a turn that no prompt asked for is the agent's own.
     TurnStarted,
     Text {
         text: String,
@@ -55,13 +55,13 @@ pub enum AgentEvent {
         text: String,
         error: String,
     },
-    /// It waits for an answer; `native` is its own name for the request.
+    /// It waits for an answer; `native` is its own id of the request.
     Asked {
         native: String,
         ask: RequestSubject,
     },
-    /// It goes on unless grants or rules are against it, and is told so like the answer to a request. A person is asked
-    /// only where a rule wants it, and nothing is recorded where nothing stands against it.
+    /// It continues unless grants or rules object, and gets the result like the answer to a request. A person
+    /// is asked only if a rule demands it, and nothing is recorded if nothing objects.
     Checks {
         native: String,
         ask: PermissionSubject,
@@ -75,7 +75,7 @@ pub enum AgentEvent {
     PlanMode(bool),
     Model(String),
     Commands(Vec<AgentCommand>),
-    /// All of them; the same list again is no news.
+    /// All of them; the same list again is ignored.
     Servers(Vec<ToolServer>),
     Usage {
         usage: Usage,
@@ -110,15 +110,15 @@ pub enum AgentEvent {
         raw: String,
         length: Option<u64>,
     },
-    /// It cannot go on; the session fails with this text, and with this code where the adapter knows a better one
-    /// than "could not be started" or "crashed".
+    /// It cannot continue. The session fails with this text, and with this code if the adapter knows a better
+    /// one than "could not be started" or "crashed".
     Broken {
         code: Option<ErrorCode>,
         message: String,
     },
 }
 
-/// What an agent is told.
+/// An input for an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentInput {
@@ -136,7 +136,7 @@ pub enum AgentInput {
         decision: Decision,
         message: String,
         updated_input: Option<Value>,
-        /// What was asked, so that an adapter need not remember it.
+        /// The original request, so that an adapter need not keep it.
         ask: RequestSubject,
     },
     Answer {
@@ -153,7 +153,7 @@ pub enum AgentInput {
     SetMode(Mode),
     SetModel(String),
     Compact,
-    /// Leave cleanly.
+    /// Exit cleanly.
     Leave,
 }
 
@@ -162,7 +162,7 @@ pub enum AgentInput {
 pub struct Exit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// What else is known, such as the last lines of standard error.
+    /// Additional information, such as the last lines of standard error.
     pub message: String,
     /// The kernel ended it because memory ran out.
     #[serde(default)]
@@ -173,12 +173,12 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Returns whether the agent left by itself and content.
+    /// Returns whether the agent exited on its own and without an error.
     pub fn is_clean(&self) -> bool {
         self.code == Some(0)
     }
 
-    /// Says it in words.
+    /// Describes the exit in words.
     pub fn describe(&self) -> String {
         match (self.code, self.signal) {
             (_, Some(signal)) if signal != 0 => format!("killed by signal {signal}"),

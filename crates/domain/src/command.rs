@@ -1,4 +1,4 @@
-//! What can be asked of a session. Closed: this list, with the supervisor's, is the product.
+//! The commands a session accepts. Closed: this list, with the supervisor's methods, is the product.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ pub enum WhenBusy {
 /// How a session is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopMode {
-    /// The running turn may end first, for a while.
+    /// The running turn may end first, within a timeout.
     Graceful,
     Now,
 }
 
-/// Something a client asks of a session. `by` names the client for the record.
+/// A command of a client to a session. `by` names the client for the record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Starts the agent of a session that was just created.
@@ -42,7 +42,7 @@ pub enum Command {
         decision: Decision,
         message: String,
         updated_input: Option<Value>,
-        /// What is to be remembered; none: what the decision alone says.
+        /// What to remember; `None`: what the decision implies.
         grant: Option<Choice>,
         by: String,
     },
@@ -51,13 +51,14 @@ pub enum Command {
         answers: BTreeMap<String, String>,
         by: String,
     },
-    /// Asks for a permission in the agent's name: its call came to the daemon, not through its own protocol.
+    /// Asks for a permission on the agent's behalf: its call reached the daemon directly, not through the
+    /// agent's protocol.
     AskPermission {
         native: String,
         ask: PermissionSubject,
     },
-    /// Has a client run a tool for the agent, whose call came to the daemon. Asked again under the same name it
-    /// changes nothing.
+    /// Has a client run a tool for the agent, whose call reached the daemon directly. Repeating it with the
+    /// same id changes nothing.
     CallTool {
         native: String,
         call: CallId,
@@ -84,31 +85,32 @@ pub enum Command {
         name: String,
     },
     Compact,
-    /// Remembers an answer for the rest of the session, in place of the one for the same.
+    /// Remembers an answer for the rest of the session, replacing one for the same calls.
     SetGrant {
         grant: Box<Grant>,
         by: String,
     },
-    /// Forgets the answers for a tool or a pattern, or the one of this id; empty: all.
+    /// Removes the answers for a tool or a pattern, or the one with this id; all if it is empty.
     ClearGrants {
         tool: String,
         by: String,
     },
-    /// Takes or leaves the right to send input.
+    /// Acquires or releases the right to send input.
     HoldInput {
         holder: Option<String>,
     },
     Stop {
         how: StopMode,
     },
-    /// Starts a stopped or failed session again, or a running one anew.
+    /// Restarts a stopped, failed or running session.
     Restart {
         provider_config: BTreeMap<String, String>,
     },
-    /// Changes what the agent is started with, the next time it is. For sessions without one.
+    /// Changes the settings for the next start of the agent. For sessions without a running agent.
     Configure {
         provider_config: BTreeMap<String, String>,
     },
-    /// Records what a program outside the daemon reports: activity and notices, nothing that would move the session.
+    /// Records a report of a program outside the daemon: activity and notices, nothing that changes the
+    /// session's status.
     Report(crate::event::EventKind),
 }

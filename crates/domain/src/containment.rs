@@ -11,13 +11,13 @@ use crate::ProviderKind;
 use crate::error::Error;
 use crate::resources::ResourceLimits;
 
-/// What an agent in the sandbox reaches by network; each reaches less than the one before.
+/// What an agent in the sandbox can reach by network, from most to least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentNetwork {
-    /// What its machine reaches.
+    /// Everything its machine reaches.
     Full,
-    /// The endpoints of its model.
+    /// Only the endpoints of its model.
     Model,
     /// Nothing.
     None,
@@ -33,7 +33,7 @@ impl AgentNetwork {
         }
     }
 
-    /// Reads the printed name.
+    /// Parses the printed name.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Full, Self::Model, Self::None].into_iter().find(|network| network.name() == text)
     }
@@ -43,14 +43,14 @@ impl AgentNetwork {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Containment {
-    /// In the sandbox, with this network; none: it has every right of its user.
+    /// The sandbox with this network; `None`: the agent has all rights of its user.
     pub sandbox: Option<AgentNetwork>,
     /// What it and everything it starts may use.
     #[serde(skip_serializing_if = "ResourceLimits::is_empty")]
     pub limits: ResourceLimits,
 }
 
-/// Keys of `provider_config` that every provider understands; they never reach the provider itself.
+/// Keys of `provider_config` that are common to all providers; they never reach the provider itself.
 pub const SANDBOX_KEY: &str = "agent_sandbox";
 pub const NETWORK_KEY: &str = "agent_network";
 

@@ -1,38 +1,38 @@
-//! One vocabulary of errors: the OBEY registry. Surfaces turn a code into their protocol's error in one table of
-//! their own; nothing here knows a protocol.
+//! The one registry of errors: the OBEY codes. Surfaces convert a code into their protocol's error in one
+//! table of their own; nothing here knows a protocol.
 
 use std::fmt;
 
-/// What went wrong, for whom.
+/// An error with a code and a message for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Error {
     pub code: ErrorCode,
-    /// Said to the caller: what is wrong and what to do about it.
+    /// Shown to the caller: what is wrong and what to do about it.
     pub message: String,
-    /// Kept for the log; never leaves the daemon.
+    /// Written to the log; never leaves the daemon.
     pub detail: Option<String>,
 }
 
 impl Error {
-    /// Makes an error for the caller.
+    /// Creates an error for the caller.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), detail: None }
     }
 
-    /// Makes the error for a request field that cannot be used.
+    /// Creates the error for an invalid request field.
     pub fn invalid(field: &str, remedy: impl fmt::Display) -> Self {
         Self::new(ErrorCode::InvalidArgument, format!("{field}: {remedy}"))
     }
 
-    /// Adds what only the log should know.
+    /// Adds details for the log.
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 }
 
-/// How a caller should take an error; every protocol maps these, not single codes.
+/// The category of an error. Protocols map these, not single codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     NotFound,
@@ -55,17 +55,17 @@ macro_rules! registry {
             /// Every code there is.
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name,)*];
 
-            /// Returns the number behind `OBEY-`.
+            /// Returns the number after `OBEY-`.
             pub fn number(self) -> u16 {
                 match self { $(Self::$name => $number,)* }
             }
 
-            /// Returns how a caller should take it.
+            /// Returns the category of the error.
             pub fn kind(self) -> ErrorKind {
                 match self { $(Self::$name => ErrorKind::$kind,)* }
             }
 
-            /// Returns whether the same call may succeed when it is tried again.
+            /// Returns whether the same call may succeed when it is retried.
             pub fn retryable(self) -> bool {
                 match self { $(Self::$name => $retryable,)* }
             }
@@ -99,7 +99,7 @@ registry! {
     ConfigInvalid = 1014, Invalid, false, "Configuration invalid";
     /// No daemon answers.
     DaemonUnreachable = 1015, Unavailable, true, "Daemon not reachable";
-    /// There is no environment, host or task of this name.
+    /// There is no environment, host or task with this name.
     RecordNotFound = 1016, NotFound, false, "Record not found";
     /// A command is not on the campaign's allow-list.
     CommandNotAllowed = 1020, Denied, false, "Command not allowed";
@@ -107,9 +107,9 @@ registry! {
     CommandTimedOut = 1021, Deadline, false, "Command timed out";
     /// A command could not be started.
     CommandFailed = 1022, Internal, false, "Command could not be started";
-    /// A memory, checkpoint, policy, skill, agent, remediation or ref is not there, or not for this caller.
+    /// A memory, checkpoint, policy, skill, agent, remediation or ref does not exist, or not for this caller.
     ItemNotFound = 1040, NotFound, false, "Item not found";
-    /// A policy stands against what was asked.
+    /// A policy forbids the request.
     PolicyRefused = 1041, Denied, false, "Refused by a policy";
     SessionError = 2000, Internal, false, "Agent session error";
     CampaignNotFound = 2001, NotFound, false, "Campaign not found";
@@ -142,7 +142,7 @@ impl fmt::Display for ErrorCode {
 }
 
 impl ErrorCode {
-    /// Reads the printed form.
+    /// Parses the printed form.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.to_string() == text)
     }

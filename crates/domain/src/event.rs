@@ -1,5 +1,5 @@
-//! What happens in a session. These types are the journal's stored format: fields are only ever added, with a
-//! default, and a kind is never renamed. `tests/journal_format.rs` holds that promise.
+//! The events of a session. These types are the journal's stored format: fields are only ever added, with a
+//! default, and a kind is never renamed. `tests/journal_format.rs` enforces that.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::usage::Usage;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub session: SessionId,
-    /// From 1, without gaps, never reused.
+    /// Starts at 1, has no gaps, is never reused.
     pub seq: u64,
     pub at: Timestamp,
     pub kind: EventKind,
@@ -35,7 +35,7 @@ pub enum Level {
     Error,
 }
 
-/// An entry of the agent's own list of things to do.
+/// An entry of the agent's to-do list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
     pub id: String,
@@ -43,6 +43,7 @@ pub struct Todo {
     pub status: TodoStatus,
 }
 
+/// The progress of a to-do entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
@@ -84,21 +85,22 @@ pub struct AgentCommand {
     pub description: String,
 }
 
-/// A server of tools that the agent uses (MCP), as the agent sees it.
+/// An MCP server that the agent uses, as reported by the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolServer {
     pub name: String,
     pub status: ServerStatus,
-    /// As the server calls them, without its own name.
+    /// Names as the server defines them, without the server's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Where it is reached, where the agent says.
+    /// Its address, if the agent reports it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
 }
 
+/// The state of an MCP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerStatus {
@@ -129,17 +131,17 @@ pub enum EventKind {
         to: Status,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         message: String,
-        /// Set when an error is the cause.
+        /// Set if an error is the cause.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<ErrorCode>,
     },
-    /// The agent's process exists (pid 0: it is no process).
+    /// The agent's process exists (pid 0 if it has no process).
     AgentStarted {
         pid: u32,
     },
-    /// The agent takes prompts.
+    /// The agent accepts prompts.
     AgentReady {
-        /// How the agent calls the conversation; needed to resume it.
+        /// The agent's id of the conversation; needed to resume it.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         native_session: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -179,12 +181,12 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         by: String,
     },
-    /// The running turn was told to end.
+    /// The running turn was asked to end.
     InterruptRequested {
         turn: TurnId,
         reason: InterruptReason,
     },
-    /// A message added to the turn that was running.
+    /// A message added to the running turn.
     MessageAdded {
         turn: TurnId,
         text: String,
@@ -224,7 +226,7 @@ pub enum EventKind {
     TurnEnded {
         turn: TurnId,
         reason: EndReason,
-        /// The agent's own last word on the turn, where it gives one.
+        /// The agent's final text of the turn, if it reports one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -234,12 +236,12 @@ pub enum EventKind {
     RequestOpened {
         request: RequestId,
         native: String,
-        /// Nobody is asked: a grant, a rule or the mode answers it at once.
+        /// No client is asked: a grant, a rule or the mode answers it at once.
         #[serde(default, skip_serializing_if = "is_false")]
         automatic: bool,
         #[serde(flatten)]
         ask: RequestSubject,
-        /// What may be remembered with an allowance, the default first.
+        /// What may be remembered with an approval, the default first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         proposals: Vec<Proposal>,
     },
@@ -248,10 +250,10 @@ pub enum EventKind {
         #[serde(flatten)]
         outcome: RequestOutcome,
         by: String,
-        /// Told to the agent.
+        /// Sent to the agent.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         message: String,
-        /// What is remembered from now on; one that reaches beyond the session is kept elsewhere.
+        /// The grant that is remembered from now on; one that reaches beyond the session is stored elsewhere.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grant: Option<Box<Grant>>,
         /// The session's grant that answered it.
@@ -259,7 +261,7 @@ pub enum EventKind {
         used_grant: String,
     },
 
-    /// Somebody changed what the session allows or denies without asking; all that holds from now on.
+    /// The session's grants were changed directly; contains all that are in force from now on.
     GrantsChanged {
         grants: Vec<Grant>,
         by: String,
@@ -280,14 +282,14 @@ pub enum EventKind {
     CommandsChanged {
         commands: Vec<AgentCommand>,
     },
-    /// The servers of tools the agent uses, all of them.
+    /// The MCP servers the agent uses, all of them.
     ServersChanged {
         servers: Vec<ToolServer>,
     },
     UsageReported {
         #[serde(flatten)]
         usage: Usage,
-        /// Tokens of the model's window in use, where the agent says.
+        /// Tokens of the model's context window in use, if the agent reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context_tokens: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -349,10 +351,10 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         extra: BTreeMap<String, String>,
     },
-    /// Output nobody understood, kept as it came.
+    /// Output that could not be parsed, kept as received.
     Unparsed {
         raw: String,
-        /// Length of the whole line where `raw` is only its beginning.
+        /// Length of the whole line if `raw` is only its beginning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         length: Option<u64>,
     },

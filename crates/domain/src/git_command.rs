@@ -1,6 +1,6 @@
-//! Which git commands may be run for a request: a list of subcommands and of their options, by their whole names.
-//! What is not in the list is refused: git has some hundred options that run programs, write files anywhere or lose
-//! work, and gains more with every release. Pure; which configuration git reads is decided elsewhere.
+//! Which git commands may be run for a request: a list of subcommands and their options, by full names.
+//! Anything not listed is refused: git has about a hundred options that run programs, write files anywhere or
+//! lose work, and gains more with every release. Pure; which configuration git reads is decided elsewhere.
 
 mod subcommand;
 mod table;
@@ -13,20 +13,21 @@ use subcommand::{Positional, Subcommand};
 /// A command line that may be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitCommand {
-    /// What `-C` names; where the command runs, relative to where it was asked for.
+    /// The argument of `-C`: the folder the command runs in, relative to the requested one.
     pub folder: Option<String>,
-    /// None: only the version or the help was asked for.
+    /// `None` if only the version or the help was asked for.
     pub subcommand: Option<&'static str>,
-    /// What git is given.
+    /// The arguments passed to git.
     pub args: Vec<String>,
     /// Whether it may change the repository or its working tree.
     pub changes: bool,
 }
 
-/// Options before the subcommand that say nothing about programs, folders or configuration.
+/// Options before the subcommand that affect no programs, folders or configuration.
 const GLOBAL: [&str; 2] = ["--no-pager", "--no-optional-locks"];
 
-/// Checks a command line; an error names the argument that is not allowed and, where there is one, the way around.
+/// Checks a command line. An error names the argument that is not allowed and, if there is one, an
+/// alternative.
 pub fn parse(args: &[String]) -> Result<GitCommand, String> {
     let mut folder = None;
     let mut rest = args.iter();
@@ -70,6 +71,7 @@ pub fn parse(args: &[String]) -> Result<GitCommand, String> {
 }
 
 impl Subcommand {
+    /// Checks the verb, every option and every positional argument of a subcommand.
     fn check(&self, args: &[&str]) -> Result<(), String> {
         let verb = args.first().copied().filter(|first| !first.starts_with('-'));
         if let (Some(verbs), Some(verb)) = (self.verbs, verb)
@@ -78,13 +80,13 @@ impl Subcommand {
             return Err(format!("git {} {verb} is not allowed; allowed are {verbs}", self.name));
         }
         let mut given: Vec<&str> = Vec::new();
-        // The option before takes the next argument as its value, whatever that looks like.
+        // The previous option takes the next argument as its value, whatever it looks like.
         let mut wants_value: Option<&str> = None;
         let mut positional = Vec::new();
         let mut ended = false;
         for (at, arg) in args.iter().enumerate() {
             if ended || !arg.starts_with('-') || *arg == "-" {
-                // `config --get` names no value: what follows is a setting.
+                // `config --get` takes no value: the next argument is a setting.
                 if wants_value.take().is_none() || self.positional == Positional::ConfigKey {
                     let is_verb = at == 0 && self.verbs.is_some();
                     if !is_verb {
@@ -122,7 +124,7 @@ impl Subcommand {
         Ok(())
     }
 
-    /// Checks one argument that begins with a dash; returns it if its value is the next argument.
+    /// Checks one argument that begins with a dash. Returns it if its value is the next argument.
     fn check_option<'a>(&self, arg: &'a str, given: &mut Vec<&'a str>) -> Result<Option<&'a str>, String> {
         let refused = |what: &str| Err(format!("git {} {what} is not allowed", self.name));
         if let Some(long) = arg.strip_prefix("--") {
@@ -165,8 +167,8 @@ impl Subcommand {
         Ok(None)
     }
 
-    /// Returns what git is given: our own options first among the subcommand's, so that nothing of the repository's
-    /// attributes runs a program.
+    /// Returns the arguments passed to git. Our own options come first among the subcommand's, so that the
+    /// repository's attributes cannot run a program.
     fn arguments(&self, args: &[&str]) -> Vec<String> {
         let mut all = vec![self.name.to_owned()];
         let at =

@@ -1,5 +1,5 @@
-//! Names of things. Newtypes, so that a session can never be mistaken for a campaign.
-//! Ids are made where randomness lives (`runtime`); this file only parses and prints them.
+//! Ids as newtypes, so that a session can never be mistaken for a campaign. New ids are created in `host`,
+//! which has the randomness; this file only parses and prints them.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ macro_rules! text_id {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Wraps a text as it stands.
+            /// Wraps a text unchanged.
             pub fn new(text: impl Into<Box<str>>) -> Self {
                 Self(text.into())
             }
@@ -58,7 +58,7 @@ macro_rules! number_id {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Reads the printed form; the bare number is accepted too.
+            /// Parses the printed form; the bare number is accepted too.
             pub fn parse(text: &str) -> Option<Self> {
                 text.strip_prefix($prefix).unwrap_or(text).parse().ok().map(Self)
             }
@@ -100,7 +100,7 @@ number_id! {
     RequestId, "req_"
 }
 
-/// What every session id starts with.
+/// The prefix of every session id.
 pub const SESSION_PREFIX: &str = "sess_";
 
 #[cfg(test)]

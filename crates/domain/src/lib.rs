@@ -1,5 +1,6 @@
-//! The words and the rules of obey: what a session is, what can be asked of it, what can happen in it and what must
-//! happen next. Performs nothing: no I/O, no clock, no randomness, no protocol. Every other crate builds on this one.
+//! The types and rules of obey: what a session is, which commands it accepts, what can happen in it and what
+//! must happen next. Performs nothing: no I/O, no clock, no randomness, no protocol. Every other crate builds
+//! on this one.
 
 pub mod agent;
 pub mod command;

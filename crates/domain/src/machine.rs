@@ -1,5 +1,5 @@
-//! The rules of one session's life. Given an input, says what must happen next. Performs nothing; knows no clock, no
-//! protocol, no agent. An input that is refused changes nothing.
+//! The rules of one session's life. Given an input, decides what must happen next. Performs nothing; knows no
+//! clock, no protocol, no agent. An input that is refused changes nothing.
 
 mod fit;
 mod grants;
@@ -26,24 +26,24 @@ use crate::state::State;
 use crate::time::Timestamp;
 use requests::Answer;
 
-/// A cause of work.
+/// Something the rules must react to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Command(Command),
     Agent(AgentEvent),
-    /// The agent asks for a permission, and somebody has looked at what it wants.
+    /// The agent asks for a permission, and the call has been evaluated.
     Asked {
         native: String,
         ask: PermissionSubject,
         findings: CallEvaluation,
     },
-    /// The agent does something that nobody need be asked about, and somebody has looked at it.
+    /// The agent does something that usually needs no permission, and the call has been evaluated.
     Checked {
         native: String,
         ask: PermissionSubject,
         findings: CallEvaluation,
     },
-    /// The agent's process exists (pid 0: it is no process).
+    /// The agent's process exists (pid 0 if it has no process).
     Launched {
         pid: u32,
     },
@@ -52,18 +52,18 @@ pub enum Input {
     /// The kernel killed processes of the agent; the agent itself may go on.
     OutOfMemory(OutOfMemory),
     Timer(Timer),
-    /// The daemon came back and holds the living agent again.
+    /// The daemon restarted and is attached to the living agent again.
     Reattached,
-    /// The daemon came back; the agent lived inside the old one and is gone, its history is not.
+    /// The daemon restarted; the agent ran inside the old one and has ended, but its history is kept.
     Revived,
 }
 
-/// What the rules want done, in order.
+/// An effect the rules want carried out, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Append to the journal. Nothing else makes anything visible.
     Record(EventKind),
-    /// Start the agent; `resume` the conversation it had.
+    /// Start the agent; with `resume`, resume its conversation.
     Launch {
         resume: bool,
     },
@@ -73,45 +73,45 @@ pub enum Effect {
     Disarm(Timer),
 }
 
-/// The steps of ending an agent, each harder than the last.
+/// The steps of ending an agent, each more forceful than the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopStep {
-    /// Ask it in its own protocol and close its input.
+    /// Ask it in its own protocol and close its stdin.
     Ask,
     /// SIGTERM.
     Term,
-    /// SIGKILL for the whole tree.
+    /// SIGKILL for the whole process tree.
     Kill,
 }
 
-/// Waits that can run out. At most one of each runs at a time.
+/// Timers that can expire. At most one of each kind runs at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// The agent must be ready by then.
+    /// Deadline for the agent to be ready.
     Start,
     /// The session's own timeout.
     Deadline,
-    /// The graceful part of a stop.
+    /// Timeout of the graceful part of a stop.
     Grace,
-    /// The agent was asked to leave.
+    /// Timeout after the agent was asked to leave.
     Ask,
-    /// The agent was sent SIGTERM.
+    /// Timeout after SIGTERM was sent.
     Term,
-    /// The agent was told to end its turn.
+    /// Timeout after the agent was asked to end its turn.
     Interrupt,
-    /// A permission must be answered by then.
+    /// Deadline for the answer to a permission.
     Answer,
-    /// The agent has nothing to do.
+    /// Timeout of an idle agent.
     Idle,
-    /// A client must have run a tool by then.
+    /// Deadline for a client to run a tool.
     Tool,
 }
 
-/// How a stop that is under way should end.
+/// What follows a stop in progress.
 #[derive(Clone, Debug, PartialEq)]
 struct Stopping {
     then: AfterStop,
-    /// The agent was asked to leave already.
+    /// The agent was already asked to leave.
     asked: bool,
 }
 
@@ -127,21 +127,22 @@ enum AfterStop {
 pub struct Machine {
     spec: SessionSpec,
     state: State,
-    /// Only while STOPPING. Not rebuilt after a crash: a stop that was under way is finished by force.
+    /// Only while STOPPING. Not rebuilt after a crash: a stop in progress is then finished by force.
     stopping: Option<Stopping>,
-    /// The last graceful stop ran out of time (OBEY-2021).
+    /// The last graceful stop timed out (OBEY-2021).
     grace_ran_out: bool,
-    /// What the clock for clients' tools is set to. Not rebuilt after a crash: their calls fail then.
+    /// The deadline the timer for clients' tools is set to. Not rebuilt after a crash: pending calls then
+    /// fail.
     tool_deadline: Option<Timestamp>,
-    /// What was taken out of the state and is needed to act. Kept by somebody else across a crash.
+    /// What was redacted from the state but is needed to act. Stored by the caller across a crash.
     originals: Originals,
 }
 
-/// What follows from an input.
+/// The result of applying an input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decided {
     pub effects: Vec<Effect>,
-    /// Records that something was taken out of, as they were, by the number of the effect.
+    /// Records that were redacted, in their original form, by the index of the effect.
     pub originals: Vec<(usize, EventKind)>,
 }
 
@@ -152,7 +153,7 @@ impl Machine {
         Self::restore(spec, state)
     }
 
-    /// Returns the machine of a session whose state was kept.
+    /// Returns the machine of a session with a stored state.
     pub fn restore(spec: SessionSpec, state: State) -> Self {
         Self {
             spec,
@@ -164,12 +165,12 @@ impl Machine {
         }
     }
 
-    /// Brings back what a former daemon had kept beside the state.
+    /// Restores what an earlier daemon stored beside the state.
     pub fn set_originals(&mut self, originals: Originals) {
         self.originals = originals;
     }
 
-    /// Returns what was taken out of the state and is needed to act.
+    /// Returns what was redacted from the state but is needed to act.
     pub fn originals(&self) -> &Originals {
         &self.originals
     }
@@ -187,12 +188,12 @@ impl Machine {
         self.grace_ran_out
     }
 
-    /// Says what must happen next. On an error nothing has changed.
+    /// Decides what must happen next. On an error nothing has changed.
     pub fn apply(&mut self, now: Timestamp, input: Input) -> Result<Vec<Effect>, Error> {
         self.apply_redacting(now, input, &KeepAll).map(|decided| decided.effects)
     }
 
-    /// The same, with secrets taken out of what is recorded and kept.
+    /// The same, with secrets redacted from what is recorded and kept.
     pub fn apply_redacting(
         &mut self,
         now: Timestamp,
@@ -223,7 +224,7 @@ impl Machine {
     }
 }
 
-/// One application of the rules: the machine, the time, and what has been decided so far.
+/// One application of the rules: the machine, the time, and the effects decided so far.
 struct Transition<'a> {
     machine: &'a mut Machine,
     now: Timestamp,
@@ -236,6 +237,7 @@ impl Transition<'_> {
         &self.machine.state
     }
 
+    /// Redacts an event, applies it to the state and adds it to the effects.
     fn record(&mut self, mut kind: EventKind) {
         let mut original = None;
         if !redact::is_streamed(&kind) {
@@ -277,6 +279,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Arms the idle timer when the session becomes RUNNING, and disarms it when it leaves that status.
     fn watch_idleness(&mut self, from: Status, to: Status) {
         let Some(wait) = self.machine.spec.upkeep.idle_wait else { return };
         if to == Status::Running {
@@ -286,6 +289,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Dispatches a command to its rule.
     fn command(&mut self, command: Command) -> Result<(), Error> {
         match command {
             Command::Start => self.start(),
@@ -327,7 +331,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Records what comes from outside. Whatever moves a session follows from these rules and from nothing else.
+    /// Records a report from outside. Only events that cannot change the session's status are accepted.
     fn report(&mut self, kind: EventKind) -> Result<(), Error> {
         let speaks_only = matches!(
             kind,
@@ -345,7 +349,7 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// Returns whether an agent is there that can be told something.
+    /// Returns whether there is an agent that accepts input.
     fn has_live_agent(&self) -> bool {
         matches!(self.state().status, Status::Running | Status::Working)
     }

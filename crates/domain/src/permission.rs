@@ -1,5 +1,5 @@
-//! Who may do what without asking: modes, decisions, grants, and rules.
-//! Knows nothing of clients; it only says whether a call is allowed already.
+//! What may be done without asking: modes, decisions, grants, and rules. Knows nothing of clients; it only
+//! decides whether a call is already allowed.
 
 mod glob;
 pub mod grant;
@@ -14,18 +14,18 @@ pub use grant::{Coverage, Grant, GrantAction, Place, Principal, Scope};
 pub use proposal::{Choice, Proposal};
 pub use rules::{PermissionRule, PermissionRules, RuleAction, RuleVerdict};
 
-/// How much an agent may do by itself.
+/// How much an agent may do on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// What the agent asks becomes a pending request.
+    /// A permission the agent asks for becomes a pending request.
     #[default]
     Supervised,
-    /// Everything the agent asks is allowed and recorded.
+    /// Every permission the agent asks for is granted and recorded.
     Autonomous,
     /// The agent reads and plans; leaving the plan is a request.
     Plan,
-    /// File edits are allowed, the rest is asked.
+    /// File edits are allowed, everything else is asked.
     AcceptEdits,
 }
 
@@ -38,7 +38,7 @@ impl Mode {
         (Mode::AcceptEdits, "acceptEdits"),
     ];
 
-    /// Reads a mode; the names Claude Code and Codex use for the same things are accepted too.
+    /// Parses a mode; the names Claude Code and Codex use for the same things are accepted too.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "supervised" | "default" | "manual" | "on-request" => Some(Self::Supervised),
@@ -65,7 +65,7 @@ impl Mode {
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     AllowOnce,
-    /// Allow now and, in this session, whatever the grant that follows from it covers.
+    /// Allow now and, in this session, everything the resulting grant covers.
     AllowSession,
     Deny,
     /// Deny and end the turn.
@@ -79,11 +79,11 @@ impl Decision {
     }
 }
 
-/// What was found out about a call before the rules of the session hear of it.
+/// The evaluation of a call, made before the rules of the session get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallEvaluation {
     pub verdict: RuleVerdict,
-    /// Where the call's paths lead once links are followed; see [`pattern::paths_of`].
+    /// The call's paths with links resolved; see [`pattern::paths_of`].
     pub real_paths: Vec<std::path::PathBuf>,
 }
 

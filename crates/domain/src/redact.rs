@@ -1,6 +1,7 @@
-//! What of an event must not be kept: every text that a person, an agent or a program wrote goes through a [`Redact`] before the
-//! rules take it in, so that the journal and what is made of it never hold a secret. What somebody must act on with the true
-//! bytes is remembered in [`Originals`], beside the state and never in it. Knows no rule for what a secret is.
+//! Redaction of events: every text that a person, an agent or a program wrote goes through a [`Redact`]
+//! before the rules handle it, so that the journal and everything derived from it never contain a secret.
+//! What is needed to act on the true bytes is kept in [`Originals`], beside the state and never in it. Does
+//! not know what a secret is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +16,12 @@ use crate::request::{PermissionSubject, RequestOutcome, RequestSubject};
 use crate::state::State;
 use crate::turn::PendingPrompt;
 
-/// Takes secrets out of texts.
+/// Redacts secrets from texts.
 pub trait Redact {
-    /// Returns the text without its secrets, or nothing if it has none.
+    /// Returns the text without its secrets, or `None` if it has none.
     fn redact(&self, text: &str) -> Option<String>;
 
-    /// The same for a text that stands under a name, such as `password`.
+    /// The same for a text under a key, such as `password`.
     fn redact_named(&self, name: &str, text: &str) -> Option<String> {
         let _ = name;
         self.redact(text)
@@ -33,7 +34,7 @@ pub trait Redact {
     }
 }
 
-/// Leaves everything as it is.
+/// Redacts nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct KeepAll;
 
@@ -43,16 +44,16 @@ impl Redact for KeepAll {
     }
 }
 
-/// How a place is marked where something was taken out.
+/// The mark that replaces redacted text.
 pub const MARK: &str = "[REDACTED:";
 
-/// What was taken out and is still needed by those who act on it.
+/// Redacted values that are still needed to act.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Originals {
-    /// Requests that wait, as they were asked.
+    /// Pending requests as they were asked.
     pub asks: BTreeMap<RequestId, RequestSubject>,
-    /// The prompt that waits for its agent.
+    /// The prompt that is pending until its agent is ready.
     pub untold: Option<PendingPrompt>,
 }
 
@@ -61,7 +62,7 @@ impl Originals {
         self.asks.is_empty() && self.untold.is_none()
     }
 
-    /// Takes in an event before the state does; `original` is what it was where something was taken out of it.
+    /// Handles an event before the state does; `original` is its unredacted form if something was redacted.
     pub(crate) fn note(&mut self, state: &State, kind: &EventKind, original: Option<&EventKind>) {
         match original.unwrap_or(kind) {
             EventKind::RequestOpened { request, ask, .. } if original.is_some() => {
@@ -86,7 +87,7 @@ impl Originals {
     }
 }
 
-/// Whether an event is a piece of a text that comes in pieces.
+/// Returns whether an event is a piece of streamed text.
 pub(crate) fn is_streamed(kind: &EventKind) -> bool {
     matches!(
         kind,
@@ -97,8 +98,8 @@ pub(crate) fn is_streamed(kind: &EventKind) -> bool {
     )
 }
 
-/// Takes secrets out of an event; tells whether there were any. Streams of output are left alone: a secret may be cut in two
-/// there, so that they are scrubbed before they become events.
+/// Redacts secrets from an event. Returns whether there were any. Streamed output is left alone: a secret may
+/// be split between two pieces, so it is scrubbed before it becomes events.
 pub fn redact_event(kind: &mut EventKind, redact: &dyn Redact) -> bool {
     let text = |text: &mut String| redact_text(text, redact);
     match kind {
@@ -264,7 +265,7 @@ fn redact_outcome(outcome: &mut RequestOutcome, redact: &dyn Redact) -> bool {
 }
 
 fn redact_grant(grant: &mut Grant, redact: &dyn Redact) -> bool {
-    // What a mark stands in covers nothing but the mark: such a call is asked about again.
+    // A grant that contains a mark matches only the mark: such a call is asked about again.
     let covers = match &mut grant.covers {
         Coverage::Command(text) | Coverage::Prefix(text) => redact_text(text, redact),
         Coverage::File(path) | Coverage::Folder(path) => {
@@ -276,14 +277,15 @@ fn redact_grant(grant: &mut Grant, redact: &dyn Redact) -> bool {
     redact_text(&mut grant.tool, redact) | covers
 }
 
-/// Puts the true bytes back into an input that somebody changed after having been shown it without its secrets: a text left
-/// as it was shown stands for the original. A text that was changed and still has a mark in it cannot be understood.
+/// Restores the true bytes in an input that a person changed after seeing it redacted: a text that is
+/// unchanged stands for the original. A changed text that still contains a mark is an error.
 pub(crate) fn put_back(updated: &mut Value, shown: &Value, original: &Value) -> Result<(), Error> {
     let mut pairs = Vec::new();
     collect(shown, original, &mut pairs);
     put_texts_back(updated, &pairs)
 }
 
+/// Collects the texts that differ between the shown and the original value, in pairs.
 fn collect<'v>(shown: &'v Value, original: &'v Value, pairs: &mut Vec<(&'v str, &'v str)>) {
     match (shown, original) {
         (Value::String(shown), Value::String(original)) if shown != original => pairs.push((shown, original)),

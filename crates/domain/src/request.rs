@@ -64,7 +64,7 @@ pub enum RequestSubject {
 }
 
 impl RequestSubject {
-    /// Drops a tool input that is too large to be carried along; the journal has it.
+    /// Drops a tool input that is too large for the state; the journal has it.
     pub(crate) fn forget_large_input(&mut self) {
         match self {
             Self::Permission(PermissionSubject { input, .. }) | Self::ClientTool { input, .. } => {
@@ -77,15 +77,15 @@ impl RequestSubject {
     }
 }
 
-/// A request that waits.
+/// A pending request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingRequest {
     pub id: RequestId,
-    /// How the agent calls it; told back with the answer.
+    /// The agent's id of the request; sent back with the answer.
     pub native: String,
     pub asked_at: Timestamp,
     pub ask: RequestSubject,
-    /// What may be remembered with an allowance, the default first.
+    /// What may be remembered with an approval, the default first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
 }
@@ -102,7 +102,7 @@ pub enum RequestOutcome {
     },
     ToolReturned {
         ok: bool,
-        /// What the client said, for whoever waits for it behind the journal.
+        /// The client's output, for the caller that waits for it outside the journal.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         output: String,
     },
@@ -113,14 +113,14 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    /// Drops what is too large to be carried along; the journal has it.
+    /// Drops output that is too large for the state; the journal has it.
     pub(crate) fn forget_output(&mut self) {
         if let Self::ToolReturned { output, .. } = self {
             output.clear();
         }
     }
 
-    /// Returns one word for lists.
+    /// Returns a short text for lists.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Decided { decision: Decision::AllowOnce } => "allowed once",
@@ -135,11 +135,11 @@ impl RequestOutcome {
     }
 }
 
-/// How a request is called that came through the daemon's own bridge. The agent's protocol knows nothing of it, so its
-/// answer is told to nobody: whoever made the call reads it in the journal.
+/// Prefix of the id of a request that came through the daemon's own bridge. The agent's protocol does not
+/// know the request, so its answer is not sent to the agent: the caller reads it in the journal.
 const BRIDGED: &str = "bridge:";
 
-/// Returns the name of a request that came through the bridge.
+/// Returns the id of a request that came through the bridge.
 pub fn bridged(call: &str) -> String {
     format!("{BRIDGED}{call}")
 }
@@ -149,19 +149,19 @@ pub fn is_bridged(native: &str) -> bool {
     native.starts_with(BRIDGED)
 }
 
-/// A request that was settled, and by whom.
+/// A settled request, and who settled it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettledRequest {
     pub request: PendingRequest,
     pub outcome: RequestOutcome,
     pub by: String,
     pub at: Timestamp,
-    /// What the agent was told with it.
+    /// The message the agent got with it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// Who settles requests without being a person: the names that stand in the record.
+/// Names in the record for everything that settles requests and is not a person.
 pub mod settlers {
     pub const TIMEOUT: &str = "timeout";
     pub const PLAN: &str = "mode plan";
@@ -171,14 +171,14 @@ pub mod settlers {
     pub const OBEY: &str = "obey";
 }
 
-/// Returns whether a person settled a request, by the name in the record.
+/// Returns whether a person settled a request, judging by the name in the record.
 pub fn is_person(by: &str) -> bool {
     use settlers::{AGENT, GRANT, LIMIT, OBEY, PLAN, TIMEOUT};
     let named = [AGENT, GRANT, LIMIT, OBEY, PLAN, TIMEOUT].contains(&by);
     !named && !["rule ", "mode ", "unreadable "].iter().any(|word| by.starts_with(word))
 }
 
-/// Says to an agent that its call was denied: by whom, and why.
+/// Returns the message to an agent whose call was denied: by whom, and why.
 pub fn denial(tool: &str, by: &str, message: &str) -> String {
     let who = match by {
         settlers::TIMEOUT => "Permission request timed out for".to_owned(),
@@ -192,7 +192,7 @@ pub fn denial(tool: &str, by: &str, message: &str) -> String {
         _ => "Permission denied by user for".to_owned(),
     };
     if message.starts_with("Permission ") {
-        // Some clients say it themselves.
+        // Some clients send the complete message.
         return message.to_owned();
     }
     if message.is_empty() { format!("{who}: {tool}") } else { format!("{who}: {tool}: {message}") }

@@ -1,4 +1,4 @@
-//! What a session is when it is created, and the states it can be in. What happens to it later is in `state`.
+//! What a session is created with, and the statuses it can have. What happens to it later is in `state`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -42,13 +42,13 @@ impl ProviderKind {
         }
     }
 
-    /// Reads the printed name.
+    /// Parses the printed name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == text)
     }
 }
 
-/// The states of a session.
+/// The statuses of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -101,7 +101,7 @@ impl Status {
         }
     }
 
-    /// Reads the printed name.
+    /// Parses the printed name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == text)
     }
@@ -118,24 +118,24 @@ pub enum LaunchPolicy {
     OnPrompt,
 }
 
-/// What is done for a session without being asked. Nothing, unless its creator wants it.
+/// What happens to a session automatically. Nothing, unless its creator asks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeouts {
-    /// A permission that nobody answers is denied after this long while a client holds the input.
+    /// An unanswered permission is denied after this long while a client holds the input.
     pub attended_wait: Option<Duration>,
-    /// The same while nobody does.
+    /// The same while no client does.
     pub unattended_wait: Option<Duration>,
-    /// Activity of the session makes `unattended_wait` begin anew.
+    /// Activity of the session restarts `unattended_wait`.
     pub activity_extends: bool,
     /// The conversation is compacted between turns once it has more tokens than this.
     pub compact_above_tokens: Option<u64>,
-    /// An agent that has had nothing to do for this long is stopped. For sessions that start with a prompt: the next
-    /// one brings it back.
+    /// An agent that was idle for this long is stopped. For sessions that start with a prompt: the next
+    /// prompt starts it again.
     pub idle_wait: Option<Duration>,
 }
 
-/// What a session was created with. Never changes, but for the overrides a restart may bring.
+/// What a session was created with. Never changes, except for overrides by a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {
     pub id: SessionId,
@@ -147,15 +147,15 @@ pub struct SessionSpec {
     pub festival_id: String,
     pub task_id: String,
     pub parent: Option<SessionId>,
-    /// The campaign's root, or the folder itself where there is no campaign.
+    /// The campaign's root, or the working folder if there is no campaign.
     #[serde(default)]
     pub root: PathBuf,
     /// Below the root.
     pub working_dir: PathBuf,
     pub provider_config: BTreeMap<String, String>,
-    /// Added to the agent's environment. May hold secrets: never shown, never in the journal.
+    /// Added to the agent's environment. May contain secrets: never shown, never in the journal.
     pub environment: BTreeMap<String, String>,
-    /// Token budget; 0: unlimited.
+    /// Token budget; 0 for unlimited.
     pub max_tokens: u64,
     /// Counted from the start of the session.
     pub timeout: Option<Duration>,
@@ -172,9 +172,9 @@ pub struct SessionSpec {
 }
 
 impl SessionSpec {
-    /// Returns where the session's calls are made.
+    /// Returns the folders in which the session's calls are made.
     pub fn place(&self) -> Place<'_> {
-        // Sessions of an older version do not say their root.
+        // Sessions of an older version have no root.
         let root = if self.root.as_os_str().is_empty() { &self.working_dir } else { &self.root };
         Place { working_dir: &self.working_dir, root }
     }

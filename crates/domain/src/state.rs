@@ -1,5 +1,5 @@
-//! What a session has become: the fold of its journal. `evolve` is the only way state changes, so that replaying a
-//! journal and having lived through it give the same state.
+//! The current state of a session: the fold of its journal. `evolve` is the only way state changes, so that
+//! replaying a journal gives the same state as having lived through it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,56 +26,57 @@ pub struct State {
     pub name: String,
     pub model: String,
     pub mode: Mode,
-    /// 0: no process.
+    /// 0 if there is no process.
     pub pid: u32,
     pub restart_count: u32,
     pub error: String,
     pub error_code: Option<ErrorCode>,
-    /// How the agent calls the conversation; empty until it says.
+    /// The agent's id of the conversation; empty until it reports one.
     pub native_session: String,
     pub usage: Usage,
     pub started_at: Option<Timestamp>,
     pub last_activity_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     pub turn: Option<OpenTurn>,
-    /// Turns begun so far.
+    /// Turns started so far.
     pub turns: u64,
     pub requests: BTreeMap<RequestId, PendingRequest>,
     pub requests_opened: u64,
     pub settled: VecDeque<SettledRequest>,
     pub grants: Vec<Grant>,
-    /// Grants given so far; their ids count them.
+    /// Grants given so far; used to number their ids.
     pub grants_given: u64,
     pub tools: BTreeMap<String, Vec<ClientTool>>,
-    /// Grows with every change of the tools.
+    /// Increases with every change of the tools.
     pub tools_revision: u64,
-    /// Calls of clients' tools that wait.
+    /// Pending calls of clients' tools.
     pub tool_calls: ClientToolQueue,
     pub todos: Vec<Todo>,
-    /// Servers of tools, as the agent last said.
+    /// MCP servers, as last reported by the agent.
     pub servers: Vec<ToolServer>,
     pub input_holder: Option<String>,
-    /// Since when somebody has held the input without a break.
+    /// Since when the input has been held without a break.
     pub attended_since: Option<Timestamp>,
     /// The beginning of the last message, a prompt or an answer.
     pub preview: String,
     /// Prompts and answers so far.
     pub messages: u64,
-    /// Those that the agent's own conversation still holds.
+    /// Those that the agent's own conversation still contains.
     pub context_messages: u64,
-    /// How full the model's window is, as the agent said last.
+    /// How full the model's context window is, as last reported by the agent.
     pub context_tokens: Option<u64>,
     pub context_window: Option<u64>,
-    /// The agent has replaced its conversation by a summary at least once.
+    /// The agent has replaced its conversation with a summary at least once.
     pub compacted: bool,
-    /// What changed since the agent was launched and before it was ready, so that it does not know yet.
+    /// Settings that changed between the launch of the agent and its readiness, so that it does not know them
+    /// yet.
     pub untold: PendingSettings,
     pub stderr_tail: VecDeque<String>,
     /// What the last agent that ended had used.
     pub resources: Option<ResourceReport>,
 }
 
-/// Settings an agent has to be told once it is ready.
+/// Settings that must be sent to the agent once it is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PendingSettings {
@@ -89,7 +90,7 @@ impl State {
         Self { name: spec.name.clone(), model: spec.model.clone(), mode: spec.mode, ..Self::default() }
     }
 
-    /// Takes in what happened.
+    /// Applies an event.
     pub fn evolve(&mut self, at: Timestamp, kind: &EventKind) {
         match kind {
             EventKind::StatusChanged { .. }
@@ -162,6 +163,7 @@ impl State {
         }
     }
 
+    /// Applies events of the agent's life.
     fn evolve_life(&mut self, at: Timestamp, kind: &EventKind) {
         match kind {
             EventKind::StatusChanged { to, message, code, .. } => self.change_status(at, *to, message, *code),
@@ -216,6 +218,7 @@ impl State {
         self.last_activity_at = Some(at);
     }
 
+    /// Applies events of a turn: prompts, interrupts and calls.
     fn evolve_turn(&mut self, at: Timestamp, kind: &EventKind) {
         self.last_activity_at = Some(at);
         match kind {
@@ -259,6 +262,7 @@ impl State {
         }
     }
 
+    /// Applies events of requests and grants.
     fn evolve_requests(&mut self, at: Timestamp, kind: &EventKind) {
         match kind {
             EventKind::RequestOpened { request, native, ask, proposals, .. } => {
@@ -305,7 +309,7 @@ impl State {
         }
     }
 
-    /// One use less; what is used up is forgotten.
+    /// Counts one use of a grant; a grant that is used up is removed.
     fn use_grant(&mut self, id: &str) {
         let used = self.grants.iter_mut().find(|grant| !id.is_empty() && grant.id == id);
         if let Some(left) = used.and_then(|grant| grant.uses_left.as_mut()) {
@@ -322,7 +326,7 @@ impl State {
         }
     }
 
-    /// Returns how a request was settled, if it was and that is still remembered.
+    /// Returns how a request was settled, if it was and is still kept.
     pub fn settled_request(&self, id: RequestId) -> Option<&SettledRequest> {
         self.settled.iter().rev().find(|settled| settled.request.id == id)
     }

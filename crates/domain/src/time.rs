@@ -1,4 +1,4 @@
-//! Points in time as plain numbers. Reading a clock is somebody else's work.
+//! Points in time as plain numbers. Does not read a clock.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Returns the time that lies `duration` later; stays at the far end instead of overflowing.
+    /// Returns the time that lies `duration` later; saturates instead of overflowing.
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns how long after `earlier` this is; zero when it is not.
+    /// Returns how long after `earlier` this is; zero if it is not.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Returns whole seconds and the nanoseconds within the second, as protobuf timestamps want them.
+    /// Returns whole seconds and the nanoseconds within the second, as protobuf timestamps need them.
     pub fn seconds_and_nanos(self) -> (i64, i32) {
         let nanos = self.0.rem_euclid(1_000_000) * 1_000;
         (self.0.div_euclid(1_000_000), i32::try_from(nanos).unwrap_or(0))

@@ -1,5 +1,6 @@
-//! Tools that clients run for an agent: which are offered, and in what order their calls go out. A part of the fold of
-//! a journal, shared by the rules and by whoever shows a journal to the clients that run them.
+//! Tools that clients run for an agent: which are offered, and in what order their calls are sent. Part of
+//! the fold of a journal, shared by the rules and by surfaces that show a journal to the clients that run the
+//! tools.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use crate::time::Timestamp;
 /// The source of tools that are offered for one turn, in place of all others.
 pub const TURN_SOURCE: &str = "turn";
 
-/// Tools by who offers them.
+/// Tools by the source that offers them.
 pub type Sources = BTreeMap<String, Vec<ClientTool>>;
 
-/// Takes in what a source offers. An empty list stays on record: whoever offers nothing now may offer something later.
+/// Stores what a source offers. An empty list is kept, since the source may offer something later.
 pub fn register(sources: &mut Sources, source: &str, tools: &[ClientTool]) {
     if source == TURN_SOURCE && tools.is_empty() {
         sources.remove(source);
@@ -46,24 +47,24 @@ pub fn find<'a>(sources: &'a Sources, name: &str) -> Option<&'a ClientTool> {
     offered(sources).into_iter().find(|tool| tool.name == name)
 }
 
-/// Calls that wait for their clients. Those of exclusive tools go out one at a time, the others at once.
+/// Calls that wait for their clients. Calls of exclusive tools are sent one at a time, the others at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClientToolQueue {
     waiting: BTreeMap<RequestId, QueuedToolCall>,
 }
 
-/// One of them.
+/// A waiting call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedToolCall {
     pub exclusive: bool,
     pub timeout_ms: u64,
-    /// When it went out; none: another one is to return first.
+    /// When it was sent; `None` if another one must return first.
     pub offered_at: Option<Timestamp>,
 }
 
 impl ClientToolQueue {
-    /// Takes in a call. Returns whether it goes out at once.
+    /// Adds a call. Returns whether it is sent at once.
     pub fn open(&mut self, at: Timestamp, request: RequestId, tool: &ClientTool) -> bool {
         let most = limits::TOOL_WAIT_MAX.as_millis() as u64;
         let wait = tool.timeout_ms.filter(|wait| *wait > 0);
@@ -77,7 +78,7 @@ impl ClientToolQueue {
         free
     }
 
-    /// Takes in the end of a call. Returns the one that goes out now because of it.
+    /// Removes a finished call. Returns the call that is sent now because of it.
     pub fn settle(&mut self, at: Timestamp, request: RequestId) -> Option<RequestId> {
         self.waiting.remove(&request)?;
         if self.is_occupied() {
@@ -88,17 +89,17 @@ impl ClientToolQueue {
         Some(*next)
     }
 
-    /// Returns a call that waits.
+    /// Returns a waiting call.
     pub fn get(&self, request: RequestId) -> Option<&QueuedToolCall> {
         self.waiting.get(&request)
     }
 
-    /// Returns when the first call that went out must have returned.
+    /// Returns the earliest deadline of the calls that were sent.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.waiting.values().filter_map(QueuedToolCall::deadline).min()
     }
 
-    /// Returns the calls that should have returned by now.
+    /// Returns the calls whose deadline has passed.
     pub fn late(&self, now: Timestamp) -> Vec<(RequestId, u64)> {
         let late = |(_, call): &(&RequestId, &QueuedToolCall)| call.deadline().is_some_and(|by| by <= now);
         self.waiting.iter().filter(late).map(|(request, call)| (*request, call.timeout_ms)).collect()
@@ -142,7 +143,7 @@ mod tests {
         assert!(!calls.open(Timestamp(0), RequestId(4), &arm));
         assert_eq!(calls.settle(Timestamp(5), RequestId(3)), None);
         assert_eq!(calls.settle(Timestamp(6), RequestId(1)), Some(RequestId(2)));
-        // One that never went out makes no room.
+        // A call that was never sent makes no room.
         assert_eq!(calls.settle(Timestamp(7), RequestId(4)), None);
         assert_eq!(calls.settle(Timestamp(8), RequestId(2)), None);
         assert_eq!(calls, ClientToolQueue::default());

@@ -1,4 +1,4 @@
-//! The open turn of a session and what is under way in it.
+//! The open turn of a session and the calls in progress in it.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use crate::id::{CallId, TurnId};
 pub enum EndReason {
     Completed,
     Cancelled,
-    /// The agent or its model reported an error; the session goes on.
+    /// The agent or its model reported an error; the session continues.
     Failed,
     /// The model refused.
     Refused,
-    /// The model ran into its output limit or the agent into its number of steps.
+    /// The model reached its output limit or the agent its number of steps.
     LimitReached,
     BudgetExceeded,
-    /// The agent died, or the daemon did and could not keep the turn.
+    /// The agent died, or the daemon did and could not preserve the turn.
     Interrupted,
 }
 
-/// Who began a turn.
+/// Who started a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnOrigin {
-    /// A client's prompt; the text names the client where it is known.
+    /// A client's prompt; the event names the client if it is known.
     #[default]
     Client,
     /// The agent itself, as when a background task ends.
     Agent,
 }
 
-/// Why a running turn was told to end early.
+/// Why a running turn was asked to end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptReason {
@@ -46,18 +46,18 @@ pub enum InterruptReason {
 /// The prompt of a turn that compacts the conversation; agents know it by this name.
 pub const COMPACT: &str = "/compact";
 
-/// A prompt that waits for its agent to be ready.
+/// A prompt that is pending until its agent is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingPrompt {
     pub text: String,
     pub attachments: Vec<Attachment>,
 }
 
-/// The turn that is open.
+/// The open turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenTurn {
     pub id: TurnId,
-    /// The prompt, until the agent was told.
+    /// The prompt, until it was sent to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<PendingPrompt>,
     pub interrupted: Option<InterruptReason>,

@@ -12,7 +12,7 @@ pub struct Usage {
     /// Tokens read from the provider's prompt cache; they do not count against a budget.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_read_tokens: u64,
-    /// Tokens written to the provider's prompt cache; part of `input_tokens` already.
+    /// Tokens written to the provider's prompt cache; already part of `input_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
     /// Cost as the agent reports it, in millionths of a US dollar.
@@ -55,7 +55,7 @@ impl Usage {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// Returns whether a budget (0: unlimited) is used up.
+    /// Returns whether a budget (0 for unlimited) is used up.
     pub fn exceeds(&self, max_tokens: u64) -> bool {
         max_tokens > 0 && self.budgeted_tokens() >= max_tokens
     }

@@ -1,7 +1,9 @@
-//! The journal's stored format, held by a file. Rows written by any released version must be readable for ever, so a
-//! line of `journal_format.jsonl` may be added but not changed: fields come with a default, kinds are never renamed.
+//! The journal's stored format, pinned by a file. Rows written by any released version must stay readable
+//! forever, so a line of `journal_format.jsonl` may be added but not changed: new fields have a default,
+//! kinds are never renamed.
 //!
-//! After adding a kind or a field run `UPDATE_GOLDEN=1 cargo nextest run -p domain journal` and read the difference.
+//! After adding a kind or a field run `UPDATE_GOLDEN=1 cargo nextest run -p domain journal` and read the
+//! difference.
 
 #[path = "journal_format/samples.rs"]
 mod samples;
@@ -49,7 +51,7 @@ fn a_field_of_a_newer_version_does_not_break_reading() {
     }
 }
 
-/// A field that is left out when it is empty must not be needed either.
+/// A field that is omitted when empty must not be required either.
 #[test]
 fn a_field_that_may_be_left_out_may_be_missing() {
     let optional: BTreeMap<&str, &[&str]> = BTreeMap::from([
@@ -81,7 +83,7 @@ fn a_code_of_a_newer_version_reads_as_the_general_error() {
     assert!(matches!(kind, EventKind::Notice { code: Some(ErrorCode::SessionError), .. }));
 }
 
-/// The names in `EventKind::name`, which the compiler keeps complete.
+/// Returns the names in `EventKind::name`, which the compiler keeps complete.
 fn names_in_source() -> BTreeSet<String> {
     let source = include_str!("../src/event.rs");
     let arms = source.lines().filter_map(|line| line.trim().strip_prefix("Self::")?.split_once(" => \""));

@@ -13,7 +13,7 @@ pub fn now() -> Timestamp {
     Timestamp(now)
 }
 
-/// How far tests have moved the clock: `OBEY_TEST_CLOCK_OFFSET`, in seconds.
+/// Returns how far tests have moved the clock: `OBEY_TEST_CLOCK_OFFSET`, in seconds.
 #[cfg(debug_assertions)]
 fn test_offset_us() -> i64 {
     use std::sync::LazyLock;
@@ -33,8 +33,8 @@ pub fn monotonic_nanos() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Returns how long ago a process began, by the clock that /proc counts `start_ticks` on: it runs from the machine's
-/// start, through its sleep, and never jumps.
+/// Returns how long ago a process started, by the clock in which /proc counts `start_ticks`. That clock runs
+/// from the machine's boot, includes suspend, and never jumps.
 #[allow(unsafe_code)]
 pub fn since_ticks(start_ticks: u64) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -47,8 +47,8 @@ pub fn since_ticks(start_ticks: u64) -> Duration {
     now.saturating_sub(Duration::from_millis(start_ticks.saturating_mul(1_000) / per_second))
 }
 
-/// Returns the wall-clock time at which the monotonic clock showed `mono_ns`, as seen from now. Output that waited in
-/// a spool while no daemon was there keeps the time at which it was written.
+/// Returns the wall-clock time at which the monotonic clock showed `mono_ns`, as seen from now. Output that
+/// waited in a spool while no daemon ran keeps the time at which it was written.
 pub fn wall_time_of(mono_ns: u64) -> Timestamp {
     let age_us = monotonic_nanos().saturating_sub(mono_ns) / 1_000;
     Timestamp(now().0.saturating_sub(i64::try_from(age_us).unwrap_or(0)))

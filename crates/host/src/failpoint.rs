@@ -1,9 +1,9 @@
-//! Places at which a test can end the daemon as a crash would, between two steps that belong together. In a debug build
-//! `OBEY_FAILPOINT=name` ends the process when the point is reached, `name=3` when it is reached for the third time. In
-//! a release build a point is nothing at all.
+//! Points at which a test can end the daemon as a crash would, between two steps that belong together. In a
+//! debug build `OBEY_FAILPOINT=name` ends the process when the point is reached, `name=3` when it is reached
+//! for the third time. In a release build a point compiles to nothing.
 
-/// Every point, with what has been done and not yet been followed up when the process ends there. A test ends the
-/// daemon at each of them and looks at what the next one makes of it.
+/// Every point, with what is done and what is still to follow when the process ends there. A test ends the
+/// daemon at each of them and checks how the next daemon recovers.
 pub const POINTS: &[(&str, &str)] = &[
     ("start.locked", "the locks are held, nothing is opened"),
     ("start.migrating", "a new format of the store is written, not committed"),
@@ -40,7 +40,7 @@ pub const POINTS: &[(&str, &str)] = &[
     ("leave.detached", "every agent was let go of, the store is open"),
 ];
 
-/// A point of the table. Costs nothing in a release build.
+/// Marks a point of the table. Costs nothing in a release build.
 #[macro_export]
 macro_rules! failpoint {
     ($name:literal) => {
@@ -49,7 +49,7 @@ macro_rules! failpoint {
     };
 }
 
-/// Ends the process if this is the point it was told to end at.
+/// Ends the process if this is the configured point.
 #[cfg(debug_assertions)]
 pub fn reach(name: &str) {
     use std::sync::LazyLock;
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!((read(""), read("a=x")), (None, None));
     }
 
-    /// The names in `failpoint!("…")` below a folder.
+    /// Collects the names in `failpoint!("…")` below a folder.
     fn used_below(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

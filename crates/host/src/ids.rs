@@ -1,4 +1,4 @@
-//! Makes new ids: the only place with randomness.
+//! Creates new ids: the only place with randomness.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use ulid::{Generator, Ulid};
 
 static GENERATOR: Mutex<Generator> = Mutex::new(Generator::new());
 
-/// Returns a ULID larger than every one before, even when the clock jumps back.
+/// Returns a ULID larger than every one before, even if the clock jumps back.
 fn ulid() -> Ulid {
     let mut generator = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
     match generator.generate() {
@@ -17,7 +17,7 @@ fn ulid() -> Ulid {
     }
 }
 
-/// Returns a name nobody has had.
+/// Returns a unique name.
 pub fn unique() -> String {
     ulid().to_string()
 }
@@ -32,7 +32,8 @@ pub fn campaign() -> CampaignId {
     CampaignId::new(format!("camp_{}", ulid()))
 }
 
-/// Returns a new UUID, for records whose published ids have that form (version 7: a ULID with its version written in).
+/// Returns a new UUID, for records whose published ids have that form (version 7: a ULID with the version
+/// bits set).
 pub fn uuid() -> String {
     let mut bytes = ulid().to_bytes();
     bytes[6] = (bytes[6] & 0x0f) | 0x70;
@@ -41,7 +42,7 @@ pub fn uuid() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Returns the short form of a session id that default names carry.
+/// Returns the short form of a session id for default names.
 pub fn short(id: &SessionId) -> String {
     let text = id.as_str();
     text[text.len().saturating_sub(6)..].to_lowercase()

@@ -1,5 +1,6 @@
-//! What every crate asks of the machine: the clock, new ids, the daemon's own user, safe reads of a repository's files,
-//! process trees, and the points at which tests end the daemon. Knows no session, no store and no protocol.
+//! What every crate needs from the machine: the clock, new ids, the daemon's own user, safe reads of a
+//! repository's files, process trees, and the failpoints for tests. Knows no session, no store and no
+//! protocol.
 
 pub mod clock;
 pub mod failpoint;

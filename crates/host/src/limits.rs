@@ -1,12 +1,12 @@
-//! Every bound of what is asked of the machine, each with its reason.
+//! Every limit of this crate, each with its reason.
 
 use std::time::Duration;
 
-/// Passes over a tree that is being killed from outside before giving up on what cannot die.
+/// How long a process tree is killed from outside before giving up on processes that do not die.
 pub const KILL_TREE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The same where nobody may yield meanwhile, as at the daemon's end.
+/// The same where the thread must not yield meanwhile, as at the daemon's end.
 pub const KILL_MARKED_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Between two such passes: members need a moment to die.
+/// Pause between two passes: processes need a moment to die.
 pub const KILL_TREE_INTERVAL: Duration = Duration::from_millis(5);

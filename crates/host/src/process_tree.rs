@@ -1,6 +1,6 @@
-//! Killing what an agent left behind when its shim was killed: the agent's own session, its descendants, and
-//! whatever carries the agent's mark in its environment after moving to a session of its own.
-//! A process number alone is never trusted. Must not be used while the shim lives: the shim does it better.
+//! Kills what an agent left running when its shim was killed: the agent's session, its descendants, and every
+//! process that carries the agent's mark in its environment after moving to another session. A pid alone is
+//! never trusted. Must not be used while the shim lives: the shim does it better.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use crate::limits::{KILL_MARKED_TIMEOUT, KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
 /// The variable that every descendant of an agent inherits unless it clears its environment.
 pub const MARK_VARIABLE: &str = "OBEY_TREE";
 
-/// Tells the descendants of one directory's agent from all others. Not a secret.
+/// Distinguishes the descendants of one directory's agent from all others. Not a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeMark(String);
 
@@ -28,14 +28,15 @@ impl TreeMark {
     }
 }
 
-/// The mark of the agent held in `dir`: the directory's own identity, so that it need not be kept anywhere.
+/// Returns the mark of the agent held in `dir`. It is derived from the directory's identity, so it need not
+/// be stored.
 pub fn mark_of(dir: &Path) -> io::Result<TreeMark> {
     let found = fs::metadata(dir)?;
     Ok(TreeMark(format!("{:x}-{:x}", found.dev(), found.ino())))
 }
 
-/// Kills the agent described by `meta`, where that is known, and everything that bears its mark, until nothing is left
-/// or the time is up. Returns how many processes resisted.
+/// Kills the agent described by `meta`, if that is known, and everything that carries its mark, until nothing
+/// is left or the timeout expires. Returns how many processes survived.
 pub async fn kill_tree(meta: Option<&Meta>, mark: &TreeMark) -> io::Result<usize> {
     let deadline = Instant::now() + KILL_TREE_TIMEOUT;
     loop {
@@ -51,13 +52,14 @@ pub async fn kill_tree(meta: Option<&Meta>, mark: &TreeMark) -> io::Result<usize
     }
 }
 
-/// Returns for how long something has borne the mark that still does.
+/// Returns the age of the oldest process that carries the mark.
 pub fn age(mark: &TreeMark) -> Option<Duration> {
     let all = proc_table::list().unwrap_or_default();
     members(&all, None, mark).iter().map(|process| clock::since_ticks(process.start_ticks)).max()
 }
 
-/// Kills what bears the mark, until nothing is left or the time is up. Does not yield meanwhile: it takes milliseconds.
+/// Kills everything that carries the mark, until nothing is left or the timeout expires. Does not yield
+/// meanwhile: it takes milliseconds.
 pub fn kill_marked(mark: &TreeMark) {
     let deadline = std::time::Instant::now() + KILL_MARKED_TIMEOUT;
     loop {
@@ -73,6 +75,7 @@ pub fn kill_marked(mark: &TreeMark) {
     }
 }
 
+/// Returns the processes of the agent's session or with its mark, and their descendants.
 fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &TreeMark) -> Vec<&'a Process> {
     let own_session = meta.and_then(|meta| session_of(all, meta));
     let is_in_session = |process: &Process| {
@@ -80,7 +83,7 @@ fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &TreeMark) -> Vec<
     };
     let roots: Vec<&Process> =
         all.iter().filter(|process| is_in_session(process) || bears(process, mark)).collect();
-    // Whoever asks is not part of it, even if it was started from inside an agent.
+    // The calling process does not count, even if it was started from inside an agent.
     let own = std::process::id() as i32;
     let numbers: Vec<i32> = roots.iter().map(|process| process.pid).collect();
     let mut found = proc_table::descendants(all, &numbers);
@@ -89,19 +92,20 @@ fn members<'a>(all: &'a [Process], meta: Option<&Meta>, mark: &TreeMark) -> Vec<
     found
 }
 
-/// The number of the agent's session and when it began, unless the number may belong to somebody else by now.
+/// Returns the id of the agent's session and its start, unless that id may have been reused.
 fn session_of(all: &[Process], meta: &Meta) -> Option<(i32, u64)> {
     let agent_pid = meta.agent_pid as i32;
     let is_this_boot = meta.boot_id == proc_table::boot_id();
     let namesake = all.iter().find(|process| process.pid == agent_pid);
-    // The kernel does not reuse a number while a session bears it. So if nobody else has the agent's number
-    // now, a session of that number that is not older than the agent is the agent's.
+    // The kernel does not reuse a number while a session has it. So if no other process has the agent's pid
+    // now, a session with that id that is not older than the agent is the agent's.
     let is_agents_number =
         is_this_boot && namesake.is_none_or(|process| process.start_ticks == meta.start_ticks);
     is_agents_number.then_some((agent_pid, meta.start_ticks))
 }
 
-/// Whether a process started with the mark in its environment. Only this user's can be read.
+/// Returns whether a process started with the mark in its environment. Only processes of this user can be
+/// read.
 fn bears(process: &Process, mark: &TreeMark) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{}/environ", process.pid)) else { return false };
     let wanted = format!("{MARK_VARIABLE}={}", mark.0);

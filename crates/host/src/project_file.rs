@@ -1,7 +1,7 @@
-//! Files of a repository as the daemon reads them. Nobody vouches for a repository: a name in it may be a link to
-//! somewhere else, a pipe, a device or a file of any size. Every such file is read through here: beneath its folder,
-//! only if it is a regular file, up to a limit, without waiting, and never on a thread that serves others.
-//! Knows no file's meaning.
+//! Reads files of a repository. Repositories are untrusted: a name may be a link to somewhere else, a pipe, a
+//! device or a file of any size. Every such file is read through here: beneath its folder, only if it is a
+//! regular file, up to a limit, without blocking, and never on a thread that serves others. Knows no file's
+//! meaning.
 
 mod beneath;
 
@@ -42,7 +42,7 @@ impl From<Errno> for ProjectFileError {
     }
 }
 
-/// Reads a file beneath a folder; none if there is none.
+/// Reads a file beneath a folder; `None` if it is missing.
 pub fn read(folder: &Path, below: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, ProjectFileError> {
     off_async_threads(|| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -66,14 +66,14 @@ pub fn read(folder: &Path, below: &Path, max_bytes: u64) -> Result<Option<Vec<u8
     })
 }
 
-/// Reads a text file beneath a folder; none if there is none.
+/// Reads a text file beneath a folder; `None` if it is missing.
 pub fn read_text(folder: &Path, below: &Path, max_bytes: u64) -> Result<Option<String>, ProjectFileError> {
     let bytes = read(folder, below, max_bytes)?;
     bytes.map(|bytes| String::from_utf8(bytes).map_err(|_| ProjectFileError::NotText)).transpose()
 }
 
-/// Reads a text file of the user's own; none if there is none. People keep such files elsewhere and put a link in their
-/// place, so links are followed.
+/// Reads a text file of the user; `None` if it is missing. Links are followed, since people keep such files
+/// elsewhere and link to them.
 pub fn read_own_text(path: &Path, max_bytes: u64) -> Result<Option<String>, ProjectFileError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     let real = match off_async_threads(|| path.canonicalize()) {
@@ -101,7 +101,7 @@ pub fn open_regular(
     Ok((reopen(&handle, &stat)?, stat))
 }
 
-/// Reads a file whose size is known not to be trusted: it may grow while it is read.
+/// Reads a file up to a limit. Its size is not trusted, since it may grow while it is read.
 pub fn read_bounded(file: File, stat: &Stat, max_bytes: u64) -> Result<Vec<u8>, ProjectFileError> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     if size > max_bytes {
@@ -115,7 +115,7 @@ pub fn read_bounded(file: File, stat: &Stat, max_bytes: u64) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// Opens what a handle stands for; the handle's file cannot be exchanged for another meanwhile.
+/// Opens the file of a handle for reading; it cannot be exchanged for another meanwhile.
 pub fn reopen(handle: &OwnedFd, stat: &Stat) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
@@ -128,8 +128,8 @@ pub fn reopen(handle: &OwnedFd, stat: &Stat) -> Result<File, Errno> {
     }
 }
 
-/// Runs something that touches a file system which may be slow. On a worker of the daemon, the worker's other tasks
-/// move to another thread first; elsewhere nobody waits for this thread.
+/// Runs something that accesses a possibly slow file system. On a worker thread of the daemon, the other
+/// tasks move to another thread first; elsewhere no task waits for this thread.
 pub fn off_async_threads<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {

@@ -1,4 +1,4 @@
-//! The scripted agent as a program of its own, for tests that need a process.
+//! The scripted agent as a separate program, for tests that need a process.
 
 use std::process::ExitCode;
 

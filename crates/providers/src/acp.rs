@@ -1,6 +1,7 @@
-//! Any agent that speaks the Agent Client Protocol, version 1, as one long-lived process with JSON-RPC lines. Says how
-//! it starts, what its lines mean (`rpc`, `translate`) and how it is told things (`encode`); everything remembered
-//! between two lines is in `state`. Files and commands the agent asks its client for are run by `helper`.
+//! Any agent that speaks the Agent Client Protocol, version 1, as one long-lived process with JSON-RPC lines.
+//! Defines how it starts, what its lines mean (`rpc`, `translate`) and how input is sent to it (`encode`);
+//! everything kept between two lines is in `state`. Files and commands the agent asks its client for are
+//! handled by `client_requests`.
 
 mod choices;
 mod client_requests;
@@ -45,7 +46,8 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// Makes the provider; agents are known by these names, and their errands are run with the toolbox.
+    /// Creates the provider. Agents are known by these names, and their client requests are run with the
+    /// toolbox.
     pub fn new(named: NamedAgents, toolbox: Option<Arc<dyn SessionToolbox>>) -> Self {
         Self { named, toolbox }
     }
@@ -111,7 +113,7 @@ impl Provider for Acp {
                 .with_detail(error.to_string())
         })?;
         let mut settings = self.settings(spec)?;
-        // A variable that is gone costs a server that was not told yet, and no session.
+        // A variable that no longer exists costs a server that was not sent yet, but no session.
         let _ = fill_servers(&mut settings.mcp_servers, &inherited(&spec.environment));
         Ok(Box::new(AcpCodec { state, settings, begun: Vec::new() }))
     }
@@ -134,7 +136,7 @@ impl Provider for Acp {
     }
 }
 
-/// Says of every named agent whether it can be run here.
+/// Returns for every named agent whether it can be run here.
 pub fn availability(named: &NamedAgents) -> Vec<(String, Availability)> {
     let path = std::env::var_os("PATH");
     let of = |name: &str, command: &[String]| match command
@@ -147,7 +149,7 @@ pub fn availability(named: &NamedAgents) -> Vec<(String, Availability)> {
     named.iter().map(|(name, command)| (name.to_owned(), of(name, command))).collect()
 }
 
-/// Reads the version from the npm package that holds the program; asking it would start it.
+/// Reads the version from the npm package that contains the program; asking the program would start it.
 pub(crate) fn installed_version(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
     real.ancestors().skip(1).take(4).find_map(|folder| {
@@ -166,7 +168,7 @@ fn locate(name: &str, path: Option<&std::ffi::OsStr>, untrusted: Option<&Path>) 
     path.and_then(|path| find(name, path, untrusted))
 }
 
-/// Says what to install.
+/// Returns what to install.
 fn remedy(name: &str) -> String {
     let package = match name {
         "codex-acp" => "npm install -g @zed-industries/codex-acp",
@@ -179,7 +181,7 @@ fn remedy(name: &str) -> String {
     format!("install it with `{package}` where the daemon's PATH finds it")
 }
 
-/// Returns what the codec of a new run knows.
+/// Returns the codec state of a new run.
 fn first_memory(request: &LaunchRequest<'_>) -> AcpState {
     let (spec, state) = (request.spec, request.state);
     AcpState {
@@ -200,7 +202,7 @@ fn first_memory(request: &LaunchRequest<'_>) -> AcpState {
 struct AcpCodec {
     state: AcpState,
     settings: AcpSettings,
-    /// Errands that were handed out; not saved, so that they are handed out again by the next daemon.
+    /// Client requests that were already returned; not saved, so that the next daemon gets them again.
     begun: Vec<String>,
 }
 
@@ -231,7 +233,7 @@ impl Codec for AcpCodec {
     }
 
     fn save(&self) -> String {
-        // Plain data with text keys; writing it cannot fail.
+        // Plain data with text keys; serialising it cannot fail.
         serde_json::to_string(&self.state).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
-//! Decodes base64, standard alphabet. Only what attachments need; encoding is the client's work.
+//! Decodes base64, standard alphabet. Only what attachments need; clients do the encoding.
 
-/// Returns the bytes, or nothing when the text is not base64. White space and missing padding are forgiven.
+/// Returns the bytes, or `None` if the text is not base64. White space and missing padding are accepted.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut held) = (0_u32, 0_u32);
@@ -22,7 +22,7 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
             bits &= (1 << held) - 1;
         }
     }
-    // One letter alone cannot stand for a byte.
+    // A single letter cannot encode a byte.
     (held < 6).then_some(bytes)
 }
 

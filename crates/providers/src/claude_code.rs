@@ -1,6 +1,6 @@
-//! Claude Code, as one long-lived process that speaks JSON lines (`--input-format stream-json`). Says how it starts
-//! (`launch`), what its lines mean (`wire`, `translate`) and how it is told things (`encode`); everything remembered
-//! between two lines is in `state`. Knows nothing of who else watches the session.
+//! Claude Code, as one long-lived process that speaks JSON lines (`--input-format stream-json`). Defines how
+//! it starts (`launch`), what its lines mean (`wire`, `translate`) and how input is sent to it (`encode`);
+//! everything kept between two lines is in `state`. Knows nothing of the clients of the session.
 
 mod encode;
 mod launch;
@@ -27,13 +27,13 @@ use serde_json::{Map, Value};
 use settings::ClaudeSettings;
 use state::ClaudeState;
 
-/// The version this code was tested with. Others of the same line are expected to work.
+/// The version this code was tested with. Others of the same minor version are expected to work.
 pub const TESTED_VERSION: &str = "2.1.325";
 
-/// The line of versions that was tested, in words.
+/// The tested range of versions, in words.
 const TESTED_RANGE: &str = "2.1.0 up to, but not including, 2.2.0";
 
-/// Returns whether a version speaks the protocol as it was tested: the same line, `2.1`.
+/// Returns whether a version has the tested protocol: the same minor version, `2.1`.
 fn is_tested(version: &str) -> bool {
     let line = TESTED_VERSION.rsplit_once('.').map_or(TESTED_VERSION, |(line, _)| line);
     version.strip_prefix(line).is_some_and(|rest| rest.starts_with('.'))
@@ -45,7 +45,7 @@ pub struct ClaudeCode {
 }
 
 impl ClaudeCode {
-    /// Makes the provider; without a program from the configuration, `claude` is looked for on the `PATH`.
+    /// Creates the provider; without a program from the configuration, `claude` is searched on the `PATH`.
     pub fn new(binary: Option<PathBuf>) -> Self {
         Self { binary }
     }
@@ -118,7 +118,7 @@ impl Provider for ClaudeCode {
     }
 }
 
-/// Reads the version from where the program is installed; running it to ask would be slow and is not ours to do.
+/// Reads the version from the installation folder; running the program would be slow.
 fn installed_version(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
     // Its own installer: …/claude/versions/2.1.325.
@@ -135,7 +135,7 @@ fn installed_version(program: &Path) -> Option<String> {
     })
 }
 
-/// What is told to a new agent once; not kept, it may hold keys.
+/// What is sent to a new agent once; not kept, since it may contain keys.
 #[derive(Default)]
 struct First {
     system_prompt: String,
@@ -162,7 +162,7 @@ impl Codec for ClaudeCodec {
     }
 
     fn save(&self) -> String {
-        // Plain data with text keys; writing it cannot fail.
+        // Plain data with text keys; serialising it cannot fail.
         serde_json::to_string(&self.state).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
-//! Codex, as one long-lived process that speaks JSON-RPC lines (`codex app-server`). Says how it starts (`launch`),
-//! what its lines mean (`rpc`, `translate`) and how it is told things (`encode`); everything remembered between two
-//! lines is in `state`. Knows nothing of who else watches the session.
+//! Codex, as one long-lived process that speaks JSON-RPC lines (`codex app-server`). Defines how it starts
+//! (`launch`), what its lines mean (`rpc`, `translate`) and how input is sent to it (`encode`); everything
+//! kept between two lines is in `state`. Knows nothing of the clients of the session.
 
 mod encode;
 mod launch;
@@ -27,13 +27,13 @@ use crate::config::fill_servers;
 use settings::CodexSettings;
 use state::CodexState;
 
-/// The version this code was tested with. Others of the same line are expected to work.
+/// The version this code was tested with. Others of the same minor version are expected to work.
 pub const TESTED_VERSION: &str = "0.166.0";
 
-/// The line of versions that was tested, in words.
+/// The tested range of versions, in words.
 const TESTED_RANGE: &str = "0.166.0 up to, but not including, 0.167.0";
 
-/// Returns whether a version speaks the protocol as it was tested.
+/// Returns whether a version has the tested protocol.
 fn is_tested(version: &str) -> bool {
     let line = TESTED_VERSION.rsplit_once('.').map_or(TESTED_VERSION, |(line, _)| line);
     version.strip_prefix(line).is_some_and(|rest| rest.starts_with('.'))
@@ -42,19 +42,20 @@ fn is_tested(version: &str) -> bool {
 /// The provider `codex`.
 pub struct Codex {
     binary: Option<PathBuf>,
-    /// What it runs when a turn is over; empty: nothing.
+    /// The program it runs at the end of a turn; empty for none.
     notify: Vec<String>,
-    /// The daemon's own executable, which forwards notifications where a session wants that.
+    /// The daemon's own executable, which forwards notifications if a session asks for that.
     obey_exe: PathBuf,
 }
 
 impl Codex {
-    /// Makes the provider; without a program from the configuration, `codex` is looked for on the `PATH`.
+    /// Creates the provider; without a program from the configuration, `codex` is searched on the `PATH`.
     pub fn new(binary: Option<PathBuf>) -> Self {
         Self { binary, notify: Vec::new(), obey_exe: PathBuf::new() }
     }
 
-    /// Sets what it runs when a turn is over: a program of the configuration, and the one that forwards notifications.
+    /// Sets what it runs at the end of a turn: a program of the configuration, and the one that forwards
+    /// notifications.
     pub fn with_notify(self, notify: Vec<String>, obey_exe: PathBuf) -> Self {
         Self { notify, obey_exe, ..self }
     }
@@ -107,7 +108,7 @@ impl Provider for Codex {
                 .with_detail(error.to_string())
         })?;
         let mut settings = settings(spec)?;
-        // A variable that is gone costs a server that was not told yet, and no session.
+        // A variable that no longer exists costs a server that was not sent yet, but no session.
         let _ = fill_servers(&mut settings.mcp_servers, &inherited(&spec.environment));
         Ok(Box::new(CodexCodec { state, settings }))
     }
@@ -124,22 +125,23 @@ impl Provider for Codex {
     }
 }
 
-/// Reads what a session says to its agent.
+/// Returns the settings of a session for its agent.
 fn settings(spec: &SessionSpec) -> Result<CodexSettings, Error> {
     let mut settings = CodexSettings::read(&spec.provider_config)?;
     settings.contained = spec.containment.sandbox.is_some();
     Ok(settings)
 }
 
-/// Reads the version from where the program is installed; running it to ask would be slow and is not ours to do.
+/// Reads the version from the installation folder; running the program would be slow.
 fn installed_version(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
-    // npm: the package.json of the package that holds the script (one folder up) or the program itself (four up).
+    // npm: the package.json of the package that contains the script (one folder up) or the program itself
+    // (four up).
     real.ancestors().skip(1).take(5).find_map(|folder| {
         let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
         let package: Value = serde_json::from_str(&text).ok()?;
         let version = package["version"].as_str().filter(|_| package["name"] == "@openai/codex")?;
-        // The packages of single platforms have the platform in their version.
+        // Packages for a single platform have the platform in their version.
         Some(version.split('-').next().unwrap_or(version).to_owned())
     })
 }
@@ -163,7 +165,7 @@ impl Codec for CodexCodec {
     }
 
     fn save(&self) -> String {
-        // Plain data with text keys; writing it cannot fail.
+        // Plain data with text keys; serialising it cannot fail.
         serde_json::to_string(&self.state).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Reads `provider_config`: which keys a provider takes and what their values may be. Every error names
+//! Parses `provider_config`: which keys a provider accepts and what their values may be. Every error names
 //! `provider_config.<key>`. Knows no provider.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::limits;
 use crate::mcp::filled;
 use crate::suggestion::near;
 
-/// Refuses keys that are not on a provider's list; a key that is silently ignored is a trap.
+/// Refuses keys that are not on a provider's list; silently ignoring a key would be a trap.
 pub(crate) fn check_keys(config: &BTreeMap<String, String>, allowed: &[&str]) -> Result<(), Error> {
     for key in config.keys() {
         if allowed.contains(&key.as_str()) {
@@ -28,14 +28,14 @@ pub(crate) fn check_keys(config: &BTreeMap<String, String>, allowed: &[&str]) ->
     Ok(())
 }
 
-/// Makes the error for one key.
+/// Creates the error for one key.
 pub(crate) fn invalid(key: &str, remedy: impl std::fmt::Display) -> Error {
-    // The key comes from a client and ends up in logs: no control characters, no novel.
+    // The key comes from a client and ends up in logs: no control characters, limited length.
     let shown: String = key.chars().filter(|letter| !letter.is_control()).take(64).collect();
     Error::invalid(&format!("provider_config.{shown}"), remedy)
 }
 
-/// Reads a yes or no; absent means no.
+/// Parses a flag; absent means false.
 pub(crate) fn flag(config: &BTreeMap<String, String>, key: &str) -> Result<bool, Error> {
     match config.get(key).map(String::as_str) {
         None | Some("false" | "0" | "no" | "") => Ok(false),
@@ -44,7 +44,7 @@ pub(crate) fn flag(config: &BTreeMap<String, String>, key: &str) -> Result<bool,
     }
 }
 
-/// Reads a whole number within bounds.
+/// Parses a whole number within bounds.
 pub(crate) fn number(
     config: &BTreeMap<String, String>,
     key: &str,
@@ -60,7 +60,7 @@ pub(crate) fn number(
     }
 }
 
-/// Checks `permission_mode`, which the surfaces turn into the session's mode; here it only must make sense.
+/// Checks `permission_mode`, which the surfaces turn into the session's mode; here it only must be valid.
 pub(crate) fn check_permission_mode(config: &BTreeMap<String, String>) -> Result<(), Error> {
     match config.get("permission_mode") {
         Some(text) if Mode::parse(text).is_none() => {
@@ -71,7 +71,7 @@ pub(crate) fn check_permission_mode(config: &BTreeMap<String, String>) -> Result
     }
 }
 
-/// Reads a value that becomes part of one command line argument.
+/// Parses a value that becomes part of one command line argument.
 pub(crate) fn argument(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
     let value = config.get(key).map(|value| value.trim()).unwrap_or_default();
     if value.contains('\0') {
@@ -83,7 +83,7 @@ pub(crate) fn argument(config: &BTreeMap<String, String>, key: &str) -> Result<S
     Ok(value.to_owned())
 }
 
-/// Reads one of a few words; empty where none is said.
+/// Parses one of a few words; empty if not set.
 pub(crate) fn one_of(
     config: &BTreeMap<String, String>,
     key: &str,
@@ -96,7 +96,7 @@ pub(crate) fn one_of(
     Err(invalid(key, format_args!("must be one of {}", allowed.join(", "))))
 }
 
-/// Reads a name: it becomes part of a configuration key or is looked up.
+/// Parses a name: it becomes part of a configuration key or is looked up.
 pub(crate) fn word(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
     let value = argument(config, key)?;
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
@@ -106,7 +106,7 @@ pub(crate) fn word(config: &BTreeMap<String, String>, key: &str) -> Result<Strin
     Err(invalid(key, "must be one word of letters, digits, - and _"))
 }
 
-/// Reads the address of an endpoint; empty where none is said.
+/// Parses the address of an endpoint; empty if not set.
 pub(crate) fn address(config: &BTreeMap<String, String>, key: &str) -> Result<String, Error> {
     let value = argument(config, key)?;
     if value.is_empty() || is_address(&value) {
@@ -122,13 +122,13 @@ pub(crate) fn is_address(value: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.starts_with('/')) && printable
 }
 
-/// Returns whether an address holds a name or a password.
+/// Returns whether an address contains a user name or a password.
 pub(crate) fn has_userinfo(address: &str) -> bool {
     let host = address.split_once("://").map_or(address, |(_, rest)| rest);
     host.split(['/', '?', '#']).next().is_some_and(|host| host.contains('@'))
 }
 
-/// Reads an absolute path, or a JSON list of them.
+/// Parses an absolute path, or a JSON list of them.
 pub(crate) fn directories(config: &BTreeMap<String, String>, key: &str) -> Result<Vec<PathBuf>, Error> {
     let value = argument(config, key)?;
     let paths: Vec<String> = if value.starts_with('[') {
@@ -146,14 +146,14 @@ pub(crate) fn directories(config: &BTreeMap<String, String>, key: &str) -> Resul
     }
 }
 
-/// Reads MCP servers by name, as in `.mcp.json`; each has a command or a URL.
+/// Parses MCP servers by name, as in `.mcp.json`; each has a command or a URL.
 pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<String, Value>, Error> {
     const KEY: &str = "mcp_servers";
     let Some(text) = config.get(KEY).filter(|text| !text.trim().is_empty()) else { return Ok(Map::new()) };
     let wrong = |what: String| invalid(KEY, what);
     let value: Value =
         serde_json::from_str(text).map_err(|error| wrong(format!("is not a JSON object: {error}")))?;
-    // The content of a `.mcp.json` file is taken as it stands.
+    // The content of a `.mcp.json` file is accepted unchanged.
     let value = match value {
         Value::Object(mut map) if map.len() == 1 && map.contains_key("mcpServers") => {
             map.remove("mcpServers").unwrap_or_default()
@@ -163,7 +163,7 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
     let Value::Object(mut servers) = value else {
         return Err(wrong("must be a JSON object of servers by name".to_owned()));
     };
-    // However they are written down, they have one order: names that are made of theirs depend on it.
+    // They have one order, however they are written: derived names depend on it.
     servers.sort_keys();
     for (name, server) in &mut servers {
         let good = !name.is_empty()
@@ -175,7 +175,7 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
             return Err(wrong(format!("the name {name} is the daemon's own; choose another")));
         }
         if server.get("command").is_some_and(Value::is_string) {
-            // What is no text is silently dropped by one agent and fails another.
+            // A value that is not a text is silently dropped by one agent and fails another.
             started_with(server).map_err(|what| wrong(format!("server {name}: {what}")))?;
             // The agent fails on a server without this list.
             server.entry("args").or_insert_with(|| Value::Array(Vec::new()));
@@ -186,7 +186,7 @@ pub(crate) fn mcp_servers(config: &BTreeMap<String, String>) -> Result<Map<Strin
     Ok(servers)
 }
 
-/// Reads the arguments and the variables of a server that is a program.
+/// Parses the arguments and the variables of a server that is a program.
 pub(crate) fn started_with(
     server: &Map<String, Value>,
 ) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
@@ -198,12 +198,12 @@ pub(crate) fn started_with(
     };
     let args = args.ok_or_else(|| "args must be a list of texts".to_owned())?;
     let env = texts(server, "env")?;
-    // What a request may not set for an agent, it may not set for an agent's server.
+    // Variables that a request may not set for an agent may not be set for its server either.
     agent_port::environment::check(&env).map_err(|error| error.message)?;
     Ok((args, env))
 }
 
-/// Reads texts by their names; none where the key is missing.
+/// Parses texts by name; empty if the key is missing.
 pub(crate) fn texts(server: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, String>, String> {
     let Some(value) = server.get(key) else { return Ok(BTreeMap::new()) };
     let entries = value.as_object().and_then(|map| {
@@ -212,8 +212,8 @@ pub(crate) fn texts(server: &Map<String, Value>, key: &str) -> Result<BTreeMap<S
     entries.ok_or_else(|| format!("{key} must be an object of texts"))
 }
 
-/// Puts variables of the agent's environment in the place of their names in what servers are started and reached with, so
-/// that keys need not be stored.
+/// Replaces names of variables with their values from the agent's environment, in everything servers are
+/// started and reached with, so that keys need not be stored.
 pub(crate) fn fill_servers(
     servers: &mut Map<String, Value>,
     environment: &[(OsString, OsString)],

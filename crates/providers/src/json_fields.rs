@@ -1,15 +1,15 @@
-//! Looks into JSON that a program of another version may have written: a field that is missing or of another type is
-//! found empty, so that it costs that field and not the line. Pure.
+//! Reads JSON that a program of another version may have written: a field that is missing or of another type
+//! reads as empty, so that a deviation costs that field and not the line. Pure.
 
 use serde_json::Value;
 
-/// Looks into a value and finds nothing, rather than an error, where something else is.
+/// Reads fields of a value; returns an empty result, not an error, for an unexpected type.
 pub(crate) trait Look {
     /// Returns the field, or null.
     fn under(&self, key: &str) -> &Value;
-    /// Returns the field's text, or the empty one.
+    /// Returns the field's text, or an empty one.
     fn text(&self, key: &str) -> &str;
-    /// Returns the field's number, if it is one that can count something.
+    /// Returns the field's number, if it is a count.
     fn count(&self, key: &str) -> Option<u64>;
     /// Returns the field's elements, or none.
     fn list(&self, key: &str) -> &[Value];

@@ -1,5 +1,5 @@
-//! The agents obey can run. Each provider says how its agent starts and translates the agent's wire to the words of
-//! `domain` and back; nothing here keeps sessions or knows a protocol we serve.
+//! The agents obey can run. Each provider defines how its agent starts and translates the agent's protocol to
+//! the types of `domain` and back; nothing here keeps sessions or knows a protocol we serve.
 
 pub mod acp;
 pub mod claude_code;
@@ -27,22 +27,22 @@ use std::sync::Arc;
 use agent_port::Providers;
 use agent_port::toolbox::SessionToolbox;
 
-/// What the daemon's configuration says about agents. Never filled from a request: a client that could name the
-/// program could run any program.
+/// The daemon's configuration of agents. Never filled from a request: a client that could name the program
+/// could run any program.
 #[derive(Clone, Default)]
 pub struct ProviderOptions {
     /// The daemon's own executable; the scripted agent is a mode of it.
     pub obey_exe: PathBuf,
-    /// Claude Code's program; absent: `claude` on the agent's `PATH`.
+    /// Claude Code's program; if absent, `claude` on the agent's `PATH`.
     pub claude_binary: Option<PathBuf>,
-    /// Codex's program; absent: `codex` on the agent's `PATH`.
+    /// Codex's program; if absent, `codex` on the agent's `PATH`.
     pub codex_binary: Option<PathBuf>,
-    /// What Codex runs when a turn is over; empty: nothing.
+    /// The program Codex runs at the end of a turn; empty for none.
     pub codex_notify: Vec<String>,
     pub openclaw: openclaw::OpenclawOptions,
     /// ACP agents by name.
     pub acp_agents: acp::NamedAgents,
-    /// The tools of agents that live in the daemon; absent: such agents cannot be started.
+    /// The tools of agents inside the daemon; if absent, such agents cannot be started.
     pub toolbox: Option<Arc<dyn SessionToolbox>>,
 }
 

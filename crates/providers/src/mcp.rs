@@ -1,6 +1,6 @@
-//! Servers of tools (MCP) of an agent that lives in the daemon: started with the session, offered to its model as
-//! `mcp__server__tool`, ended with it. A server that cannot be used costs its tools and not the session. Which calls
-//! may be made is not decided here.
+//! MCP servers of an agent inside the daemon: started with the session, offered to its model as
+//! `mcp__server__tool`, ended with it. A server that cannot be used costs its tools and not the session.
+//! Which calls may be made is not decided here.
 
 mod names;
 mod output;
@@ -22,25 +22,25 @@ use server::McpServer;
 
 pub(crate) use spec::{McpServerSpec, McpTransport, filled, read};
 
-/// What servers are reached with.
+/// What servers are started and reached with.
 pub(crate) struct McpContext {
-    /// Absent: no program can be started here.
+    /// Absent if no program can be started here.
     pub(crate) programs: Option<Arc<dyn HelperPrograms>>,
-    /// Of programs, and where `${NAME}` in a server's settings is looked up.
+    /// The environment of programs, in which `${NAME}` in a server's settings is looked up.
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) client: reqwest::Client,
 }
 
-/// A tool as a model is told of it.
+/// A tool as described to a model.
 #[derive(Clone, Debug)]
 pub(crate) struct McpTool {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) schema: Value,
-    /// The server says that it changes nothing.
+    /// The server claims that it changes nothing.
     pub(crate) only_looks: bool,
     server: usize,
-    /// As the server calls it.
+    /// The server's name of it.
     native: String,
 }
 
@@ -49,14 +49,14 @@ pub(crate) struct McpTool {
 pub(crate) struct McpServers {
     all: Vec<Arc<McpServer>>,
     tools: BTreeMap<String, McpTool>,
-    /// What was told of each last.
+    /// What was last reported of each.
     told: Vec<ToolServer>,
 }
 
-/// What servers answered that were asked for their tools, by their places.
+/// The tool lists of servers that were asked, by index.
 pub(crate) type Answers = BTreeMap<usize, Result<Vec<rmcp::model::Tool>, String>>;
 
-/// What became of the servers, for the journal.
+/// The state of the servers, for the journal.
 pub(crate) struct McpReport {
     pub(crate) servers: Vec<ToolServer>,
     /// What a person should know.
@@ -64,7 +64,7 @@ pub(crate) struct McpReport {
 }
 
 impl McpServers {
-    /// Starts servers, side by side. Nothing is reported where there are none.
+    /// Starts servers in parallel. Reports nothing if there are none.
     pub(crate) async fn start(specs: &[McpServerSpec], ground: McpContext) -> (Self, Option<McpReport>) {
         let ground = Arc::new(ground);
         let all = specs.iter().map(|spec| Arc::new(McpServer::new(spec.clone(), Arc::clone(&ground))));
@@ -79,8 +79,8 @@ impl McpServers {
         (servers, Some(report))
     }
 
-    /// Returns the servers that have said that their tools are others now. Each says so once; who does not come to ask
-    /// them says so with `ask_later`.
+    /// Returns the servers that have announced changed tools. Each is returned once; a caller that does not
+    /// ask them restores the announcement with `ask_later`.
     pub(crate) fn changed(&self) -> Vec<usize> {
         let all = self.all.iter().enumerate();
         all.filter(|(_, server)| server.take_news()).map(|(at, _)| at).collect()
@@ -90,7 +90,7 @@ impl McpServers {
         which.iter().filter_map(|at| self.all.get(*at)).for_each(|server| server.put_news_back());
     }
 
-    /// Asks servers for their tools, side by side. Dropping the work takes the questions back.
+    /// Asks servers for their tools in parallel. Dropping the future cancels the requests.
     pub(crate) fn ask(&self, which: &[usize]) -> impl Future<Output = Answers> + Send + use<> {
         let asked: Vec<(usize, Arc<McpServer>)> =
             which.iter().filter_map(|at| Some((*at, Arc::clone(self.all.get(*at)?)))).collect();
@@ -110,7 +110,7 @@ impl McpServers {
         }
     }
 
-    /// Takes in the tools of servers in the place of those they had.
+    /// Replaces the tools of servers with their answers.
     pub(crate) fn take_in(&mut self, answers: Answers) -> McpReport {
         let mut warnings = Vec::new();
         self.tools.retain(|_, tool| !answers.contains_key(&tool.server));
@@ -139,7 +139,7 @@ impl McpServers {
         self.tools.get(name)
     }
 
-    /// Calls a tool. Dropping the work takes the call back. An error is one for the model.
+    /// Calls a tool. Dropping the future cancels the call. An error is a message for the model.
     pub(crate) fn call(
         &self,
         tool: &McpTool,
@@ -159,7 +159,7 @@ fn not_asked_yet(server: &McpServer) -> ToolServer {
     ToolServer { name, status: ServerStatus::Failed, tools: Vec::new(), endpoint, error: String::new() }
 }
 
-/// Adds a server's tools and returns those that were taken, as the server calls them.
+/// Adds a server's tools and returns those that were accepted, by the server's names.
 fn add(
     tools: &mut BTreeMap<String, McpTool>,
     server: usize,

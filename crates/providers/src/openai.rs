@@ -1,6 +1,7 @@
-//! Models behind the OpenAI API, or any endpoint that speaks it, as an agent inside the daemon: no process of its own,
-//! its memory is the journal. Talks to the endpoint (`http`), keeps the conversation (`history`), runs turns (`turn`)
-//! and carries out calls through the session's tools (`calls`). Everything that can be pure is.
+//! Models behind the OpenAI API, or any compatible endpoint, as an agent inside the daemon: it has no
+//! process, and its history is the journal. Talks to the endpoint (`http`), keeps the conversation
+//! (`history`), runs turns (`turn`) and carries out calls through the session's tools (`calls`). Everything
+//! that can be pure is.
 
 mod agent;
 mod calls;
@@ -36,7 +37,7 @@ use agent::{OpenaiAgent, WorkerConfig};
 use http::{Endpoint, HttpConnections};
 use settings::OpenaiSettings;
 
-/// Where OpenAI's own API is.
+/// The address of OpenAI's own API.
 const BASE_URL: &str = "https://api.openai.com/v1";
 const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
@@ -53,11 +54,12 @@ pub struct OpenaiApi {
 }
 
 impl OpenaiApi {
-    /// Makes the provider; sessions work with the tools of this toolbox.
+    /// Creates the provider; sessions work with the tools of this toolbox.
     pub fn new(toolbox: Option<Arc<dyn SessionToolbox>>) -> Self {
         Self { toolbox, connections: HttpConnections::default() }
     }
 
+    /// Resolves address and key of the endpoint from the settings and the environment.
     fn endpoint(
         &self,
         settings: &OpenaiSettings,
@@ -95,7 +97,7 @@ impl OpenaiApi {
                 );
                 return Err(Error::new(ErrorCode::ProviderNotReady, message));
             }
-            // An endpoint of one's own may want none.
+            // A self-hosted endpoint may need none.
             None => String::new(),
         };
         Endpoint::new(self.connections.client()?, base_url, settings.wire_api, &key)
@@ -142,7 +144,7 @@ impl Provider for OpenaiApi {
             past,
             ground: McpContext {
                 programs: request.programs.clone(),
-                // The key is the endpoint's and nobody else's.
+                // The key is only for the endpoint.
                 environment: request
                     .environment
                     .iter()

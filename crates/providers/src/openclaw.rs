@@ -1,6 +1,6 @@
-//! OpenClaw through its gateway: one WebSocket per session, no process of ours. The gateway keeps the conversation and
-//! runs its agent; we send, stop, answer its approvals and come back when the connection is lost. Why not `openclaw
-//! acp`: docs/decisions/0013.
+//! OpenClaw through its gateway: one WebSocket per session, no process of ours. The gateway keeps the
+//! conversation and runs its agent; we send, stop, answer its approvals and reconnect when the connection is
+//! lost. Why not `openclaw acp`: docs/decisions/0013.
 
 mod agent;
 mod config_writer;
@@ -26,7 +26,7 @@ use frames::GatewayConversation;
 use gateway::{Gateway, StartedGateway, USUAL_URL, is_here};
 use settings::OpenclawSettings;
 
-/// The program, and what to tell somebody who has no OpenClaw.
+/// The program, and the hint for users without OpenClaw.
 const PROGRAM: ProgramSearch = ProgramSearch {
     name: "openclaw",
     title: "OpenClaw",
@@ -35,13 +35,13 @@ const PROGRAM: ProgramSearch = ProgramSearch {
 
 const TOKEN_VARIABLE: &str = "OPENCLAW_GATEWAY_TOKEN";
 
-/// What the daemon's configuration says about OpenClaw.
+/// The daemon's configuration of OpenClaw.
 #[derive(Clone, Default)]
 pub struct OpenclawOptions {
     pub binary: Option<PathBuf>,
     pub url: Option<String>,
     pub token: Option<String>,
-    /// A folder of the daemon's own, by which it knows a gateway again that a former daemon started.
+    /// A folder of the daemon, by which it recognises a gateway that an earlier daemon started.
     pub folder: Option<PathBuf>,
 }
 
@@ -96,7 +96,8 @@ impl Provider for Openclaw {
         let url = named.or_else(|| self.options.url.clone()).unwrap_or_else(|| USUAL_URL.to_owned());
         let path = variable(environment, "PATH");
         let program = PROGRAM.locate(self.options.binary.as_deref(), path, untrusted_dir(spec, environment));
-        // A gateway that is named runs; only the usual one is started, and then the program must be there.
+        // A named gateway is expected to run; only the default one is started, and then the program must
+        // exist.
         let (program, is_usual) = (program.ok(), url == USUAL_URL);
         let token = match token {
             Some(token) => token,
@@ -115,7 +116,7 @@ impl Provider for Openclaw {
         let mut gateway_environment = environment.clone();
         gateway_environment.push((TOKEN_VARIABLE.into(), token.clone().into()));
         let folder = spec.working_dir.to_string_lossy().into_owned();
-        // What runs on another machine finds neither the daemon's socket nor the session's folder.
+        // A process on another machine can reach neither the daemon's socket nor the session's folder.
         let here = is_here(&url);
         let servers = servers::of_session(
             spec.id.as_str(),

@@ -8,11 +8,11 @@ use agent_port::{CopiedFile, Places};
 
 use crate::program::variable;
 
-/// Where Claude Code's models are, and where it renews its sign-in.
+/// The addresses of Claude Code's models, and where it renews its login.
 const CLAUDE_HOSTS: [&str; 3] =
     ["https://api.anthropic.com", "https://platform.claude.com", "https://console.anthropic.com"];
 
-/// Where Codex' models are, and where it renews its sign-in.
+/// The addresses of Codex' models, and where it renews its login.
 const CODEX_HOSTS: [&str; 3] = ["https://api.openai.com", "https://chatgpt.com", "https://auth.openai.com"];
 
 /// Claude Code: credentials are shared, settings (which can name hooks) are read. Its file of everything else also holds
@@ -20,7 +20,7 @@ const CODEX_HOSTS: [&str; 3] = ["https://api.openai.com", "https://chatgpt.com",
 pub(crate) fn claude(environment: &[(OsString, OsString)], projects: &[&Path]) -> Places {
     let Some(home) = folder(environment, "HOME") else { return Places::default() };
     let own = folder(environment, "CLAUDE_CONFIG_DIR");
-    // With a folder of its own the file that holds everything else lies in it.
+    // With its own configuration folder, this file lies in that folder.
     let state = own.as_deref().unwrap_or(&home).join(".claude.json");
     let config = own.unwrap_or_else(|| home.join(".claude"));
     let within = |names: &[&str]| names.iter().map(|name| config.join(name)).collect::<Vec<PathBuf>>();
@@ -77,7 +77,7 @@ pub(crate) fn codex(environment: &[(OsString, OsString)], base_url: &str, config
     }
 }
 
-/// The addresses of model providers that Codex' own configuration names.
+/// Returns the addresses of model providers in Codex' own configuration.
 fn addresses_in(config: &str) -> Vec<String> {
     let address = |line: &str| {
         let (key, value) = line.split_once('=')?;

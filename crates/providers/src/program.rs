@@ -1,5 +1,5 @@
-//! Finds an agent's program. Looks only at absolute places outside the agent's working directory, so that a
-//! repository cannot bring its own `claude`. Runs nothing.
+//! Finds an agent's program. Searches only absolute folders outside the agent's working directory, so that a
+//! repository cannot supply its own `claude`. Runs nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use domain::{Error, ErrorCode, SessionSpec};
 
-/// A program to be found, and what to say when it is not.
+/// A program to find, and the message if it is missing.
 pub(crate) struct ProgramSearch {
     /// Its name on a `PATH`.
     pub(crate) name: &'static str,
-    /// What people call it.
+    /// Its name for people.
     pub(crate) title: &'static str,
     /// What to install or set.
     pub(crate) remedy: &'static str,
@@ -29,7 +29,7 @@ impl ProgramSearch {
         let failed = |message: String| Error::new(ErrorCode::CreateFailed, message);
         match configured {
             Some(program) if program.is_absolute() && is_executable(program) => Ok(program.to_owned()),
-            // A name without a folder is looked for like the usual one.
+            // A name without a folder is searched like the default one.
             Some(program) if program.components().count() == 1 && !program.is_absolute() => path
                 .and_then(|path| find(&program.to_string_lossy(), path, working_dir))
                 .ok_or_else(|| failed(format!("{} is not on the agent's PATH; {remedy}", program.display()))),
@@ -44,8 +44,8 @@ impl ProgramSearch {
     }
 }
 
-/// Returns the working directory, unless it holds the home folder: then it is no repository that could bring a
-/// program of its own, and the user's own programs lie within it.
+/// Returns the working directory, unless it contains the home folder: then it is no repository that could
+/// supply a program, and the user's own programs lie within it.
 pub(crate) fn untrusted_dir<'a>(
     spec: &'a SessionSpec,
     environment: &[(OsString, OsString)],
@@ -55,12 +55,12 @@ pub(crate) fn untrusted_dir<'a>(
     if home.is_some_and(|home| home.starts_with(dir)) { None } else { Some(dir) }
 }
 
-/// Returns a variable of an agent's environment; the last one wins, as it does for a program.
+/// Returns a variable of an agent's environment; the last one wins, as for a program.
 pub(crate) fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
 }
 
-/// Returns the first program of that name on a `PATH`, as it is written there.
+/// Returns the first program of that name on a `PATH`, without resolving links.
 pub(crate) fn find(name: &str, path: &OsStr, working_dir: Option<&Path>) -> Option<PathBuf> {
     let inside = working_dir.and_then(|dir| dir.canonicalize().ok());
     std::env::split_paths(path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name)).find(
@@ -72,7 +72,7 @@ pub(crate) fn find(name: &str, path: &OsStr, working_dir: Option<&Path>) -> Opti
     )
 }
 
-/// Returns whether a file is there that can be run.
+/// Returns whether a path is an executable file.
 pub(crate) fn is_executable(program: &Path) -> bool {
     program.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -1,6 +1,6 @@
-//! The built-in agent that needs no model: it follows a script in its prompt, or shows what an agent does. A process
-//! of its own (`obey scripted-agent`), so that everything true of real agents is true of it: it outlives the daemon,
-//! can crash, hang and flood. Used by tests and for a first look without an account.
+//! The built-in agent that needs no model: it follows a script in its prompt, or demonstrates what an agent
+//! does. A separate process (`obey scripted-agent`), so that everything true of real agents is true of it: it
+//! outlives the daemon, can crash, hang and flood. Used by tests and for a first look without an account.
 
 mod agent;
 mod codec;
@@ -23,10 +23,11 @@ use codec::ScriptedCodec;
 /// The subcommand of the daemon's executable that runs the agent.
 pub const SUBCOMMAND: &str = "scripted-agent";
 
-/// The one model there is.
+/// The only model.
 const MODEL: &str = "scripted-1";
 
-/// Keys of `provider_config`: how long it takes to be ready, the text it fails with instead, and the session's mode.
+/// Keys of `provider_config`: how long it takes to be ready, the text it fails with instead, and the
+/// session's mode.
 const KEYS: [&str; 3] = ["startup_delay_ms", "startup_fail", "permission_mode"];
 
 /// The provider `scripted`.
@@ -35,7 +36,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Makes the provider; the program is the daemon's own.
+    /// Creates the provider; the program is the daemon's own.
     pub fn new(obey_exe: PathBuf) -> Self {
         Self { obey_exe }
     }

@@ -1,17 +1,17 @@
-//! Keeps keys out of what is told: an endpoint or a server that fails may repeat in its words what it was sent, and words
+//! Keeps keys out of messages: an endpoint or a server that fails may repeat what it was sent, and messages
 //! end up in journals and logs. Pure.
 
 use crate::limits::SECRET_MIN_BYTES;
 
-/// What stands in a secret's place.
+/// The replacement of a secret.
 const HIDDEN: &str = "***";
 
-/// Texts that must not be told.
+/// Texts that must not be shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// Takes values as they are sent; they are known as well in the forms that addresses give them.
+    /// Creates it from values as they are sent; they are also recognised in the forms they have in addresses.
     pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
         let long = |value: &String| value.len() >= SECRET_MIN_BYTES;
         let mut all: Vec<String> = Vec::new();
@@ -19,13 +19,13 @@ impl Secrets {
             all.extend(in_addresses(&value).into_iter().filter(long));
             all.push(value);
         }
-        // One that holds another goes before it.
+        // A secret that contains another one comes before it.
         all.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
         all.dedup();
         Self(all)
     }
 
-    /// Returns a text without them.
+    /// Returns a text without the secrets.
     pub(crate) fn hide(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.0 {
@@ -37,7 +37,7 @@ impl Secrets {
     }
 }
 
-/// Returns what becomes of a text as a part of an address: of its path, of its query, of its password.
+/// Returns the forms of a text as part of an address: in its path, its query and its password.
 fn in_addresses(value: &str) -> Vec<String> {
     let read = |address: String| reqwest::Url::parse(&address).ok();
     let path =

@@ -1,6 +1,6 @@
 //! Finds the name a person probably meant. Pure.
 
-/// Returns the known names that differ from `given` by at most a third of its letters, nearest first.
+/// Returns the known names that differ from `given` by at most a third of its characters, nearest first.
 pub(crate) fn near<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let given = given.to_lowercase();
     let allowed = (given.chars().count() / 3).max(1);
@@ -13,7 +13,7 @@ pub(crate) fn near<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) ->
     found.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Counts the letters to insert, drop, replace or swap to make one text the other.
+/// Counts the characters to insert, drop, replace or swap to turn one text into the other.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().take(64).collect();

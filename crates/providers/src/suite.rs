@@ -1,6 +1,6 @@
-//! What every adapter must do: scenarios, each with what the journal must show of it. One table for both kinds of tests:
-//! `e2e` plays each scenario with the real program on the scripted model, `tests/it/suite.rs` with recorded
-//! conversations, and both have the journal judged here. Pure: knows no agent, no daemon, no clock.
+//! What every adapter must do: scenarios, each with what the journal must show. One table for both kinds of
+//! tests: `e2e` plays each scenario with the real program on the scripted model, `tests/it/suite.rs` with
+//! recorded conversations, and both have the journal judged here. Pure: knows no agent, no daemon, no clock.
 
 use std::collections::BTreeSet;
 
@@ -17,20 +17,20 @@ pub enum Expectation {
     Ready,
     Text,
     Thinking,
-    /// A call begins.
+    /// A call starts.
     Call,
-    /// A call ends well.
+    /// A call succeeds.
     CallDone,
-    /// A call ends, and not well.
+    /// A call ends with a failure.
     CallFailed,
     /// A permission is asked for.
     Permission,
     Allowed,
     Denied,
-    /// A person is asked something.
+    /// A person is asked a question.
     Question,
     Answered,
-    /// A person ends the turn.
+    /// A person interrupts the turn.
     Interrupt,
     /// The same while a call is open.
     InterruptInCall,
@@ -38,17 +38,17 @@ pub enum Expectation {
     Ended(EndReason),
     /// Tokens were counted.
     Usage,
-    /// What the agent said was not understood, and is kept.
+    /// Output that could not be parsed is kept.
     Garbage,
-    /// A person is warned.
+    /// A warning for people.
     Warning,
     /// The session failed, with one of these codes.
     Failed(&'static [ErrorCode]),
-    /// The session was started again.
+    /// The session was restarted.
     Restarted,
 }
 
-/// A scenario: its name, how people call it, and what must be in the journal, in this order, among other things.
+/// A scenario: its name, its description, and what must be in the journal, in this order, among other things.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     pub name: &'static str,
@@ -65,7 +65,7 @@ const CANCELLED: Expectation = Expectation::Ended(EndReason::Cancelled);
 const NOT_STARTED: Expectation = Expectation::Failed(&[ErrorCode::CreateFailed, ErrorCode::ProviderNotReady]);
 const CRASHED: Expectation = Expectation::Failed(&[ErrorCode::ProviderCrashed]);
 
-/// Every scenario, in the order in which people are shown them.
+/// Every scenario, in the order in which people see them.
 pub const ALL: [Scenario; 16] = {
     use Expectation::{
         Allowed, Answered, Call, CallDone, CallFailed, Denied, Failed, Garbage, Interrupt, InterruptInCall,
@@ -104,7 +104,7 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
-/// Judges a journal: what the scenario must show is there, in its order, and nothing in it contradicts itself.
+/// Judges a journal: what the scenario must show is there, in its order, and the journal is consistent.
 pub fn judge(name: &str, journal: &[EventKind]) -> Result<(), String> {
     let scenario = find(name).ok_or_else(|| format!("there is no scenario {name:?}"))?;
     let mut wanted = scenario.must.iter();
@@ -138,7 +138,7 @@ pub fn judge_json(name: &str, journal: &[Value]) -> Result<(), String> {
     judge(name, &journal.iter().map(read).collect::<Result<Vec<EventKind>, String>>()?)
 }
 
-/// Judges a refusal of what has no journal yet, by the error's text.
+/// Judges a refusal without a journal, by the error's text.
 pub fn judge_refusal(name: &str, error: &str) -> Result<(), String> {
     let scenario = find(name).ok_or_else(|| format!("there is no scenario {name:?}"))?;
     let codes = scenario.must.iter().filter_map(|must| match must {
@@ -151,6 +151,7 @@ pub fn judge_refusal(name: &str, error: &str) -> Result<(), String> {
     Err(format!("{name}: refused for another reason: {error}"))
 }
 
+/// Returns whether an event satisfies an expectation.
 fn shows(event: &EventKind, must: Expectation) -> bool {
     use EventKind as E;
     match must {
@@ -190,7 +191,7 @@ fn shows(event: &EventKind, must: Expectation) -> bool {
     }
 }
 
-/// What holds in every journal: what begins ends once, and nothing is left open behind a turn.
+/// Checks what holds in every journal: what starts ends once, and nothing is left open after a turn.
 fn consistent(journal: &[EventKind]) -> Result<(), String> {
     let mut turn: Option<TurnId> = None;
     let (mut calls, mut requests) = (BTreeSet::<CallId>::new(), BTreeSet::<RequestId>::new());

@@ -1,4 +1,4 @@
-//! Cuts and tidies text that agents and people wrote. Pure.
+//! Shortens and cleans text that agents and people wrote. Pure.
 
 use domain::AgentEvent;
 use domain::limits::UNPARSED_MAX_BYTES;
@@ -31,7 +31,7 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
     line
 }
 
-/// Returns the text, at most `max` characters long, its lines kept.
+/// Returns the text, at most `max` characters long, with its lines.
 pub(crate) fn cut(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -39,7 +39,7 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     }
 }
 
-/// Returns the event for a line nobody understood, cut to its limit.
+/// Returns the event for a line that could not be parsed, cut to its limit.
 pub(crate) fn unparsed(line: &[u8]) -> AgentEvent {
     if line.len() <= UNPARSED_MAX_BYTES {
         return AgentEvent::Unparsed { raw: String::from_utf8_lossy(line).into_owned(), length: None };

@@ -2,11 +2,11 @@
 
 use std::sync::Once;
 
-/// Chooses ring.
+/// Selects ring.
 pub(crate) fn use_ring() {
     static CHOSEN: Once = Once::new();
     CHOSEN.call_once(|| {
-        // Somebody else may have chosen the same before; there is no other.
+        // It may have been selected before; there is no other one.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }

@@ -1,5 +1,6 @@
-//! What is known of the agents' bridges to the tools of others: which revision of its tools each agent has read. Kept
-//! in memory only: it says what is on its way, not what happened.
+//! Tracks, for each agent, which revision of its tool list it has read over the bridge (the MCP server that
+//! offers it the tools of clients). Kept in memory only: this is about delivery in progress, not about what
+//! happened.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,27 +20,28 @@ pub struct Bridges {
 #[derive(Default)]
 struct ToolRevisions {
     known: watch::Sender<Known>,
-    /// It has read a change while somebody waited for that: it will again, and only a busy machine keeps it from it.
+    /// The agent has read a changed list while a caller waited for it. It will do so again; only a busy
+    /// machine delays it.
     heeds: bool,
-    /// Somebody waited in vain, and it was never seen to heed a change: it may have no bridge at all.
+    /// A wait timed out and the agent was never seen to read a changed list. It may have no bridge at all.
     in_vain: bool,
 }
 
-/// Revisions of its tools.
+/// Revisions of an agent's tool list.
 #[derive(Clone, Copy, Default)]
 struct Known {
     read: u64,
-    /// It knows that there is this one, and may read it when it needs it.
+    /// Newest revision the agent was notified of. It may read the list when it needs it.
     told: u64,
 }
 
 impl Bridges {
-    /// Notes that an agent has read its tools as they were at a revision.
+    /// Records that an agent has read its tool list at a revision.
     pub fn note_read(&self, session: &SessionId, revision: u64) {
         self.note(session, |known| known.read = known.read.max(revision));
     }
 
-    /// Notes that an agent was told that its tools are those of a revision now.
+    /// Records that an agent was notified of a revision of its tool list.
     pub fn note_told(&self, session: &SessionId, revision: u64) {
         self.note(session, |known| known.told = known.told.max(revision));
     }
@@ -48,9 +50,10 @@ impl Bridges {
         self.lock().entry(session.clone()).or_default().known.send_modify(change);
     }
 
-    /// Waits until an agent knows its tools as of a revision, for a while. Returns whether it does: it has read them, or,
-    /// where it reads them with its next turn (`late`), knows that there are new ones. An agent that was never seen to
-    /// heed a change is waited for in vain once.
+    /// Waits until an agent knows its tools as of a revision, or until a timeout. Returns whether it does: it
+    /// has read the list, or, if it reads the list with its next turn (`late`), it was notified of the
+    /// change. If an agent was never seen to read a changed list, only one caller waits for it until the
+    /// timeout; later calls return at once.
     pub async fn knows(&self, session: &SessionId, revision: u64, late: bool) -> bool {
         let knows = |known: &Known| known.read >= revision || (late && known.told >= revision);
         let (mut reader, wait, before) = {
@@ -70,14 +73,14 @@ impl Bridges {
         let waited = tokio::time::timeout(wait, reader.wait_for(|known| knows(known))).await;
         let known = matches!(waited, Ok(Ok(_)));
         if let Some(reading) = self.lock().get_mut(session) {
-            // The first list is read by all.
+            // Every agent reads the first list, so that one says nothing about changes.
             reading.heeds |= known && before > 0;
             reading.in_vain |= !known;
         }
         known
     }
 
-    /// Forgets a session.
+    /// Removes what is known about a session.
     pub fn forget(&self, session: &SessionId) {
         self.lock().remove(session);
     }

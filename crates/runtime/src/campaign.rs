@@ -1,4 +1,5 @@
-//! Campaigns: registered project roots, and what is reported about them and their festivals.
+//! Campaigns: registered project roots, and the reports about them and their festivals. Owns their rules and
+//! checks; the rows belong to `storage::campaigns`.
 
 mod pin;
 mod registry;
@@ -18,7 +19,7 @@ pub struct Campaigns {
     store: Store,
 }
 
-/// What a campaign is asked to be. Empty texts mean: the default.
+/// The fields of a campaign to add. An empty text means the default.
 #[derive(Clone, Debug, Default)]
 pub struct NewCampaign {
     pub id: String,
@@ -34,7 +35,7 @@ impl Campaigns {
         Self { store }
     }
 
-    /// Registers a root, or changes the campaign that has this id or path already.
+    /// Registers a root, or updates the campaign that already has this id or path.
     pub async fn add(&self, new: NewCampaign) -> Result<CampaignRow, Error> {
         let root = resolve_root(Path::new(&new.path))
             .map_err(|error| Error::invalid("path", error.message.trim_start_matches("path: ")))?;
@@ -100,8 +101,8 @@ impl Campaigns {
         }
     }
 
-    /// Returns the root of a campaign, if it is still the folder that was registered. Campaigns of older versions are
-    /// held to the folder that is found first.
+    /// Returns the root of a campaign if it is still the folder that was registered. A campaign from a
+    /// version without pins is pinned to the folder found first.
     pub async fn root(&self, campaign: &CampaignRow) -> Result<PathBuf, Error> {
         let path = Path::new(&campaign.path);
         let root = resolve_root(path)?;
@@ -122,12 +123,12 @@ impl Campaigns {
         }
     }
 
-    /// Checks, before an agent starts, that the folders of its session are those it was created with.
+    /// Checks, before an agent starts, that the folders of its session are still those it was created with.
     pub(crate) async fn check_folders(&self, spec: &SessionSpec) -> Result<(), Error> {
         if let Some(id) = &spec.campaign_id {
             let id = id.as_str().to_owned();
             let found = self.store.read(move |connection| campaigns::find(connection, &id)).await?;
-            // A campaign that was forgotten meanwhile no longer says which folder it was.
+            // A campaign that was removed meanwhile cannot say which folder was registered.
             if let Some(campaign) = found.filter(|campaign| Path::new(&campaign.path) == spec.root) {
                 self.root(&campaign).await?;
             }
@@ -136,12 +137,12 @@ impl Campaigns {
             Ok(real) if real != spec.working_dir => {
                 Err(replaced(&spec.working_dir, "a link has taken its place, or that of a folder above it"))
             }
-            // One that is gone is told by the start itself.
+            // A missing folder is reported by the start itself.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Returns every campaign by name, those of the `camp` registry included.
+    /// Returns every campaign by name, including those in the `camp` registry.
     pub async fn list(&self) -> Result<Vec<CampaignRow>, Error> {
         let known = self.store.read(campaigns::list).await?;
         let new: Vec<NewCampaign> = registry::campaigns()
@@ -160,13 +161,13 @@ impl Campaigns {
         self.store.read(campaigns::list).await
     }
 
-    /// Returns the campaign whose root holds a folder; of several the innermost.
+    /// Returns the campaign whose root contains a folder; the innermost if there are several.
     pub async fn containing(&self, folder: &Path) -> Result<Option<CampaignRow>, Error> {
         let holding = self.list().await?.into_iter().filter(|campaign| folder.starts_with(&campaign.path));
         Ok(holding.max_by_key(|campaign| campaign.path.len()))
     }
 
-    /// Forgets a campaign. One with running sessions is kept.
+    /// Removes a campaign. One with running sessions is kept.
     pub async fn remove(&self, id_or_name: &str) -> Result<CampaignRow, Error> {
         let campaign = self.find(id_or_name).await?;
         let id = campaign.id.clone();
@@ -195,7 +196,7 @@ impl Campaigns {
         self.store.read(move |connection| campaigns::active_sessions(connection, &id)).await
     }
 
-    /// Stores a report, unless the same one came a moment ago.
+    /// Stores a report, unless the same report arrived a moment ago.
     pub async fn report(
         &self,
         report: CampaignReport,
@@ -216,6 +217,7 @@ impl Campaigns {
             .await
     }
 
+    /// Returns the festivals of one campaign or of all.
     pub async fn festivals(&self, campaign_id: Option<String>) -> Result<Vec<FestivalRow>, Error> {
         self.store.read(move |connection| campaigns::festivals(connection, campaign_id.as_deref())).await
     }
@@ -258,7 +260,8 @@ fn not_found(id_or_name: &str) -> Error {
     )
 }
 
-/// Checks that a root is a folder of our own and not one that holds everything; returns it without links.
+/// Checks that a root is a folder owned by this user and not one that contains everything. Returns it with
+/// links resolved.
 pub fn resolve_root(root: &Path) -> Result<PathBuf, Error> {
     use std::os::unix::fs::MetadataExt;
     let failed = |what: String| Error::new(ErrorCode::SandboxFailed, format!("path: {what}"));

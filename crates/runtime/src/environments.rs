@@ -1,5 +1,5 @@
-//! Environments, hosts and tasks as records: named folders that sessions run in, machines somebody registered, prompts
-//! that run as sessions. Keeps and validates them; running anything is the supervisor's.
+//! Environments, hosts and tasks as records: named folders that sessions run in, registered machines, and
+//! prompts that run as sessions. Stores and validates them; running them is the supervisor's job.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct Environments {
     store: Store,
 }
 
-/// What an environment is asked to be. Empty texts mean: the default.
+/// The fields of an environment to create. An empty text means the default.
 #[derive(Clone, Debug, Default)]
 pub struct NewEnvironment {
     pub name: String,
@@ -31,7 +31,7 @@ pub struct NewEnvironment {
     pub provider_config: BTreeMap<String, String>,
 }
 
-/// What a task is asked to be.
+/// The fields of a task to create.
 #[derive(Clone, Debug, Default)]
 pub struct NewTask {
     pub prompt: String,
@@ -40,7 +40,7 @@ pub struct NewTask {
     pub parent_task_id: String,
 }
 
-/// Whether a text is a UUID as published clients write them.
+/// Returns whether a text is a UUID in the form published clients write.
 pub fn is_uuid(text: &str) -> bool {
     let dashes = [8, 13, 18, 23];
     text.len() == 36
@@ -55,7 +55,7 @@ impl Environments {
         Self { store }
     }
 
-    /// Makes an environment; its folder is held to the same checks as a campaign's root.
+    /// Creates an environment. Its folder must pass the same checks as a campaign's root.
     pub async fn create(&self, new: NewEnvironment) -> Result<EnvironmentRow, Error> {
         check_name("name", &new.name)?;
         if is_uuid(&new.name) {
@@ -109,7 +109,7 @@ impl Environments {
         self.store.read(environments::list).await
     }
 
-    /// Forgets an environment and its hosts; what ran in it stays.
+    /// Removes an environment and its hosts. The sessions that ran in it stay.
     pub async fn remove(&self, id_or_name: &str) -> Result<EnvironmentRow, Error> {
         let row = self.find(id_or_name).await?;
         let id = row.id.clone();
@@ -147,13 +147,14 @@ impl Environments {
         found.ok_or_else(|| not_found("host_id", format!("there is no host {id:?}")))
     }
 
-    /// Returns a page of the hosts of an environment; of all where it is empty.
+    /// Returns a page of the hosts of an environment, or of all hosts if `environment_id` is empty.
     pub async fn hosts(&self, environment_id: &str, limit: i64, offset: i64) -> Result<Vec<HostRow>, Error> {
         let (limit, offset) = page(limit, offset)?;
         let wanted = environment_id.to_owned();
         self.store.read(move |connection| environments::hosts(connection, &wanted, limit, offset)).await
     }
 
+    /// Removes a host; an unknown id is an error.
     pub async fn remove_host(&self, id: &str) -> Result<(), Error> {
         let wanted = id.to_owned();
         let removed = self
@@ -163,7 +164,7 @@ impl Environments {
         if removed { Ok(()) } else { Err(not_found("id", format!("there is no host {id:?}"))) }
     }
 
-    /// Records a task; its session comes later.
+    /// Records a task. Its session is created later.
     pub async fn create_task(&self, new: NewTask) -> Result<TaskRow, Error> {
         let now = clock::now();
         let row = TaskRow {
@@ -181,7 +182,7 @@ impl Environments {
         Ok(row)
     }
 
-    /// Writes down what became of a task.
+    /// Stores the current state of a task.
     pub async fn put_task(&self, row: TaskRow) -> Result<(), Error> {
         self.store.write(Durability::Synced, move |connection| environments::put_task(connection, &row)).await
     }
@@ -192,7 +193,7 @@ impl Environments {
         found.ok_or_else(|| not_found("task_id", format!("there is no task {id:?}")))
     }
 
-    /// Returns a page of the tasks, the newest first.
+    /// Returns a page of the tasks, newest first.
     pub async fn tasks(&self, limit: i64, offset: i64) -> Result<Vec<TaskRow>, Error> {
         let (limit, offset) = page(limit, offset)?;
         self.store.read(move |connection| environments::tasks(connection, limit, offset)).await
@@ -224,6 +225,7 @@ fn check_name(field: &str, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks the provider, mode and provider settings of an environment.
 fn check_defaults(new: &NewEnvironment) -> Result<(), Error> {
     if !new.provider.is_empty() && ProviderKind::parse(&new.provider).is_none() {
         let known: Vec<&str> = ProviderKind::ALL.iter().map(|kind| kind.name()).collect();
@@ -242,7 +244,7 @@ fn check_defaults(new: &NewEnvironment) -> Result<(), Error> {
     check_config(&new.provider_config)
 }
 
-/// What the keys mean is the provider's to say, once a session starts.
+/// Checks sizes and reserved keys only. The provider checks what the keys mean when a session starts.
 fn check_config(config: &BTreeMap<String, String>) -> Result<(), Error> {
     let field = "provider_config";
     if config.len() > CONFIG_ENTRIES_MAX {

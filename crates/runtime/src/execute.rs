@@ -1,5 +1,6 @@
-//! One-shot commands in a campaign's folder: allowed by name, held by a shim so that the whole tree can be killed,
-//! output streamed with bounded memory. The allow-list keeps mistakes away; it is no sandbox.
+//! One-shot commands in a campaign's folder. They are allowed by name, held by a shim so that the whole
+//! process tree can be killed, and their output is streamed with bounded memory. The allow-list prevents
+//! mistakes; it is not a sandbox.
 
 mod allowed;
 
@@ -20,14 +21,14 @@ use crate::{campaign, limits};
 use agent_port::environment;
 use host::{failpoint, ids};
 
-/// What the folders of commands start with, among those of agents; no session's does.
+/// Prefix of the folders of commands, which lie beside those of agents. No session id starts with it.
 const DIR_PREFIX: &str = "exec_";
 
 /// A command to run.
 #[derive(Clone, Debug)]
 pub struct Execution {
     pub root: PathBuf,
-    /// Folder below the root; empty: the root.
+    /// Folder below the root; empty for the root itself.
     pub below: String,
     pub command: String,
     pub args: Vec<String>,
@@ -36,12 +37,12 @@ pub struct Execution {
     pub allowed: Vec<String>,
 }
 
-/// What a command brought.
+/// One piece of output, or the end of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// Always the last.
+    /// Always the last item.
     Ended {
         exit_code: i32,
         signal: i32,
@@ -50,7 +51,7 @@ pub enum Output {
     },
 }
 
-/// A command that runs. Dropping it kills the whole tree.
+/// A running command. Dropping it kills the whole process tree.
 pub struct Running {
     link: Option<AgentLink>,
     dir: PathBuf,
@@ -92,7 +93,7 @@ impl Execution {
             .await
             .map_err(|error| Error::new(ErrorCode::CommandFailed, format!("{}: {error}", self.command)))?;
         failpoint!("execute.started");
-        // A command gets no input; one that reads must see the end of it.
+        // A command gets no input. One that reads stdin must see its end.
         let _ = link.close_stdin(1);
         Ok(Running {
             link: Some(link),
@@ -106,7 +107,7 @@ impl Execution {
 }
 
 impl Running {
-    /// Returns what comes next; nothing after the end. Cancel-safe.
+    /// Returns the next output; `None` after the end. Cancel-safe.
     pub async fn next(&mut self) -> Option<Output> {
         loop {
             if let Some(output) = self.ready.pop_front() {
@@ -118,7 +119,7 @@ impl Running {
                 next = link.next() => next,
                 () = tokio::time::sleep_until(deadline), if !expired => {
                     self.timed_out = true;
-                    // A shim that cannot be reached is gone, and its tree with it.
+                    // A shim that cannot be reached has exited, and its process tree with it.
                     let _ = link.signal(Target::Tree, libc::SIGKILL);
                     continue;
                 }
@@ -133,6 +134,7 @@ impl Running {
         }
     }
 
+    /// Queues the output of a batch in chunks of limited size and deletes consumed segments.
     fn take(&mut self, batch: &Batch) {
         for record in batch.records() {
             for piece in record.payload.chunks(limits::EXECUTE_CHUNK_MAX) {
@@ -150,6 +152,7 @@ impl Running {
         }
     }
 
+    /// Queues the end of the command and cleans up. `None`: how it ended is unknown.
     async fn finish(&mut self, end: Option<OutputEnd>) {
         let (exit_code, signal) = match end {
             Some(OutputEnd::Exited(exit)) if exit.signal != 0 => (128 + exit.signal, exit.signal),
@@ -168,7 +171,7 @@ impl Running {
                 link.close().await;
                 remove(&self.dir);
             }
-            // Its shim is out of our hands, so it may still run.
+            // The shim does not obey us or its output cannot be read, so the command may still run.
             (Some(link), None) => end_and_remove(link, self.dir.clone()).await,
             (None, _) => {}
         }
@@ -179,16 +182,16 @@ impl Drop for Running {
     fn drop(&mut self) {
         let Some(link) = self.link.take() else { return };
         let dir = self.dir.clone();
-        // The caller went away: nobody wants the command any more, but it must still be ended and cleared away.
+        // The caller dropped the command, but it must still be ended and its folder removed.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(end_and_remove(link, dir));
         }
     }
 }
 
-/// Kills whatever a shim holds, lets the shim leave and removes the folder.
+/// Kills everything a shim holds, lets the shim exit and removes its folder.
 pub(crate) async fn end_and_remove(mut link: AgentLink, dir: PathBuf) {
-    // A shim that cannot be reached is gone, and what it left is killed below.
+    // A shim that cannot be reached has exited; what it left running is killed below.
     let _ = link.signal(Target::Tree, libc::SIGKILL);
     let last = loop {
         match link.next().await {
@@ -198,7 +201,7 @@ pub(crate) async fn end_and_remove(mut link: AgentLink, dir: PathBuf) {
     };
     match last {
         AgentOutput::Ended(OutputEnd::Exited(_)) => drop(link.ack_exit()),
-        // Nobody goes on with a command, so whoever else has its shim would only end it as well.
+        // Commands are never resumed, so another holder of this shim would only end it as well.
         AgentOutput::Records(_)
         | AgentOutput::Refused(_)
         | AgentOutput::Ended(OutputEnd::ShimLost)
@@ -234,7 +237,7 @@ fn below(root: &Path, below: &Path) -> Result<PathBuf, Error> {
     Ok(cwd)
 }
 
-/// Finds a program by name in the absolute folders of `PATH`; never in the campaign itself.
+/// Finds a program by name in the absolute folders of `PATH`, never in the campaign itself.
 fn find_program(command: &str, env: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let path =
         env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()).unwrap_or_default();

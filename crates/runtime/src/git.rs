@@ -1,6 +1,6 @@
-//! Git as the daemon runs it on repositories nobody vouches for, wherever it does. A repository's configuration may
-//! name programs: hooks, filters, file monitors, drivers, helpers. Here is what switches them off, in one place: for
-//! commands of our own (`environment`), and for commands that people ask for (`guard`), which keep the user's own
+//! Runs git on untrusted repositories. A repository's configuration may name programs: hooks, filters, file
+//! monitors, drivers, helpers. This module and its children switch them off, in one place: for the daemon's
+//! own commands (`environment`), and for commands that people ask for (`guard`), which keep the user's
 //! configuration.
 
 pub(crate) mod guard;
@@ -14,7 +14,7 @@ use domain::{Error, ErrorCode};
 use crate::limits;
 use crate::process::short_command::{ShortCommand, ShortCommandError, ShortCommandOutput};
 
-/// Configuration that wins over the repository's in every command. Each of these could run a program.
+/// Configuration that overrides the repository's in every command. Each of these keys could run a program.
 const PINS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -33,7 +33,8 @@ const PINS: &[(&str, &str)] = &[
     ("advice.detachedHead", "false"),
 ];
 
-/// What our own commands pin besides: they need no network, no user and no ignored files.
+/// Additional pins for the daemon's own commands, which need no network, no user settings and no ignored
+/// files.
 const OWN_PINS: &[(&str, &str)] = &[
     ("core.attributesFile", "/dev/null"),
     ("core.excludesFile", "/dev/null"),
@@ -45,7 +46,7 @@ const OWN_PINS: &[(&str, &str)] = &[
     ("branch.autoSetupMerge", "false"),
 ];
 
-/// Returns the program: the first `git` in an absolute folder of `PATH`.
+/// Returns the first `git` in an absolute folder of `PATH`.
 fn program() -> Result<PathBuf, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -55,7 +56,7 @@ fn program() -> Result<PathBuf, Error> {
         .ok_or_else(|| failed("git is not installed (not found in PATH)"))
 }
 
-/// Returns configuration as the variables that git reads it from.
+/// Returns configuration as the environment variables that git reads it from.
 fn config_variables<'a>(config: impl Iterator<Item = (&'a OsStr, &'a OsStr)>) -> Vec<(OsString, OsString)> {
     let mut env = Vec::new();
     let mut count = 0;
@@ -68,11 +69,12 @@ fn config_variables<'a>(config: impl Iterator<Item = (&'a OsStr, &'a OsStr)>) ->
     env
 }
 
+/// Returns the complete environment of the daemon's own commands: no user settings, no network, no prompts.
 fn environment() -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
         ("LC_ALL".into(), "C".into()),
-        // The user's own configuration may name filters as well, which a repository's attributes would choose.
+        // The user's configuration may name filters as well, and a repository's attributes could select them.
         ("HOME".into(), "/nonexistent".into()),
         ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
         ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
@@ -87,8 +89,8 @@ fn environment() -> Vec<(OsString, OsString)> {
     env
 }
 
-/// Runs a command of our own in a folder; fails only where it could not be run at all. Only commands that run no
-/// filter may be run so; for the others there is a `Shelter`.
+/// Runs one of the daemon's own commands in a folder. Fails only if it could not be run at all. Only for
+/// commands that run no filter; the others need a `HookIsolation`.
 pub(crate) async fn try_run(
     folder: &Path,
     args: &[&OsStr],
@@ -99,6 +101,7 @@ pub(crate) async fn try_run(
     run_with(folder, args, env).await
 }
 
+/// Runs git with a complete environment, bounded in time and output.
 async fn run_with(
     folder: &Path,
     args: &[&OsStr],
@@ -120,13 +123,14 @@ async fn run_with(
     })
 }
 
-/// Runs a command of our own in a folder and returns what it printed; what it complains about is the error.
+/// Runs one of the daemon's own commands in a folder and returns its stdout. If it fails, its stderr becomes
+/// the error.
 pub(crate) async fn run(folder: &Path, args: &[&OsStr]) -> Result<Vec<u8>, Error> {
     let done = try_run(folder, args, &[]).await?;
     if done.ok { Ok(done.stdout) } else { Err(complaint(&done)) }
 }
 
-/// Returns what git said was wrong.
+/// Returns git's error messages as an error.
 pub(crate) fn complaint(done: &ShortCommandOutput) -> Error {
     let text = String::from_utf8_lossy(&done.stderr);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,5 +1,5 @@
-//! Grants as people look after them: listed, added, taken back, wherever they are kept. Those of a session are in its
-//! journal, wider ones in the user's file of rules, narrowing ones in a project's. Decides nothing about a call.
+//! Lists, adds and revokes grants, wherever they are stored: grants of a session in its journal, wider ones
+//! in the user's rule file, narrowing ones in a project's. Makes no decision about a call.
 
 mod suggest;
 
@@ -16,36 +16,36 @@ use crate::supervisor::Supervisor;
 use host::clock;
 use storage::sessions::SessionFilter;
 
-/// A grant with where it is kept.
+/// A grant and where it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// Names it among all.
+    /// Unique among all grants.
     pub id: String,
     pub grant: Grant,
-    /// The session whose journal holds it; none: a file.
+    /// The session whose journal holds it; `None` if it is in a file.
     pub session: Option<SessionId>,
-    /// Of the session, or of the folder that its paths are told from.
+    /// The session's folder, or the folder that the grant's paths are relative to.
     pub folder: PathBuf,
     pub reason: String,
     pub source: String,
-    /// A project allows itself something, which is not heard.
+    /// A project tries to allow itself something; such a grant has no effect.
     pub ignored: bool,
 }
 
-/// What there is, and what cannot be read.
+/// The grants found, and the problems with those that could not be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
     pub grants: Vec<Listed>,
     pub problems: Vec<String>,
 }
 
-/// The grants of a daemon. Cheap to make.
+/// The grants of a daemon. Cheap to create.
 #[derive(Clone)]
 pub struct Grants {
     supervisor: Supervisor,
 }
 
-/// Between a session's id and the id of a grant in it.
+/// Separates the session id from the grant id.
 const OF_SESSION: char = '/';
 
 impl Grants {
@@ -53,7 +53,8 @@ impl Grants {
         Self { supervisor }
     }
 
-    /// Returns the grants of one session, or of all that have not ended, and the rules that hold in a project.
+    /// Returns the grants of one session, or of all sessions that have not ended, and the rules in force in a
+    /// project.
     pub async fn list(&self, session: Option<&SessionId>, project: Option<&Path>) -> Result<Listing, Error> {
         let mut listing = Listing::default();
         let sessions = match session {
@@ -81,7 +82,7 @@ impl Grants {
         Ok(listing)
     }
 
-    /// Adds a grant: to a session where its scope says so, else to the user's file of rules.
+    /// Adds a grant: to a session if its scope says so, otherwise to the user's rule file.
     pub async fn add(
         &self,
         session: Option<&SessionId>,
@@ -113,7 +114,7 @@ impl Grants {
         Ok(of_file(rule.map_err(broken)??, false))
     }
 
-    /// Takes a grant back by its id.
+    /// Revokes a grant by its id.
     pub async fn revoke(&self, id: &str, by: String) -> Result<Listed, Error> {
         if let Some((session, grant)) = id.split_once(OF_SESSION) {
             let session = SessionId::new(session);
@@ -128,7 +129,7 @@ impl Grants {
         if let Some(rule) = removed.map_err(broken)?? {
             return Ok(of_file(rule, false));
         }
-        // Others are written by people where only people change them.
+        // Other rules are in files that only people edit.
         match self.list(None, None).await?.grants.into_iter().find(|listed| listed.id == id) {
             Some(listed) => Err(Error::invalid(
                 "id",
@@ -138,7 +139,8 @@ impl Grants {
         }
     }
 
-    /// Keeps what an answer grants beyond its session. The call itself is allowed already; what cannot be kept is told.
+    /// Stores what an answer grants beyond its session. The call itself is already allowed; a failure is
+    /// reported as a notice.
     pub(crate) async fn keep(&self, session: &SessionId, applied: &Applied) {
         let wide = applied.events.iter().filter_map(|event| match &event.kind {
             EventKind::RequestSettled { grant: Some(grant), .. } => Some(grant.as_ref()),
@@ -191,6 +193,8 @@ fn of_file(rule: FileRule, ignored: bool) -> Listed {
     }
 }
 
+/// Lists the rules of the user, of projects and of settings, each once, and the problems with unreadable
+/// files.
 fn of_files(settings: &crate::settings::Settings, folders: &[PathBuf]) -> (Vec<Listed>, Vec<String>) {
     let (mut grants, mut problems) = (Vec::new(), Vec::new());
     match settings.user_rules() {
@@ -228,7 +232,7 @@ fn of_files(settings: &crate::settings::Settings, folders: &[PathBuf]) -> (Vec<L
     (grants, problems)
 }
 
-/// A rule of the settings, as far as it can be said as a grant.
+/// Converts a rule of the settings to a grant, as far as a grant can express it.
 fn of_setting(rule: &PermissionRule) -> Option<Listed> {
     if rule.is_built_in() {
         return None;

@@ -1,6 +1,7 @@
-//! Programs that a part of the daemon talks to over their standard streams, such as the servers of tools of an agent
-//! that lives in the daemon. Each is held by a shim of its own, so that its whole tree can be killed, ends soon after a
-//! daemon that was killed, and is known for its session's where it calls the daemon. Knows nothing of what is said.
+//! Helper processes: programs that a part of the daemon talks to over their standard streams, such as the MCP
+//! servers of an agent that runs inside the daemon. Each is held by its own shim. Its whole process tree can
+//! therefore be killed, it ends soon after a killed daemon, and calls it makes to the daemon are attributed
+//! to its session. Knows nothing of the protocol spoken.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use crate::session::SharedServices;
 use crate::{execute, limits};
 use host::ids;
 
-/// Starts programs for one session.
+/// Starts helper processes for one session.
 #[derive(Clone)]
 pub(crate) struct SessionHelperPrograms {
     services: SharedServices,
@@ -27,9 +28,9 @@ pub(crate) struct SessionHelperPrograms {
     working_dir: PathBuf,
 }
 
-/// A program that runs below a shim of its own.
+/// A helper process below its own shim.
 struct ShimHelperProcess {
-    /// Dropped with this, which is the sign to end.
+    /// Dropping it is the signal to end the process.
     _ending: oneshot::Sender<()>,
     words: StderrTail,
 }
@@ -39,6 +40,7 @@ impl SessionHelperPrograms {
         Self { services: Arc::clone(services), session: session.clone(), working_dir }
     }
 
+    /// Starts the program below a new shim and connects its streams to a duplex pipe.
     async fn hold(self, program: HelperCommand) -> Result<(Box<dyn HelperProcess>, DuplexStream), Error> {
         let shown = program.command.display().to_string();
         let plan = ProcessPlan {
@@ -48,7 +50,8 @@ impl SessionHelperPrograms {
             cwd: self.working_dir.clone(),
             limits: None,
         };
-        // Named like the folder of a run: a process below it is then known for the session's.
+        // Named like the folder of a run, so that processes below it are recognised as belonging to the
+        // session.
         let dir = self.services.agents_dir.join(format!("{}.held-{}", self.session, ids::unique()));
         let hold = HoldLimits { linger: limits::HELD_LINGER, spool_bytes_max: self.services.spool_max_bytes };
         let link = AgentSpawner::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &hold)
@@ -79,7 +82,7 @@ impl HelperProcess for ShimHelperProcess {
     }
 }
 
-/// What a program said on its standard error, as far as it is kept, and how it ended.
+/// The end of a program's standard error, and how the program ended.
 #[derive(Clone, Default)]
 struct StderrTail(Arc<Mutex<StderrBuffer>>);
 
@@ -110,7 +113,7 @@ impl StderrTail {
     }
 }
 
-/// Passes input on until there is no more, and then closes the program's.
+/// Forwards input until it ends, then closes the program's stdin.
 async fn pass_input(mut input: ReadHalf<DuplexStream>, controls: AgentControls) {
     let mut buffer = vec![0; limits::HELD_PIPE_BYTES];
     let mut write_id = 0;
@@ -118,18 +121,18 @@ async fn pass_input(mut input: ReadHalf<DuplexStream>, controls: AgentControls) 
         write_id += 1;
         match input.read(&mut buffer).await {
             Ok(0) | Err(_) => {
-                // A shim that cannot be reached is gone, and its program with it.
+                // A shim that cannot be reached has exited, and its program with it.
                 let _ = controls.close_stdin(write_id);
                 return;
             }
-            // A program that takes nothing in for so long is of no use; its caller sees the end of its output.
+            // A program that accepts no input for so long is useless. The caller sees the end of its output.
             Ok(count) if controls.write(write_id, &buffer[..count]).is_err() => return,
             Ok(_) => {}
         }
     }
 }
 
-/// Passes output on until the program ends or is not wanted any more, and clears away what is left of it.
+/// Forwards output until the program ends or its handle is dropped, then cleans up.
 async fn attend(
     mut link: AgentLink,
     dir: PathBuf,
@@ -160,13 +163,14 @@ async fn attend(
             tracing::warn!(%error, "cannot delete output that was read");
         }
     }
-    // Whoever reads sees the end.
+    // The reader sees the end of the stream.
     let _ = output.shutdown().await;
     leaving.abort();
     drop((output, leaving.await));
     execute::end_and_remove(link, dir).await;
 }
 
+/// Forwards stdout to the pipe and keeps the tail of stderr.
 async fn pass_output(
     batch: &Batch,
     output: &mut WriteHalf<DuplexStream>,

@@ -1,5 +1,5 @@
-//! The journal of every session: what is in it is visible, nothing else is. Readers are cursors; replay and live are
-//! one loop. Owns the in-memory tails and the wake-ups; the rows belong to `store`.
+//! The journal of every session. What is in it is visible, nothing else is. Readers are cursors; replay and
+//! live are one loop. Owns the in-memory tails and the wake-ups; the rows belong to `storage`.
 
 mod tail;
 
@@ -23,7 +23,7 @@ pub struct Journal {
     shared: Arc<JournalShared>,
 }
 
-/// How much of a session's journal is kept in memory and handed out at once.
+/// How many events of a session's journal are kept in memory and returned at once.
 #[derive(Clone, Copy, Debug)]
 struct JournalBounds {
     tail_events: usize,
@@ -50,7 +50,7 @@ impl Journal {
         Self::with_bounds(store, BOUNDS)
     }
 
-    /// Tests use small bounds, so that few events reach them.
+    /// Tests use small bounds so that a few events reach them.
     fn with_bounds(store: Store, bounds: JournalBounds) -> Self {
         let (statuses, _) = broadcast::channel(limits::WATCH_LAG_MAX);
         Self {
@@ -58,14 +58,14 @@ impl Journal {
         }
     }
 
-    /// Returns the one stream of a session, shared by its actor and all its readers. `last_seq` is what the store
-    /// holds; it counts only when nobody has the stream yet.
+    /// Returns the one stream of a session, shared by its actor and all its readers. `last_seq` is the newest
+    /// number in the store; it is used only if the stream does not exist yet.
     pub fn stream(&self, session: &SessionId, key: i64, last_seq: u64) -> Arc<SessionJournal> {
         let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = streams.get(session).and_then(Weak::upgrade) {
             return stream;
         }
-        // Streams that nobody holds leave their names behind; sweep when they outnumber what is alive.
+        // Dropped streams leave their map entries behind. Remove them whenever the map has doubled.
         if streams.len() > 64 && streams.len().is_power_of_two() {
             streams.retain(|_, stream| stream.strong_count() > 0);
         }
@@ -81,7 +81,8 @@ impl Journal {
         stream
     }
 
-    /// Returns the status changes of all sessions from now on. A reader that lags too far is told so.
+    /// Subscribes to the status changes of all sessions from now on. A subscriber that lags too far gets an
+    /// error.
     pub fn watch_statuses(&self) -> broadcast::Receiver<Arc<Event>> {
         self.shared.statuses.subscribe()
     }
@@ -98,16 +99,16 @@ pub struct SessionJournal {
 }
 
 impl SessionJournal {
-    /// Returns the number of the newest event.
+    /// Returns the sequence number of the newest event.
     pub fn last_seq(&self) -> u64 {
         self.tail.last_seq()
     }
 
-    /// Makes events visible that the store holds already. Only the session's actor calls this, in order.
+    /// Makes events visible that are already stored. Only the session's actor calls this, in order.
     pub(crate) fn publish(&self, events: Vec<Arc<Event>>) {
         for event in &events {
             if matches!(event.kind, EventKind::StatusChanged { .. }) {
-                // Without watchers there is nobody to tell.
+                // Sending fails if there are no watchers, which is fine.
                 let _ = self.statuses.send(Arc::clone(event));
             }
         }
@@ -128,22 +129,22 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the number of the last event that was handed out.
+    /// Returns the sequence number of the last event returned.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// Returns another reader at the same place.
+    /// Returns another reader at the same position.
     pub fn again(&self) -> Self {
         self.stream.read_after(self.seq)
     }
 
-    /// Returns the number of the newest event there is.
+    /// Returns the sequence number of the newest event.
     pub fn newest(&self) -> u64 {
         self.stream.last_seq()
     }
 
-    /// Returns the next events, waiting for them; never an empty batch. Cancel-safe: events count as handed out only
+    /// Waits for the next events; never returns an empty batch. Cancel-safe: events count as returned only
     /// when this returns.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Error> {
         loop {
@@ -151,7 +152,7 @@ impl Cursor {
             if !events.is_empty() {
                 return Ok(events);
             }
-            // The stream holds the sender, so this fails never while we hold the stream.
+            // The stream owns the sender, so this cannot fail while we hold the stream.
             let _ = self.wake.changed().await;
         }
     }
@@ -166,7 +167,7 @@ impl Cursor {
         Some(events)
     }
 
-    /// Returns what is there now; empty when the reader is at the end.
+    /// Returns the events available now; empty if the reader is at the end.
     pub async fn available(&mut self) -> Result<Vec<Arc<Event>>, Error> {
         if let Some(events) = self.at_hand() {
             return Ok(events);
@@ -181,12 +182,12 @@ impl Cursor {
                 self.seq = newest.seq;
                 Ok(events)
             }
-            // A gap is never passed over in silence.
+            // A gap is never skipped silently.
             (first, _) => Err(expired(self.seq, first.map(|event| event.seq))),
         }
     }
 
-    /// Passes over events that are no longer kept, to the oldest that is. For readers that were told of the gap.
+    /// Skips events that were removed, to the oldest that is kept. For readers that were informed of the gap.
     pub async fn skip_removed(&mut self) -> Result<(), Error> {
         let (key, session, after) = (self.stream.key, self.stream.session.clone(), self.seq);
         let oldest = self
@@ -198,8 +199,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads stored events up to `last`: what is written but not yet shown stays unseen, so that whoever learns of an
-    /// event finds the session as that event left it.
+    /// Reads stored events up to `last`. Events that are stored but not yet published stay hidden, so that a
+    /// reader who sees an event finds the session's state at or after that event.
     async fn read_store(&self, last: u64) -> Result<Vec<Arc<Event>>, Error> {
         let (key, session, after) = (self.stream.key, self.stream.session.clone(), self.seq);
         let most = self.stream.batch;

@@ -1,5 +1,5 @@
-//! Sessions running: supervisor, session actors, the journal and its store, agent processes, campaigns.
-//! Everything stateful lives here. Knows no protocol and no single agent; those plug into `agent-port`.
+//! Running sessions: supervisor, session actors, the journal, agent processes, campaigns. Owns everything
+//! stateful. Knows no client protocol and no particular agent; those plug in through `agent-port`.
 
 pub mod bridge;
 pub mod campaign;

@@ -1,5 +1,5 @@
-//! What is found out about a call before its session decides: where its paths really lead, and what the rules in force
-//! say to it. Judges; remembers nothing and tells nobody.
+//! Evaluates a call before its session decides about it: where its paths really lead, and what the rules in
+//! force say. Only evaluates; stores nothing and notifies nothing.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,7 +12,7 @@ use domain::{AgentEvent, Command, Input, SessionSpec};
 use crate::settings::Settings;
 use host::clock;
 
-/// Adds to a cause of work what its session must know before it decides.
+/// Adds to an input the evaluation its session needs to decide.
 pub(crate) fn with_evaluation(settings: &Settings, spec: &SessionSpec, input: Input) -> Input {
     match input {
         Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) })
@@ -24,7 +24,8 @@ pub(crate) fn with_evaluation(settings: &Settings, spec: &SessionSpec, input: In
             let findings = evaluate(settings, spec, &ask);
             Input::Checked { native, ask, findings }
         }
-        // A client's tool that the rules forbid is refused like any other call; otherwise it needs no permission.
+        // A client's tool that the rules forbid is refused like any other call. Otherwise it needs no
+        // permission.
         Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::ClientTool { call, tool, input } }) => {
             let ask = PermissionSubject {
                 call: Some(call.clone()),
@@ -44,16 +45,20 @@ pub(crate) fn with_evaluation(settings: &Settings, spec: &SessionSpec, input: In
     }
 }
 
-/// Looks at what an agent asks for. Rules that cannot be read deny: nobody knows what they forbid.
+/// Evaluates a call an agent asks for. Rules that cannot be read deny everything, since it is unknown what
+/// they forbid.
 pub(crate) fn evaluate(settings: &Settings, spec: &SessionSpec, ask: &PermissionSubject) -> CallEvaluation {
     evaluate_with(settings, spec, ask, false)
 }
 
-/// The same for a call that is about to be answered: a rule that allows it a number of times allows it once less.
+/// The same for a call that is about to be answered: it uses up one use of a rule that allows a limited
+/// number.
 fn evaluate_and_count(settings: &Settings, spec: &SessionSpec, ask: &PermissionSubject) -> CallEvaluation {
     evaluate_with(settings, spec, ask, true)
 }
 
+/// Resolves the paths of a call and judges it by the rules in force; with `counts` a limited rule loses a
+/// use.
 fn evaluate_with(
     settings: &Settings,
     spec: &SessionSpec,
@@ -82,7 +87,7 @@ fn evaluate_with(
     CallEvaluation { verdict, real_paths }
 }
 
-/// A use that cannot be counted is none: a person is asked instead.
+/// A use that cannot be counted does not allow the call: a person is asked instead.
 fn counted(settings: &Settings, id: &str, asked: &Asked<'_>, verdict: RuleVerdict) -> RuleVerdict {
     match settings.take_use(id, asked.now) {
         Ok(true) => verdict,
@@ -94,8 +99,8 @@ fn counted(settings: &Settings, id: &str, asked: &Asked<'_>, verdict: RuleVerdic
     }
 }
 
-/// Returns what tells the files that a rule forbids to read, for tools that look into many. Where the rules cannot be
-/// read, all are forbidden.
+/// Returns a predicate for files that a rule forbids to read, for tools that search many files. If the rules
+/// cannot be read, all files are forbidden.
 pub fn unreadable(
     settings: &Settings,
     working_dir: &Path,
@@ -114,7 +119,7 @@ pub fn unreadable(
     }
 }
 
-/// Follows the links of a path as far as it exists; what does not exist yet keeps its name.
+/// Resolves the links of a path as far as it exists. The rest, which does not exist yet, keeps its name.
 fn real(path: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut there = path;
@@ -126,7 +131,8 @@ fn real(path: &Path) -> PathBuf {
                     .rev()
                     .fold(found, |path: PathBuf, name: &Component<'_>| path.join(name));
             }
-            // A link that leads nowhere could be made to lead anywhere; its own target is where it would write.
+            // A dangling link could be made to lead anywhere, and a write goes to its target. It is treated
+            // as `/`.
             Err(_) if there.is_symlink() => return PathBuf::from("/"),
             Err(_) => {}
         }

@@ -1,6 +1,6 @@
 //! Agent processes as the daemon sees them: started under a shim, read from their spool, found again after a
-//! restart. A [`Link`] is the daemon's hold on one agent; the agent itself outlives it.
-//! Must not know what agents say, what a session is, or where positions are committed.
+//! restart. An [`AgentLink`] is the daemon's connection to one agent; the agent itself outlives it. Must not
+//! know what agents say, what a session is, or where positions are committed.
 
 mod claim;
 mod connection;
@@ -32,10 +32,10 @@ pub use shim::record::{Delivery, Exit, Fault, Input, Meta, Stream};
 pub use shim::spool::{Batch, Record};
 pub use shim::{PROCESS_NAME as SHIM_NAME, Position};
 
-/// A program to run: everything it gets, nothing is added from the daemon's own surroundings.
+/// A program to run, with everything it gets. Nothing is added from the daemon's own environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessPlan {
-    /// A path, or a name to be found in the `PATH` of `env`.
+    /// A path, or a name to look up in the `PATH` of `env`.
     pub program: PathBuf,
     pub args: Vec<OsString>,
     /// The complete environment.

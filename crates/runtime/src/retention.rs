@@ -1,4 +1,5 @@
-//! What is kept and for how long: old sessions, their events, old reports, and folders of agents that are gone.
+//! Decides what is kept and for how long: ended sessions, their events, old reports, and the folders of
+//! agents that have ended.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use crate::session::{SessionServices, clear_placeholders};
 use host::clock;
 use storage::Durability;
 
-/// How long ended things are kept.
+/// How long things are kept after their end.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Events of sessions that ended longer ago are removed; their records stay.
+    /// Events of sessions that ended longer ago are removed; the session records stay.
     pub activities: Duration,
     /// Reports about campaigns and festivals.
     pub events: Duration,
@@ -23,7 +24,7 @@ pub struct Retention {
     pub sessions: Duration,
 }
 
-/// What was removed.
+/// How much was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub sessions: u64,
@@ -35,8 +36,8 @@ pub struct Removed {
 /// Sessions whose events are removed in one transaction, so that writers never wait long.
 const SESSIONS_AT_ONCE: usize = 16;
 
-/// Returns the time that is believed when nobody asked for anything to be removed. A clock may be years ahead after a
-/// battery failed; what was removed because of it would be gone, while removing can wait until something happens.
+/// Returns the time to use for automatic removal. A clock may be years ahead after a battery failed. Removal
+/// cannot be undone, but it can wait until something happens.
 pub(crate) async fn believed_now(services: &SessionServices) -> Result<Timestamp, Error> {
     let newest = services
         .store
@@ -49,7 +50,7 @@ pub(crate) async fn believed_now(services: &SessionServices) -> Result<Timestamp
     Ok(newest.map_or(now, |newest| now.min(Timestamp(newest).after(limits::CLOCK_LEAP_MAX))))
 }
 
-/// Removes what was older than it needs to be at a time.
+/// Removes everything that has passed its retention at a given time.
 pub(crate) async fn collect(
     services: &SessionServices,
     retention: Retention,
@@ -89,7 +90,7 @@ pub(crate) async fn collect(
     Ok(removed)
 }
 
-/// Removes the events of a few sessions; returns how many sessions and how many events.
+/// Removes the events of a few sessions. Returns how many sessions and how many events.
 fn remove_activities(connection: &Connection, before: Timestamp) -> rusqlite::Result<(usize, u64)> {
     let keys: Vec<i64> = connection
         .prepare_cached(
@@ -111,10 +112,11 @@ fn remove_activities(connection: &Connection, before: Timestamp) -> rusqlite::Re
     Ok((keys.len(), removed))
 }
 
-/// Removes the folders of agents that nobody holds and no session needs any more.
+/// Removes the folders of agents that no shim holds and no session needs.
 async fn remove_folders(services: &SessionServices) -> Result<u64, Error> {
-    // Looked at first: a folder is made when its session is on record, so whoever needs one of these is found below.
-    // Those of commands are on no record and are cleared away when a daemon starts.
+    // The folders are listed first: a folder is created after its session is recorded, so a session that
+    // needs one of these is found below. Folders of commands are not recorded; they are removed when a daemon
+    // starts.
     let Ok(dirs) = scan::find_all(&services.agents_dir) else { return Ok(0) };
     let needed: Vec<String> = services
         .store
@@ -143,7 +145,7 @@ async fn remove_folders(services: &SessionServices) -> Result<u64, Error> {
         };
         match cleared {
             Ok(count) => removed += count,
-            // Its session has just removed it itself.
+            // Its session has just removed it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, dir = %dir.display(), "cannot remove an old folder"),
         }

@@ -1,10 +1,10 @@
-//! A running session: one actor owns its machine and its agent; everybody else holds a handle.
+//! A running session: one actor owns its machine and its agent; all other code holds a handle.
 //!
 //! ```text
 //!   surfaces ── SessionHandle ──mailbox──▶ Actor ──apply──▶ Machine (rules)
 //!                    │                       │ effects: record, tell, launch, terminate, arm
 //!                    │                       ▼
-//!                    └──────── Stream ◀── commit (store) ──▶ agent link (shim or in process)
+//!                    └─ SessionJournal ◀─ commit (store) ──▶ agent link (shim or in process)
 //! ```
 
 mod actor;
@@ -45,20 +45,20 @@ pub struct SessionServices {
     pub store: Store,
     pub journal: Journal,
     pub providers: Providers,
-    /// Folder below which each running agent has one of its own.
+    /// Folder that contains one folder per running agent.
     pub agents_dir: PathBuf,
-    /// The program that holds agents: this very binary.
+    /// The program that holds agents: this binary.
     pub shim_program: PathBuf,
-    /// The daemon's socket, told to agents.
+    /// The daemon's socket; agents get its path.
     pub socket: PathBuf,
-    /// Grows with every start of a daemon; shims obey the highest.
+    /// Increases with every start of a daemon; shims obey the highest.
     pub epoch: u64,
     pub spool_max_bytes: u64,
-    /// Permission rules among them.
+    /// Includes the permission rules.
     pub settings: Settings,
-    /// The daemon has tools of its own for agents.
+    /// Whether the daemon offers its own tools to agents.
     pub offers_tools: bool,
-    /// Takes secrets out of what is journalled; none: nothing is taken out.
+    /// Redacts secrets from what is journalled; `None` redacts nothing.
     pub scrubber: Option<scrub::Scrubber>,
     /// Which agents run in the sandbox, and what they see there.
     pub containment: crate::containment::Policy,
@@ -77,7 +77,7 @@ impl SessionServices {
     /// Whether a later daemon has begun to serve this store; a shim that obeys it does so rightly.
     pub(crate) async fn is_succeeded(&self) -> bool {
         let newest = self.store.read(sessions::epoch).await;
-        // Where that cannot be read, nothing is ended that may be another's.
+        // If the store cannot be read, assume so: nothing must be ended that may belong to another daemon.
         newest.map_or(true, |newest| newest > self.epoch)
     }
 }

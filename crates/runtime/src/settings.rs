@@ -1,8 +1,9 @@
-//! Settings of conversations and the permission rules in them: where each value comes from (default < global <
-//! project < environment < flag) and which one holds. Knows files and their form; acting on a value is others' work.
+//! Settings of sessions and the permission rules in them: where each value comes from (default < global <
+//! project < environment < flag) and which one is effective. Knows files and their format; acting on a value
+//! is the job of others.
 //!
-//! A project's file lies in a repository that others write to and agents may edit. It can only make things stricter:
-//! what it allows is not heard.
+//! A project's file lies in a repository that others write to and agents may edit. It can only make things
+//! stricter: whatever it allows is ignored.
 
 mod file;
 mod keys;
@@ -21,7 +22,7 @@ use domain::{Error, Timestamp};
 use file::SettingsFileLocation;
 use serde::{Deserialize, Serialize};
 
-/// What one place says. What it does not say is not set.
+/// The settings of one source. A field that is absent is not set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SettingsLayer {
@@ -30,6 +31,7 @@ pub struct SettingsLayer {
     pub feature_flags: BTreeMap<String, bool>,
 }
 
+/// Defaults of new sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionDefaults {
@@ -39,6 +41,7 @@ pub struct SessionDefaults {
     pub max_messages_per_session: Option<u32>,
 }
 
+/// Permission lists, rules and timeouts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PermissionSettings {
@@ -51,11 +54,11 @@ pub struct PermissionSettings {
     pub allow: Vec<String>,
     pub ask: Vec<String>,
     pub deny: Vec<String>,
-    /// Rules with everything said.
+    /// Rules in their full form.
     pub rules: Vec<WrittenRule>,
 }
 
-/// A rule as a file says it.
+/// A rule as written in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WrittenRule {
@@ -68,7 +71,7 @@ pub struct WrittenRule {
     pub description: String,
 }
 
-/// Where settings come from; each wins over those before it.
+/// The sources of settings; each overrides those before it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SettingsScope {
     Default,
@@ -90,12 +93,12 @@ impl SettingsScope {
     }
 }
 
-/// What a daemon is started with.
+/// The sources a daemon is started with.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsSources {
-    /// The user's own file; none: there is no such place.
+    /// The user's settings file, if there is one.
     pub global_file: Option<PathBuf>,
-    /// The user's own file of rules; none: there is no such place.
+    /// The user's rule file, if there is one.
     pub rules_file: Option<PathBuf>,
     pub environment: SettingsLayer,
     pub flags: SettingsLayer,
@@ -115,7 +118,8 @@ impl SettingsSources {
     }
 }
 
-/// The settings of this daemon. Files are read when they are asked for, so that an edit holds at once. Cheap to clone.
+/// The settings of this daemon. Files are read on every use, so that an edit takes effect at once. Cheap to
+/// clone.
 #[derive(Clone, Default)]
 pub struct Settings {
     sources: Arc<SettingsSources>,
@@ -123,7 +127,7 @@ pub struct Settings {
     updating: Arc<Mutex<()>>,
 }
 
-/// The file of a project, below its folder.
+/// The settings file of a project, relative to its folder.
 const PROJECT_FILE: &str = ".betcode/settings.json";
 
 impl Settings {
@@ -131,7 +135,7 @@ impl Settings {
         Self { sources: Arc::new(sources), updating: Arc::default() }
     }
 
-    /// Returns what one place says.
+    /// Returns the settings of one source.
     pub fn layer(&self, scope: &SettingsScope) -> Result<SettingsLayer, Error> {
         match scope {
             SettingsScope::Default => Ok(keys::defaults()),
@@ -144,8 +148,8 @@ impl Settings {
         }
     }
 
-    /// Returns what holds in a project, or everywhere. A file that cannot be understood is an error: leaving it out
-    /// would drop what it forbids.
+    /// Returns the effective settings in a project, or everywhere. A file that cannot be parsed is an error:
+    /// ignoring it would drop what it forbids.
     pub fn effective(&self, project: Option<&Path>) -> Result<SettingsLayer, Error> {
         let mut whole = SettingsLayer::default();
         for scope in scopes(project) {
@@ -159,7 +163,8 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns the permission rules that hold in a folder of a project: those of settings and those of files.
+    /// Returns the permission rules in force in a folder of a project: those of the settings and those of
+    /// rule files.
     pub fn rules_in(&self, working_dir: &Path, root: &Path) -> Result<PermissionRules, Error> {
         let mut of_files = self.user_rules()?;
         for folder in rules::folders(working_dir, root) {
@@ -168,29 +173,29 @@ impl Settings {
         Ok(self.rules(Some(working_dir))?.with_files(of_files))
     }
 
-    /// Returns the rules of the user's own file.
+    /// Returns the rules of the user's rule file.
     pub fn user_rules(&self) -> Result<Vec<FileRule>, Error> {
         self.sources.rules_file.as_deref().map_or_else(|| Ok(Vec::new()), rules::of_user)
     }
 
-    /// Returns the rules of a project's file.
+    /// Returns the rules of a project's rule file.
     pub fn project_rules(&self, folder: &Path) -> Result<rules::ProjectRules, Error> {
         rules::of_project(folder)
     }
 
-    /// Adds a rule to the user's own file.
+    /// Adds a rule to the user's rule file.
     pub fn add_rule(&self, grant: &Grant, reason: &str, now: Timestamp) -> Result<FileRule, Error> {
         let _one = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
         rules::add(self.rules_file()?, grant, reason, now)
     }
 
-    /// Takes a rule out of the user's own file; nothing where there is none of this id.
+    /// Removes a rule from the user's rule file; `None` if there is none with this id.
     pub fn remove_rule(&self, id: &str, now: Timestamp) -> Result<Option<FileRule>, Error> {
         let _one = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
         rules::remove(self.rules_file()?, id, now)
     }
 
-    /// Counts one use of a rule in the user's own file. Returns whether there was one left.
+    /// Counts one use of a rule in the user's rule file. Returns whether one was left.
     pub(crate) fn take_use(&self, id: &str, now: Timestamp) -> Result<bool, Error> {
         let _one = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
         rules::take_use(self.rules_file()?, id, now)
@@ -201,7 +206,7 @@ impl Settings {
         file.ok_or_else(|| Error::invalid("scope", "this daemon has no place for rules of its user"))
     }
 
-    /// Returns the rules of settings in a project, in the order in which they are asked.
+    /// Returns the rules of the settings in a project, in the order in which they are evaluated.
     pub fn rules(&self, project: Option<&Path>) -> Result<PermissionRules, Error> {
         let mut all = PermissionRule::built_in();
         for scope in scopes(project) {
@@ -228,8 +233,8 @@ impl Settings {
         PermissionRules::new(all)
     }
 
-    /// Changes what a place says: everything in `change`, or nothing. The file is replaced as a whole, so that a
-    /// reader never sees half of it; what this version does not know stays in it.
+    /// Changes the settings of one source: everything in `change`, or nothing. The file is replaced
+    /// atomically, so that a reader never sees half of it. Keys that this version does not know stay in it.
     pub fn update(&self, scope: &SettingsScope, change: &SettingsLayer) -> Result<(), Error> {
         keys::check(change)?;
         let place = match scope {
@@ -280,6 +285,7 @@ fn scopes(project: Option<&Path>) -> Vec<SettingsScope> {
     scopes
 }
 
+/// Converts the permission lists and rules of one layer.
 fn rules_of(layer: &SettingsLayer, source: &str) -> Result<Vec<PermissionRule>, Error> {
     let permissions = &layer.permissions;
     let lists = [

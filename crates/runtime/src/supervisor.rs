@@ -1,5 +1,5 @@
-//! All sessions of the daemon: creating, finding, listing, watching, recovering and leaving them.
-//! What a surface can do is what this type and `SessionHandle` offer.
+//! All sessions of the daemon: creating, finding, listing, watching, recovering and detaching from them. What
+//! a surface can do is what this type and `SessionHandle` offer.
 
 mod create;
 mod options;
@@ -56,14 +56,14 @@ struct SupervisorInner {
     environments: Environments,
     bridges: Bridges,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
-    /// Sessions whose records are being removed; nobody may wake them any more.
+    /// Sessions whose records are being removed; no actor may be started for them.
     leaving: Mutex<HashSet<SessionId>>,
     worktrees: worktree::WorktreeContext,
     active_sessions_max: usize,
 }
 
 impl Supervisor {
-    /// Makes the supervisor of a store. Sessions of a former daemon come back with `recover`.
+    /// Creates the supervisor of a store. `recover` resumes the sessions of an earlier daemon.
     pub async fn new(options: SupervisorOptions) -> Result<Self, Error> {
         let epoch = options.store.write(Durability::Synced, next_epoch).await?;
         let groups = resources::find_groups(&options.agents_dir);
@@ -112,12 +112,12 @@ impl Supervisor {
         &self.inner.environments
     }
 
-    /// Returns what is known of the agents' ways to the tools of others.
+    /// Returns which tools each agent has read over its bridge.
     pub fn bridges(&self) -> &Bridges {
         &self.inner.bridges
     }
 
-    /// Returns the grants of sessions and of the user's file of rules.
+    /// Returns the grants of sessions and of the user's rule file.
     pub fn grants(&self) -> Grants {
         Grants::new(self.clone())
     }
@@ -134,7 +134,7 @@ impl Supervisor {
         &self.inner.services.providers
     }
 
-    /// Returns what a session is, without waking it.
+    /// Returns a session's snapshot without starting its actor.
     pub async fn snapshot(&self, id: &SessionId) -> Result<Arc<Snapshot>, Error> {
         if let Some(handle) = self.actor(id) {
             return Ok(handle.snapshot());
@@ -142,13 +142,13 @@ impl Supervisor {
         Ok(Arc::new(snapshot_of(self.row(id).await?)))
     }
 
-    /// Returns the sessions a filter lets through, oldest first.
+    /// Returns the sessions that match a filter, oldest first.
     pub async fn list(&self, filter: SessionFilter) -> Result<Vec<Snapshot>, Error> {
         let rows = self.store().read(move |connection| sessions::list(connection, &filter)).await?;
         Ok(rows.into_iter().map(snapshot_of).collect())
     }
 
-    /// Returns the way to a session, waking it where nobody serves it.
+    /// Returns the handle of a session; starts its actor if there is none.
     pub async fn session(&self, id: &SessionId) -> Result<SessionHandle, Error> {
         if self.is_leaving(id) {
             return Err(not_found(id));
@@ -159,7 +159,8 @@ impl Supervisor {
         Ok(self.respawn_actor(self.row(id).await?))
     }
 
-    /// Serves a session that nobody serves. One that should have an agent lost its actor to a breakdown.
+    /// Starts an actor for a session that has none. If the session should have an agent, its previous actor
+    /// panicked.
     fn respawn_actor(&self, row: SessionRow) -> SessionHandle {
         let beginning = if row.state.status.has_agent() {
             ActorStart::Broken("an internal error broke the session; see the daemon's log".to_owned())
@@ -169,7 +170,7 @@ impl Supervisor {
         self.spawn_actor(row, beginning)
     }
 
-    /// Asks something of a session. An actor that leaves at this very moment is replaced.
+    /// Sends a command to a session. An actor that ends at this very moment is replaced.
     pub async fn command(&self, id: &SessionId, command: Command) -> Result<Applied, Error> {
         loop {
             let handle = self.session(id).await?;
@@ -188,7 +189,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns what the permission rules in force say to a tool in a session, whatever its input is.
+    /// Returns what the permission rules in force say about a tool in a session, independent of its input.
     pub fn judge(&self, spec: &domain::SessionSpec, tool: &str) -> domain::permission::RuleVerdict {
         let ask = domain::request::PermissionSubject {
             call: None,
@@ -232,14 +233,14 @@ impl Supervisor {
         Ok(self.inner.services.journal.stream(id, row.key, row.last_seq).read_after(seq))
     }
 
-    /// Returns an event as it was before secrets were taken out of it, while that is kept: for the user, who may look at it,
-    /// and for the agent itself, whose own words or answer it is.
+    /// Returns an event as it was before redaction, while that is kept: for the user, who may see it, and for
+    /// the agent itself, whose own text or answer it is.
     pub fn original(&self, id: &SessionId, seq: u64) -> Option<EventKind> {
         self.actor(id)?.original(seq)
     }
 
-    /// Returns a request as whoever must carry it out needs it: the call of a client's tool with its true input. Everything
-    /// else stays as it is shown.
+    /// Returns a request for the client that must execute it: a call of a client's tool with its true input.
+    /// Every other request stays as shown.
     pub fn ask_to_execute(
         &self,
         id: &SessionId,
@@ -267,7 +268,7 @@ impl Supervisor {
         Cow::Borrowed(event)
     }
 
-    /// Returns the status changes of all sessions from now on.
+    /// Subscribes to the status changes of all sessions from now on.
     pub fn watch_statuses(&self) -> broadcast::Receiver<Arc<Event>> {
         self.inner.services.journal.watch_statuses()
     }
@@ -277,7 +278,7 @@ impl Supervisor {
         self.session(id).await?.stop(how).await
     }
 
-    /// Starts a session anew under the same id, with changed provider settings where given.
+    /// Restarts a session under the same id, with changed provider settings if given.
     pub async fn restart(
         &self,
         id: &SessionId,
@@ -302,7 +303,7 @@ impl Supervisor {
         let count = handle.snapshot().state.restart_count;
         self.command(id, Command::Restart { provider_config }).await?;
         let handle = self.session(id).await?;
-        // A stop that comes in between wins over the restart.
+        // A stop that arrives in between wins over the restart.
         let over =
             |snapshot: &Snapshot| snapshot.state.restart_count > count || snapshot.state.status.is_terminal();
         if handle.wait_until(over).await?.state.restart_count == count {
@@ -321,12 +322,12 @@ impl Supervisor {
         self.command(id, Command::SetMode { mode }).await.map(|_| ())
     }
 
-    /// Removes what is older than it needs to be, and what nobody needs.
+    /// Removes everything that has passed its retention, and everything unused.
     pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
         retention::collect(&self.inner.services, retention, clock::now()).await
     }
 
-    /// Does the same unasked, for which the clock alone is not reason enough.
+    /// Does the same automatically. For this a clock that leaps ahead is not trusted.
     pub async fn collect_garbage_unasked(&self, retention: Retention) -> Result<Removed, Error> {
         let now = retention::believed_now(&self.inner.services).await?;
         retention::collect(&self.inner.services, retention, now).await
@@ -342,7 +343,7 @@ impl Supervisor {
         execution.start(&self.inner.services).await
     }
 
-    /// Ends every session that runs, within the bounds of a stop. Returns how many there were.
+    /// Stops every running session, within the timeouts of a stop. Returns how many were stopped.
     pub async fn stop_all(&self) -> usize {
         let handles = self.active();
         let stops: Vec<_> = handles
@@ -358,7 +359,7 @@ impl Supervisor {
         stopped
     }
 
-    /// Ends whatever a shim still holds: agents that were taken from this daemon, and commands.
+    /// Ends whatever shims still hold: agents that were taken from this daemon, and commands.
     async fn end_held(&self) {
         let held = scan::find_held(&self.inner.services.agents_dir).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot look for agents that are left");
@@ -371,14 +372,14 @@ impl Supervisor {
         }
     }
 
-    /// Lets go of all sessions; agents that are processes go on and the next daemon finds them.
+    /// Detaches from all sessions. Agents that are processes keep running and the next daemon finds them.
     pub async fn detach(&self, within: Duration) {
         let handles: Vec<SessionHandle> = self.lock().drain().map(|(_, handle)| handle).collect();
         let all = async {
             for handle in handles {
                 let (done, left) = oneshot::channel();
                 if handle.mailbox.send(ActorMessage::Detach { done }).await.is_ok() {
-                    // An actor that is gone has nothing to let go of.
+                    // An actor that has ended has nothing to detach from.
                     let _ = left.await;
                 }
             }
@@ -389,18 +390,19 @@ impl Supervisor {
         self.providers().iter().for_each(|provider| provider.end());
     }
 
-    /// Returns the session whose agent, or whose agent's holder, a process is.
+    /// Returns the session whose agent, or whose agent's shim, a process is.
     pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
         let known =
             self.lock().values().find(|handle| handle.is_process(pid)).map(|handle| handle.id().clone());
-        // An agent may call before its shim is known here; the shim's own command line tells whom it holds.
+        // An agent may call before its shim is known here; the shim's command line names its session.
         known
             .or_else(|| scan::session_held_by(&self.inner.services.agents_dir, pid).map(SessionId::new))
             .or_else(|| self.session_at_a_gateway(pid))
     }
 
-    /// Returns the session to which a gateway gave this process as its tools. A gateway serves many sessions and is no
-    /// shim of ours, so only the process itself says which; it gets no more by that than a session of the same gateway has.
+    /// Returns the session for which a gateway started this process as its bridge. A gateway serves many
+    /// sessions and is not our shim, so only the process itself says which one. It gains no more by a false
+    /// claim than another session of the same gateway has.
     fn session_at_a_gateway(&self, pid: u32) -> Option<SessionId> {
         let session = self.actor(&SessionId::new(scan::session_bridged_by(pid)?))?;
         (session.snapshot().spec.provider == ProviderKind::Openclaw).then(|| session.id().clone())
@@ -434,7 +436,7 @@ impl Supervisor {
         row.filter(|_| !self.is_leaving(id)).ok_or_else(|| not_found(id))
     }
 
-    /// Starts an actor unless somebody else was quicker; a row read before that is then stale and dropped.
+    /// Starts an actor unless another caller was faster; the row read before is then stale and dropped.
     fn spawn_actor(&self, row: SessionRow, beginning: ActorStart) -> SessionHandle {
         let id = row.spec.id.clone();
         let mut actors = self.lock();
@@ -448,7 +450,7 @@ impl Supervisor {
         handle
     }
 
-    /// Waits for an actor's end: tidies up after it, and ends the session of one that broke down.
+    /// Waits for an actor's end and removes its handle. If the actor panicked, ends its session.
     async fn watch_actor(self, id: SessionId, task: tokio::task::JoinHandle<()>) {
         let ended = task.await;
         {

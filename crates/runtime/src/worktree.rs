@@ -1,5 +1,5 @@
-//! Working trees of git repositories: listed, made, chosen and removed, with the sessions in them. Git itself is run
-//! in `git`; which names are good is in `names`.
+//! Working trees of git repositories: lists, creates, selects and removes them, with the sessions in them.
+//! Git itself is run in `git`; valid names are defined in `names`.
 
 mod create;
 mod git;
@@ -26,11 +26,11 @@ pub use remove::RemovedWorktree;
 use storage::worktrees::{self, WorktreeRow};
 use storage::{Durability, Store};
 
-/// What the worktrees of a daemon share.
+/// State shared by the worktrees of a daemon.
 pub(crate) struct WorktreeContext {
-    /// Where worktrees are made that name no place, and where we keep what git needs.
+    /// Where worktrees without a given path are created, and where temporary git folders are kept.
     folder: PathBuf,
-    /// One change of a repository at a time.
+    /// Locks that allow one change of a repository at a time.
     repositories: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -46,13 +46,13 @@ pub struct Worktrees {
     supervisor: Supervisor,
 }
 
-/// A worktree as it is now.
+/// The current state of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worktree {
     pub id: String,
     pub name: String,
     pub path: PathBuf,
-    /// None: no branch is checked out.
+    /// `None` if no branch is checked out.
     pub branch: Option<String>,
     pub created_at: Timestamp,
     /// The newest session in it that has not ended.
@@ -66,12 +66,12 @@ impl Worktrees {
         Self { supervisor }
     }
 
-    /// Returns the working trees of the repository a folder belongs to, the main one first. Those that somebody
-    /// deleted by hand are among them until they are removed here or git forgets them.
+    /// Returns the working trees of the repository a folder belongs to, the main one first. Trees that were
+    /// deleted by hand are included until they are removed here or git prunes them.
     pub async fn list(&self, repo_path: &str) -> Result<Vec<Worktree>, Error> {
         let repository = self.repository(repo_path).await?;
         let trees = repository.trees().await?;
-        // All of them are known before one is looked at: a session belongs to the innermost.
+        // All rows must exist before one is inspected, because a session belongs to the innermost worktree.
         let mut rows = Vec::new();
         for tree in trees.iter().filter(|tree| !tree.bare) {
             rows.push((self.known(&repository, &tree.path, None).await?, tree));
@@ -84,19 +84,19 @@ impl Worktrees {
         Ok(listed)
     }
 
-    /// Returns where a worktree is, or was.
+    /// Returns the path of a worktree, which may no longer exist.
     pub async fn path(&self, id: &str) -> Result<PathBuf, Error> {
         Ok(PathBuf::from(self.row(id).await?.path))
     }
 
-    /// Returns the folder of a worktree, which must be there.
+    /// Returns the folder of a worktree, which must exist.
     pub async fn folder(&self, id: &str) -> Result<PathBuf, Error> {
         let row = self.row(id).await?;
         let path = PathBuf::from(&row.path);
         if path.is_dir() { Ok(path) } else { Err(missing(&row)) }
     }
 
-    /// Makes a worktree the current one; returns it and the one before.
+    /// Makes a worktree the current one. Returns it and the previous one.
     pub async fn switch(&self, id: &str) -> Result<(Worktree, Option<String>), Error> {
         let row = self.row(id).await?;
         if !Path::new(&row.path).is_dir() {
@@ -111,13 +111,13 @@ impl Worktrees {
         Ok((self.inspect(row, tree.as_ref()).await?, previous))
     }
 
-    /// Returns the folder of the worktree somebody switched to last, if it is still there.
+    /// Returns the folder of the current worktree, if it still exists.
     pub async fn current_folder(&self) -> Result<Option<PathBuf>, Error> {
         let current = self.current().await?;
         Ok(current.map(|row| PathBuf::from(row.path)).filter(|path| path.is_dir()))
     }
 
-    /// Returns for each folder the id of the innermost known worktree that holds it; empty: none does.
+    /// Returns for each folder the id of the innermost known worktree that contains it; empty if none does.
     pub async fn holding(&self, folders: &[&Path]) -> Result<Vec<String>, Error> {
         let rows = self.store().read(worktrees::all).await?;
         let holds = |folder: &&Path| {
@@ -154,7 +154,7 @@ impl Worktrees {
         })
     }
 
-    /// Finds the repository of a folder that may be used as a root.
+    /// Finds the repository of a folder that is valid as a root.
     async fn repository(&self, repo_path: &str) -> Result<Repository, Error> {
         if repo_path.is_empty() {
             return Err(Error::invalid("repo_path", "is required"));
@@ -164,7 +164,7 @@ impl Worktrees {
         Repository::find(&folder).await
     }
 
-    /// Waits until nobody else changes a repository.
+    /// Waits for exclusive access to a repository.
     async fn alone(&self, repository: &Repository) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
             let mut all = self.shared().repositories.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +174,7 @@ impl Worktrees {
         lock.lock_owned().await
     }
 
-    /// Returns the row of a worktree, making one where git knows more than we do.
+    /// Returns the row of a worktree; adds one if git knows a worktree that the store does not.
     async fn known(
         &self,
         repository: &Repository,
@@ -196,7 +196,7 @@ impl Worktrees {
         self.store().write(Durability::Synced, move |connection| worktrees::put(connection, &row)).await
     }
 
-    /// Forgets worktrees of a repository that git no longer knows.
+    /// Removes rows of a repository's worktrees that git no longer knows.
     async fn forget_others(&self, repository: &Repository, listed: &[Worktree]) -> Result<(), Error> {
         let common_dir = repository.common_dir.display().to_string();
         let rows = self.store().read(worktrees::all).await?;
@@ -215,13 +215,15 @@ impl Worktrees {
             .await
     }
 
-    /// Returns what git says of a worktree; none where its repository is gone or knows it no more.
+    /// Returns what git says about a worktree; `None` if its repository no longer exists or no longer knows
+    /// it.
     async fn tree(&self, row: &WorktreeRow) -> Result<Option<ListedTree>, Error> {
         let Some(repository) = self.repository_of(row).await else { return Ok(None) };
         Ok(repository.trees().await?.into_iter().find(|tree| tree.path == Path::new(&row.path)))
     }
 
-    /// Finds the repository of a worktree, from the tree itself or, where that is gone, from what it shared.
+    /// Finds the repository of a worktree: from the tree itself or, if that is deleted, from the repository's
+    /// shared folder.
     async fn repository_of(&self, row: &WorktreeRow) -> Option<Repository> {
         let shared = Path::new(&row.repository);
         let places = [Some(Path::new(&row.path)), shared.parent()].into_iter().flatten();
@@ -247,6 +249,7 @@ impl Worktrees {
             .collect())
     }
 
+    /// Combines a row, git's view of the tree and the sessions in it.
     async fn inspect(&self, row: WorktreeRow, tree: Option<&ListedTree>) -> Result<Worktree, Error> {
         let sessions = self.sessions_in(&row).await?;
         let active = sessions.iter().find(|session| !session.state.status.is_terminal());

@@ -1,5 +1,5 @@
-//! Starting the agent: fork, its own session, three pipes, exec; and what went wrong if it did.
-//! Must not know the spool or the control socket, nor look at what flows through the pipes.
+//! Starts the agent: fork, its own session, three pipes, exec; and reports why if that failed. Must not know
+//! the spool or the control socket, nor look at what flows through the pipes.
 
 use std::ffi::CString;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -19,7 +19,7 @@ pub(crate) struct Agent {
     pub(crate) stderr: Option<PipeReader>,
 }
 
-/// What the agent gets back of what the shim changed for itself.
+/// Process attributes that the shim changed for itself and restores for the agent.
 pub(crate) struct Inheritance {
     pub(crate) umask: libc::mode_t,
     pub(crate) core_limit: libc::rlim_t,
@@ -62,7 +62,7 @@ pub(crate) fn start(
             let (stage, error) =
                 become_agent(command, cwd, inherit, limits, shim_pid, &[&agent_in, &agent_out, &agent_err]);
             let errno = error.raw_os_error().unwrap_or(libc::EIO).to_le_bytes();
-            // If the shim is gone there is nobody to tell.
+            // If the shim has exited, the report has no reader.
             let _ = fault_out.write_all(&[stage, errno[0], errno[1], errno[2], errno[3]]);
             sys::exit_now(127)
         }
@@ -121,8 +121,8 @@ fn become_agent(
     (AT_EXEC, sys::exec(command))
 }
 
-/// When memory runs out the kernel shall end agents, which can be started again, before shims and the daemon, which hold
-/// what they said. Best effort: a system that forbids it runs agents all the same.
+/// Makes the kernel end agents first when memory runs out: agents can be restarted, while shims and the
+/// daemon hold their output. Best effort: a system that forbids it runs agents all the same.
 fn die_first() {
     const FILE: &str = "/proc/self/oom_score_adj";
     let inherited = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse::<i32>().ok());

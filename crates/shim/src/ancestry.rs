@@ -1,6 +1,7 @@
-//! Who is at the other end of a Unix socket, and the chain of its ancestors, read so that no process can slip out of it
-//! by ending, by being adopted or by reuse of its number. What cannot be read whole is reported as unreadable.
-//! Used by the shim for whoever connects to it and by the daemon for its callers. Must not know agents or sessions.
+//! Identifies the process at the other end of a Unix socket and its chain of ancestors. The chain is read so
+//! that no process can escape it by exiting, by being adopted or by reuse of its pid. A chain that cannot be
+//! read completely is reported as unreadable. Used by the shim for its callers and by the daemon for its own.
+//! Must not know agents or sessions.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::limits::{ANCESTORS_MAX, ANCESTRY_READS_MAX};
 use crate::{proc_table, sys};
 
-/// The process at the other end of a connected Unix socket. As long as [`Peer::is_alive`], its number is its own.
+/// The process at the other end of a connected Unix socket. As long as [`Peer::is_alive`], its pid cannot be
+/// reused.
 #[derive(Debug)]
 pub struct Peer {
     pub pid: i32,
@@ -21,7 +23,7 @@ pub struct Peer {
 pub struct Ancestor {
     pub pid: i32,
     pub parent: i32,
-    /// The kernel's start time; zero where `/proc` hides the process.
+    /// The kernel's start time; zero if `/proc` hides the process.
     pub start_ticks: u64,
     pub name: Name,
 }
@@ -30,52 +32,52 @@ pub struct Ancestor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
     Known(String),
-    /// Hidden by `/proc`, and it runs as this user: it may be anything of ours.
+    /// Hidden by `/proc`, and it runs as this user: it may be any process of ours.
     HiddenOwn,
     /// Hidden by `/proc`, and it belongs to another user.
     HiddenOther,
 }
 
 impl Peer {
-    /// Fails where the process cannot be named in our namespace or has ended already.
+    /// Returns the process of a socket. Fails if it cannot be named in our namespace or has already ended.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Peer> {
         let (pid, uid) = sys::peer_credentials(socket)?;
         if pid <= 0 {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         let handle = match sys::peer_handle(socket) {
-            // Kernels before 6.5; the number may have been reused since the connection was made, which only a walk that
-            // compares start times can then notice.
+            // Kernels before 6.5. The pid may have been reused since the connection was made; only a walk
+            // that compares start times can then detect that.
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => sys::open_process(pid)?,
             handle => handle?,
         };
         Ok(Peer { pid, uid, handle })
     }
 
-    /// A process of which only the number is known. Whoever has the number now is meant.
+    /// Returns the process that currently has a pid.
     pub fn numbered(pid: i32, uid: u32) -> io::Result<Peer> {
         Ok(Peer { pid, uid, handle: sys::open_process(pid)? })
     }
 
-    /// Whether it has not ended.
+    /// Returns whether it has not ended.
     pub fn is_alive(&self) -> bool {
         sys::is_running(self.handle.as_fd())
     }
 
-    /// It and all its ancestors, itself first, as they were at one moment at which it lived. `None` if the chain
-    /// cannot be read whole, or kept changing.
+    /// Returns the process and all its ancestors, itself first, as they were at one moment at which it lived.
+    /// `None` if the chain cannot be read completely, or kept changing.
     pub fn ancestry(&self) -> Option<Vec<Ancestor>> {
         of(self.pid).filter(|_| self.is_alive())
     }
 }
 
-/// The chain of a process of which the caller knows that its number cannot be reused meanwhile.
+/// Returns the chain of a process whose pid, as the caller knows, cannot be reused meanwhile.
 pub fn of(pid: i32) -> Option<Vec<Ancestor>> {
     settled(|| walk(pid, read_ancestor))
 }
 
-/// Reads until two readings in a row agree. A parent changes only by ending, and then to an ancestor that is older: two
-/// equal readings mean that the chain was this one all the time in between.
+/// Reads until two readings in a row agree. A parent changes only by exiting, and then to an older ancestor.
+/// Two equal readings therefore mean that the chain was the same all the time in between.
 fn settled(read: impl Fn() -> Option<Vec<Ancestor>>) -> Option<Vec<Ancestor>> {
     let key = |chain: &[Ancestor]| -> Vec<(i32, i32, u64)> {
         chain.iter().map(|at| (at.pid, at.parent, at.start_ticks)).collect()
@@ -93,12 +95,13 @@ fn settled(read: impl Fn() -> Option<Vec<Ancestor>>) -> Option<Vec<Ancestor>> {
     None
 }
 
+/// Follows parents up to the first process; `None` if the chain cannot be read or is too long.
 fn walk(pid: i32, look: impl Fn(i32) -> Option<Ancestor>) -> Option<Vec<Ancestor>> {
     let mut chain: Vec<Ancestor> = Vec::new();
     let mut at = pid;
     while chain.len() < ANCESTORS_MAX {
         let found = look(at)?;
-        // A child is never older than its parent: the number belongs to somebody else by now.
+        // A child is never older than its parent: the pid was reused by another process.
         let youngest = chain.iter().rev().map(|child| child.start_ticks).find(|&ticks| ticks != 0);
         if youngest.is_some_and(|youngest| found.start_ticks > youngest) {
             return None;
@@ -113,6 +116,7 @@ fn walk(pid: i32, look: impl Fn(i32) -> Option<Ancestor>) -> Option<Vec<Ancestor
     None
 }
 
+/// Reads one process, from /proc or, if it is hidden there, through a process handle.
 fn read_ancestor(pid: i32) -> Option<Ancestor> {
     match proc_table::find(pid) {
         Some(found) => Some(Ancestor {

@@ -1,5 +1,5 @@
-//! The words after `obey shim`. Written by the daemon, not by people, hence strict and small.
-//! Must not touch the system.
+//! Parses the arguments after `obey shim`. Written by the daemon, not by people, hence strict and small. Must
+//! not touch the system.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads the words; the error says which one is wrong.
+    /// Parses the arguments; the error says which one is wrong.
     pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, String> {
         let mut words = words.into_iter();
         let (mut dir, mut cwd) = (None, None);

@@ -1,6 +1,6 @@
-//! The control socket: who may speak, who is obeyed, frames in and out, none of it ever blocking the loop.
-//! Only the newest connection with the highest epoch is obeyed. Wake-ups are droppable, nothing else is.
-//! Must not carry out a command: it hands them to the loop.
+//! The control socket: who may connect, who is obeyed, frames in and out, without ever blocking the loop.
+//! Only the newest connection with the highest epoch is obeyed. Wake-ups may be dropped, nothing else. Must
+//! not carry out a command: it passes them to the loop.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -12,7 +12,7 @@ use crate::limits::{CONNECTIONS_MAX, CONTROL_OUT_BYTES_MAX, GREETING_TIMEOUT, ST
 use crate::spool::Position;
 use crate::{group_name, launch, sys};
 
-/// What the daemon wants done.
+/// A command of the daemon.
 pub(crate) enum Command {
     Input { write_id: u64, bytes: Vec<u8> },
     CloseStdin { write_id: u64 },
@@ -20,12 +20,12 @@ pub(crate) enum Command {
     AckExit,
 }
 
-/// The listener and everyone connected to it.
+/// The listener and all its connections.
 pub(crate) struct Control {
     listener: UnixListener,
     connections: Vec<Connection>,
     epoch: u64,
-    /// Accepting failed (out of descriptors); not before this time again.
+    /// Accepting failed (out of descriptors); do not retry before this time.
     accept_not_before_ns: u64,
 }
 
@@ -54,12 +54,13 @@ impl Control {
         self.connections.iter().any(|connection| connection.is_obeyed)
     }
 
-    /// The listener, when it may be asked for new connections.
+    /// Returns the listener if new connections may be accepted.
     pub(crate) fn listener_fd(&self, now_ns: u64) -> Option<RawFd> {
         (now_ns >= self.accept_not_before_ns).then(|| self.listener.as_raw_fd())
     }
 
-    /// Each connection's descriptor and the events it waits for, in the order of the other calls' indices.
+    /// Returns each connection's descriptor and the events it waits for, in the order of the indices of the
+    /// other methods.
     pub(crate) fn interests(&self, read_allowed: bool) -> impl Iterator<Item = (RawFd, i16)> {
         self.connections.iter().map(move |connection| {
             let mut events = 0;
@@ -73,14 +74,14 @@ impl Control {
         })
     }
 
-    /// When something is due without any event.
+    /// Returns when something is due without any event.
     pub(crate) fn deadline_ns(&self, now_ns: u64) -> Option<u64> {
         let greetings = self.connections.iter().filter(|c| !c.is_obeyed).map(|c| c.greet_before_ns);
         let accepting = Some(self.accept_not_before_ns).filter(|&at| at > now_ns);
         greetings.chain(accepting).min()
     }
 
-    /// Takes new connections. Who may not speak is told so and closed before a byte is read.
+    /// Accepts new connections. A caller that is not allowed is refused and closed before a byte is read.
     pub(crate) fn accept(&mut self, now_ns: u64) {
         loop {
             let stream = match self.listener.accept() {
@@ -113,7 +114,7 @@ impl Control {
         }
     }
 
-    /// Takes what connection `index` has sent.
+    /// Reads what connection `index` has sent.
     pub(crate) fn receive(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let mut buffer = [0; 16 << 10];
@@ -125,7 +126,7 @@ impl Control {
         }
     }
 
-    /// The next command among the frames received; greetings and pings are answered here.
+    /// Returns the next command among the received frames; greetings and pings are answered here.
     pub(crate) fn next_command(&mut self, index: usize, welcome: &Welcome) -> Option<Command> {
         loop {
             let connection = self.connections.get_mut(index).filter(|connection| !connection.is_closed)?;
@@ -140,7 +141,7 @@ impl Control {
             let is_obeyed = connection.is_obeyed;
             match frame {
                 Ok(Some(ToShim::Hello { epoch, .. })) => self.greet(index, epoch, welcome),
-                // Only a daemon that has said who it is may ask for anything.
+                // Only a daemon that has sent a greeting may send commands.
                 Ok(Some(_)) | Err(_) if !is_obeyed => connection.is_closed = true,
                 Ok(Some(ToShim::Ping(token))) => ToDaemon::Pong(token).encode(&mut connection.out),
                 Ok(Some(ToShim::Input { write_id, bytes })) => {
@@ -155,14 +156,14 @@ impl Control {
         }
     }
 
-    /// Tells the daemon how far the spool reaches.
+    /// Announces to the daemon how far the spool reaches.
     pub(crate) fn wake(&mut self, head: Position) {
         for connection in self.connections.iter_mut().filter(|connection| connection.is_obeyed) {
             connection.wake = Some(head);
         }
     }
 
-    /// Sends what can be sent, and forgets who is gone or never introduced itself.
+    /// Sends what can be sent, and drops connections that are closed or never sent a greeting.
     pub(crate) fn flush(&mut self, now_ns: u64) {
         for connection in &mut self.connections {
             connection.flush();
@@ -171,6 +172,7 @@ impl Control {
         self.connections.retain(|connection| !connection.is_closed);
     }
 
+    /// Obeys a connection unless its epoch is too low; an earlier connection is replaced.
     fn greet(&mut self, index: usize, epoch: u64, welcome: &Welcome) {
         if epoch < self.epoch {
             self.connections[index].refuse(Refusal::OldEpoch);
@@ -193,9 +195,11 @@ impl Connection {
         !self.out.is_empty() || self.wake.is_some()
     }
 
+    /// Writes as much as the socket accepts.
     fn flush(&mut self) {
         while !self.is_closed && self.wants_to_send() {
-            // Only behind whole frames: a wake-up that finds the socket full waits and is overtaken by newer ones.
+            // Only between whole frames: a wake-up that finds the socket full waits and is replaced by newer
+            // ones.
             if let Some(head) = self.wake.take_if(|_| self.out.is_empty()) {
                 ToDaemon::Wake(head).encode(&mut self.out);
             }
@@ -203,7 +207,7 @@ impl Connection {
                 Ok(n) => drop(self.out.drain(..n)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // It does not listen any more, but its last words (an acknowledgement) may still be unread.
+                // The peer no longer reads, but its last frames (an acknowledgement) may still be unread.
                 Err(_) => {
                     self.out.clear();
                     self.wake = None;
@@ -212,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Says why, as far as the socket takes it, and closes.
+    /// Sends the reason, as far as the socket accepts it, and closes.
     fn refuse(&mut self, refusal: Refusal) {
         self.wake = None;
         ToDaemon::Refused(refusal).encode(&mut self.out);
@@ -222,8 +226,9 @@ impl Connection {
     }
 }
 
-/// Only this user (or root), and no agent: whoever runs below a shim that this shim is not below as well belongs to an
-/// agent, ours or another. The uid alone does not tell them from the daemon. Who cannot be placed is refused.
+/// Returns whether a caller may connect: only this user (or root), and no agent. A process below a shim that
+/// this shim is not below as well belongs to an agent, ours or another. The uid alone does not distinguish
+/// agents from the daemon. A caller that cannot be classified is refused.
 fn is_allowed(stream: &UnixStream) -> bool {
     let Ok(peer) = Peer::of(stream.as_fd()) else { return false };
     if peer.uid != sys::euid() && peer.uid != 0 {
@@ -240,15 +245,15 @@ fn is_allowed(stream: &UnixStream) -> bool {
     is_beside_us && group_name::is_with_us(peer.pid) && peer.is_alive()
 }
 
-/// A process that may be a shim and cannot be looked at.
+/// A process that may be a shim and cannot be inspected.
 struct Hidden;
 
-/// The lowest shim of a chain, by number and start time.
+/// Returns the lowest shim of a chain, by pid and start time.
 fn nearest_holder(chain: &[Ancestor]) -> Result<Option<(i32, u64)>, Hidden> {
     for at in chain {
         match &at.name {
             Name::Known(name) if name == launch::PROCESS_NAME => return Ok(Some((at.pid, at.start_ticks))),
-            // Shims hide their memory and so are hidden themselves where anything is.
+            // Shims hide their memory, so they are hidden wherever `/proc` hides anything.
             Name::HiddenOwn => return Err(Hidden),
             Name::Known(_) | Name::HiddenOther => {}
         }

@@ -1,6 +1,6 @@
-//! The control frames between daemon and shim: `len u32 | type u8 | payload`, little endian.
-//! Pure; additive for ever: unknown types and appended fields are passed over by both sides.
-//! Must not know sockets or what is done with a frame.
+//! The control frames between daemon and shim: `len u32 | type u8 | payload`, little endian. Pure. Only ever
+//! extended: both sides ignore unknown types and appended fields. Must not know sockets or what is done with
+//! a frame.
 
 use crate::limits::FRAME_BYTES_MAX;
 use crate::record::{u32_at, u64_at};
@@ -20,7 +20,7 @@ const WAKE: u8 = 0x82;
 const REFUSED: u8 = 0x83;
 const PONG: u8 = 0x84;
 
-/// Whom a signal is for.
+/// The target of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The agent's process alone.
@@ -34,7 +34,7 @@ pub enum Target {
 /// Why the shim does not obey a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A daemon with a higher epoch was here.
+    /// A daemon with a higher epoch was connected.
     OldEpoch,
     /// A connection with the same or a higher epoch took over.
     Replaced,
@@ -79,7 +79,7 @@ pub enum ToShim<'a> {
     Ping(u64),
 }
 
-/// What the shim answers to HELLO.
+/// The answer to HELLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
     pub protocol: u8,
@@ -141,7 +141,7 @@ impl<'a> ToShim<'a> {
         }
     }
 
-    /// Reads a frame; `None` is one this build does not know, to be passed over.
+    /// Decodes a frame; `None` if this build does not know its type.
     pub fn decode(kind: u8, payload: &'a [u8]) -> Result<Option<ToShim<'a>>, Malformed> {
         let needs = |len: usize| if payload.len() < len { Err(Malformed(kind)) } else { Ok(()) };
         Ok(Some(match kind {
@@ -205,7 +205,7 @@ impl ToDaemon {
         }
     }
 
-    /// Reads a frame; `None` is one this build does not know, to be passed over.
+    /// Decodes a frame; `None` if this build does not know its type.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<Option<ToDaemon>, Malformed> {
         let needs = |len: usize| if payload.len() < len { Err(Malformed(kind)) } else { Ok(()) };
         Ok(Some(match kind {
@@ -237,7 +237,7 @@ impl ToDaemon {
     }
 }
 
-/// Collects bytes from a socket into whole frames.
+/// Assembles bytes from a socket into whole frames.
 #[derive(Debug, Default)]
 pub struct Assembler {
     bytes: Vec<u8>,
@@ -249,7 +249,7 @@ pub struct Assembler {
 pub struct TooLong(pub usize);
 
 impl Assembler {
-    /// Adds what was received.
+    /// Adds received bytes.
     pub fn push(&mut self, received: &[u8]) {
         if self.used == self.bytes.len() {
             self.bytes.clear();
@@ -261,7 +261,7 @@ impl Assembler {
         self.bytes.extend_from_slice(received);
     }
 
-    /// The next whole frame: its type and payload.
+    /// Returns the next whole frame: its type and payload.
     pub fn next_frame(&mut self) -> Result<Option<(u8, &[u8])>, TooLong> {
         let rest = &self.bytes[self.used..];
         if rest.len() < FRAME_HEADER_LEN {
@@ -281,7 +281,7 @@ impl Assembler {
         Ok(Some((kind, &self.bytes[start..start + len])))
     }
 
-    /// Gives a large frame's memory back once it is used up; a holder of one agent stays small.
+    /// Frees a large frame's memory once it is consumed; a shim must stay small.
     fn shrink(&mut self) {
         if self.used == self.bytes.len() && self.bytes.capacity() > SMALL_CAPACITY {
             self.bytes = Vec::new();

@@ -1,6 +1,6 @@
-//! The loop: one thread, one poll(2), one agent. Moves output to the spool, input to the agent, and obeys.
-//! Never blocks on anything but the disk, never drops output, never ends an agent because of a full disk.
-//! Must not parse what flows through it.
+//! The loop: one thread, one poll(2), one agent. Moves output to the spool and input to the agent, and
+//! carries out commands. Never blocks on anything but the disk, never drops output, never ends an agent
+//! because of a full disk. Must not parse what flows through it.
 
 mod ending;
 
@@ -32,26 +32,26 @@ pub(crate) struct Shim {
     /// Output between the pipe and the disk. Its pages are touched only as far as reads fill them.
     buffer: Vec<u8>,
     phase: Phase,
-    /// A record the disk did not take; nothing else is read or written until it does.
+    /// A record the disk did not accept; nothing else is read or written until it does.
     stalled: Option<Stalled>,
     retry_at_ns: u64,
     killing: Option<Killing>,
     home_check_at_ns: u64,
     linger_ns: u64,
     daemon_seen_ns: u64,
-    /// Nobody will ask for the result: leave as soon as it is on disk.
+    /// No daemon will ask for the result: exit as soon as it is on disk.
     is_abandoned: bool,
-    /// The directory is gone: nothing can be kept any more.
+    /// The directory was removed: nothing can be stored any more.
     is_homeless: bool,
     waits: Vec<libc::pollfd>,
 }
 
-/// Where the agent is in its life.
+/// The phase of the agent's life.
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
-    /// Reaped; its descendants are being killed and its pipes drained, until the deadline, when the exit record
-    /// is written regardless.
+    /// Reaped. Its descendants are being killed and its pipes drained until the deadline, when the exit
+    /// record is written regardless.
     Ending {
         exit: Exit,
         deadline_ns: u64,
@@ -67,11 +67,11 @@ enum Phase {
 enum Stalled {
     /// The first `len` bytes of the buffer.
     Output { stream: Stream, len: usize },
-    /// A small record of the shim's own.
+    /// A small record of the shim itself.
     Note { stream: Stream, bytes: [u8; 16], len: usize },
 }
 
-/// The places in the poll set before the connections.
+/// The indices in the poll set before the connections.
 const SIGNALS: usize = 0;
 const LISTENER: usize = 1;
 const STDOUT: usize = 2;
@@ -114,7 +114,7 @@ impl Shim {
     }
 }
 
-/// Holds the agent until its end is acknowledged, nobody comes for it, or its directory is gone.
+/// Holds the agent until its end is acknowledged, no daemon comes for it, or its directory is removed.
 pub(crate) fn run(mut hold: Shim) -> i32 {
     // The agent may have ended before the signal descriptor existed.
     hold.reap(sys::monotonic_ns());
@@ -137,7 +137,7 @@ pub(crate) fn run(mut hold: Shim) -> i32 {
 type Flow = std::ops::ControlFlow<()>;
 
 impl Shim {
-    /// Everything that is due by the clock.
+    /// Handles everything that is due by the clock.
     fn on_timers(&mut self, now: u64) -> Flow {
         if now >= self.home_check_at_ns {
             self.check_home(now);
@@ -160,7 +160,7 @@ impl Shim {
         }
         self.finish_if_ended(now);
         match self.phase {
-            // A daemon that is there but never acknowledges does not keep the shim for ever either.
+            // A connected daemon that never acknowledges does not keep the shim alive forever either.
             Phase::Exited { since_ns }
                 if self.is_abandoned || now >= since_ns.saturating_add(self.linger_ns) =>
             {
@@ -170,6 +170,7 @@ impl Shim {
         }
     }
 
+    /// Returns when the loop must run next, even without an event.
     fn next_deadline_ns(&mut self, now: u64) -> u64 {
         let mut next = self.home_check_at_ns;
         let mut consider = |at: Option<u64>| next = next.min(at.unwrap_or(u64::MAX));
@@ -190,6 +191,7 @@ impl Shim {
         next
     }
 
+    /// Waits for events and handles them: signals, commands, new connections, then input and output.
     fn wait_and_serve(&mut self) -> Flow {
         let now = sys::monotonic_ns();
         self.fill_waits(now);
@@ -197,7 +199,7 @@ impl Shim {
         // Rounded up, or the last millisecond would be spent spinning.
         let timeout_ms = i32::try_from(wait_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
         if sys::poll(&mut self.waits, timeout_ms).is_err() {
-            // Interrupted; whatever is ready is ready the next time.
+            // Interrupted; whatever is ready will be ready the next time.
             return Flow::Continue(());
         }
         let now = sys::monotonic_ns();
@@ -229,12 +231,12 @@ impl Shim {
         self.waits.get(index).is_some_and(|wait| wait.revents != 0)
     }
 
-    /// Who is listened to in this round. A descriptor of -1 is passed over by poll.
+    /// Fills the poll set of this round. Poll skips a descriptor of -1.
     fn fill_waits(&mut self, now: u64) {
         let takes_output = self.stalled.is_none()
             && match self.phase {
                 Phase::Running => !self.spool.is_over_cap(),
-                // What is left in the pipes is bounded, and it is the last.
+                // What is left in the pipes is bounded, and it is the last output.
                 Phase::Ending { .. } => true,
                 Phase::Exited { .. } => false,
             };
@@ -255,6 +257,7 @@ impl Shim {
         self.waits.extend(self.control.interests(read_allowed).map(|(fd, events)| wait(fd, events)));
     }
 
+    /// Handles pending signals.
     fn on_signals(&mut self, now: u64) -> Flow {
         let mut record = [0; sys::SIGNAL_INFO_LEN];
         while let Ok(sys::SIGNAL_INFO_LEN) = self.signals.read(&mut record) {
@@ -262,12 +265,12 @@ impl Shim {
                 libc::SIGCHLD => self.reap(now),
                 libc::SIGUSR1 => {
                     self.check_home(now);
-                    // If it fails the old listener still serves whoever holds its name.
+                    // If it fails, the old listener still serves callers that hold its name.
                     if let Ok(listener) = self.home.bind() {
                         self.control.rebind(listener);
                     }
                 }
-                // The machine is going down. The agent ends first, so that its end is recorded.
+                // The machine is shutting down. The agent ends first, so that its end is recorded.
                 libc::SIGTERM if matches!(self.phase, Phase::Exited { .. }) => return Flow::Break(()),
                 libc::SIGTERM => self.signal(libc::SIGTERM, Target::Group, now),
                 _ => {}
@@ -276,6 +279,7 @@ impl Shim {
         Flow::Continue(())
     }
 
+    /// Carries out the commands received on a connection, until the input queue is full.
     fn handle_command(&mut self, index: usize, now: u64) -> Flow {
         while !self.input.is_full() {
             let welcome = self.welcome();
@@ -302,11 +306,12 @@ impl Shim {
         }
     }
 
+    /// Sends a signal to the agent, its group or its tree.
     fn signal(&mut self, signo: i32, target: Target, now: u64) {
         if !(1..=64).contains(&signo) {
             return;
         }
-        // Once reaped, the agent's number may belong to somebody else.
+        // Once the agent is reaped, its pid may be reused by another process.
         let runs = matches!(self.phase, Phase::Running);
         match target {
             Target::Agent if runs => sys::kill(self.agent.pid, signo),
@@ -318,7 +323,7 @@ impl Shim {
     }
 
     fn take_input(&mut self, write_id: u64, work: InputWork, now: u64) {
-        // After the exit record nothing may follow it; the daemon reads there that the input went nowhere.
+        // Nothing may follow the exit record; the daemon learns from it that the input was not delivered.
         if matches!(self.phase, Phase::Running) {
             self.input.accept(write_id, work);
             self.pump_input(now);
@@ -332,6 +337,7 @@ impl Shim {
         }
     }
 
+    /// Moves output from a pipe to the spool.
     fn take_output(&mut self, stream: Stream, now: u64) {
         // An earlier step of this round may have met a full disk; the buffer is then in use.
         if self.stalled.is_some() {
@@ -351,7 +357,7 @@ impl Shim {
         }
     }
 
-    /// Records something of the shim's own.
+    /// Appends a record of the shim itself.
     fn note(&mut self, stream: Stream, payload: &[u8], now: u64) {
         if self.spool.append(stream, payload, now).is_err() {
             let mut bytes = [0; 16];
@@ -379,7 +385,7 @@ impl Shim {
         }
     }
 
-    /// Without its directory the shim serves nobody: nobody can find it, read its spool or stop it.
+    /// Ends the agent if the directory was removed: the shim could not be found, read or stopped any more.
     fn check_home(&mut self, now: u64) {
         self.home_check_at_ns = now + ns(HOME_CHECK_INTERVAL);
         if !self.is_homeless && !self.home.is_there() {

@@ -1,6 +1,6 @@
-//! The session's directory as the shim sees it: the lock that proves life, the reserve, the socket's name.
-//! The shim works inside it (current directory), because a socket path may not be longer than 107 bytes.
-//! Must not know spool records or frames.
+//! The session's directory as the shim sees it: the lock that proves it is alive, the reserve, the socket's
+//! name. The shim works inside it (current directory), because a socket path may not be longer than 107
+//! bytes. Must not know spool records or frames.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::limits::{LOCK_ATTEMPTS_MAX, LOCK_RETRY, RESERVE_BYTES};
 use crate::spool::segment_number;
 use crate::sys;
 
-/// The name of the lock; whoever holds it is the living shim.
+/// The name of the lock; its holder is the living shim.
 pub const LOCK_NAME: &str = "lock";
 /// The name of the control socket.
 pub const SOCKET_NAME: &str = "sock";
@@ -23,11 +23,11 @@ const RESERVE_NAME: &str = "reserve";
 pub(crate) struct Home {
     path: PathBuf,
     identity: Identity,
-    /// Held by being open; released by the kernel however the shim ends.
+    /// Held by being open; the kernel releases it however the shim ends.
     lock: Option<(File, Identity)>,
 }
 
-/// Device and inode: what a name must lead to for it to be the same file.
+/// Device and inode, which identify a file independent of its name.
 type Identity = (u64, u64);
 
 fn identity(found: &Metadata) -> Identity {
@@ -35,7 +35,7 @@ fn identity(found: &Metadata) -> Identity {
 }
 
 impl Home {
-    /// Enters `dir`, which must be a real directory of this user that nobody else can enter.
+    /// Enters `dir`, which must be a real directory of this user that no other user can enter.
     pub(crate) fn enter(dir: &Path) -> io::Result<Home> {
         let path = fs::canonicalize(dir)?;
         let handle =
@@ -67,7 +67,7 @@ impl Home {
             }
             attempts += 1;
         }
-        // For people, and for a daemon that must ask for a new socket. Believed only while the lock is held.
+        // For people, and for a daemon that must ask for a new socket. Valid only while the lock is held.
         file.set_len(0)?;
         writeln!(file, "{}", process::id())?;
         let locked = identity(&file.metadata()?);
@@ -75,7 +75,8 @@ impl Home {
         Ok(())
     }
 
-    /// An earlier agent's spool must not be continued: its positions belong to that agent.
+    /// Returns whether there is a spool. An earlier agent's spool must not be continued: its positions belong
+    /// to that agent.
     pub(crate) fn has_spool(&self) -> io::Result<bool> {
         for entry in fs::read_dir(".")? {
             if segment_number(&entry?.file_name()).is_some() {
@@ -85,7 +86,7 @@ impl Home {
         Ok(false)
     }
 
-    /// Sets blocks aside for the exit record.
+    /// Reserves disk blocks for the exit record.
     pub(crate) fn reserve(&self) -> io::Result<()> {
         let file = OpenOptions::new()
             .write(true)
@@ -97,12 +98,12 @@ impl Home {
         sys::allocate(&file, RESERVE_BYTES)
     }
 
-    /// Gives the reserve back to the file system. Missing already is as good.
+    /// Frees the reserve; it does not matter if it is already gone.
     pub(crate) fn free_reserve(&self) {
         let _ = fs::remove_file(RESERVE_NAME);
     }
 
-    /// Opens the control socket, in place of one left by a dead shim or deleted by a cleaner.
+    /// Opens the control socket, replacing one left by a dead shim or deleted by a cleaner.
     pub(crate) fn bind(&self) -> io::Result<UnixListener> {
         let _ = fs::remove_file(SOCKET_NAME);
         let listener = UnixListener::bind(SOCKET_NAME)?;
@@ -110,8 +111,8 @@ impl Home {
         Ok(listener)
     }
 
-    /// Whether the directory and the lock are still those that were taken: without them nobody can know of this
-    /// shim. Errors other than "gone" prove nothing.
+    /// Returns whether the directory and the lock are still those that were taken: without them the shim
+    /// cannot be found. Errors other than "not found" prove nothing.
     pub(crate) fn is_there(&self) -> bool {
         let leads_to = |path: &Path, wanted: Identity| match fs::symlink_metadata(path) {
             Ok(found) => identity(&found) == wanted,

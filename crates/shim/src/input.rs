@@ -1,5 +1,5 @@
-//! Input on its way to the agent's stdin: each id once, in order, without ever blocking the loop.
-//! Must not know where inputs come from nor where their completion is recorded.
+//! Input on its way to the agent's stdin: each id once, in order, without ever blocking the loop. Must not
+//! know where inputs come from nor where their completion is recorded.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeWriter, Write};
@@ -13,7 +13,7 @@ pub(crate) enum InputWork {
     Close,
 }
 
-/// Inputs accepted but not yet handed over.
+/// Inputs accepted but not yet delivered.
 #[derive(Default)]
 pub(crate) struct InputQueue {
     waiting: VecDeque<(u64, InputWork)>,
@@ -24,7 +24,7 @@ pub(crate) struct InputQueue {
 }
 
 impl InputQueue {
-    /// Takes an input, unless its id was seen before: daemons send again what they are unsure of.
+    /// Accepts an input, unless its id was seen before: daemons send again what they are unsure of.
     pub(crate) fn accept(&mut self, write_id: u64, work: InputWork) {
         if write_id <= self.last_id {
             return;
@@ -36,7 +36,7 @@ impl InputQueue {
         self.waiting.push_back((write_id, work));
     }
 
-    /// The highest id ever accepted.
+    /// Returns the highest id ever accepted.
     pub(crate) fn last_id(&self) -> u64 {
         self.last_id
     }
@@ -45,12 +45,12 @@ impl InputQueue {
         self.waiting.is_empty()
     }
 
-    /// Whether no more should be accepted for now.
+    /// Returns whether no more should be accepted for now.
     pub(crate) fn is_full(&self) -> bool {
         self.queued_bytes > INPUT_QUEUED_BYTES_MAX
     }
 
-    /// Hands over as much of the first input as fits. Returns it once it is done with.
+    /// Writes as much of the first input as fits. Returns it once it is completed.
     pub(crate) fn pump(&mut self, stdin: &mut Option<PipeWriter>) -> Option<Input> {
         let (_, work) = self.waiting.front()?;
         let delivery = match (work, stdin.as_mut()) {
@@ -78,7 +78,7 @@ impl InputQueue {
         self.finish_first(delivery)
     }
 
-    /// Gives up the first input: its agent is gone.
+    /// Gives up the first input because its agent has ended.
     pub(crate) fn give_up(&mut self) -> Option<Input> {
         self.finish_first(Delivery::Undeliverable)
     }

@@ -1,6 +1,6 @@
-//! From `obey shim …` to a running holder: detach from the daemon, prepare the directory, start the agent,
-//! and report one line: `ready <shim_pid> <agent_pid>` or `error <stage> <errno> <text>`.
-//! Must not stay around: once the agent runs, `hold` takes over.
+//! From `obey shim …` to a running shim: detaches from the daemon, prepares the directory, starts the agent,
+//! and reports one line: `ready <shim_pid> <agent_pid>` or `error <stage> <errno> <text>`. Once the agent
+//! runs, `hold` takes over.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -22,7 +22,7 @@ use crate::{hold, proc_table};
 pub const PROCESS_NAME: &str = "obey-shim";
 const PROCESS_NAME_C: &std::ffi::CStr = c"obey-shim";
 
-/// Why no agent is held. The stages are words the daemon reads; new ones may be added.
+/// Why no agent is held. The daemon parses the stages; new ones may be added.
 struct LaunchFailure {
     stage: &'static str,
     error: io::Error,
@@ -39,7 +39,7 @@ impl LaunchFailure {
     }
 }
 
-/// Forks so that the daemon is not the parent of what stays; the first process only passes the line on.
+/// Forks so that the daemon is not the parent of the shim; the first process only passes the line on.
 pub(crate) fn run(args: Result<Args, String>) -> i32 {
     sys::drop_inherited(Inherited::Close);
     let args = match args {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: Result<Args, String>) -> i32 {
 
 fn relay(mut from_shim: PipeReader) -> i32 {
     let mut line = String::new();
-    // Ends when the shim has spoken, or died.
+    // Ends when the shim has reported, or died.
     let _ = from_shim.read_to_string(&mut line);
     if line.is_empty() {
         line = "error fork 0 the shim ended without a word\n".into();
@@ -76,22 +76,25 @@ fn report(line: &str) -> i32 {
     if said.is_ok() && line.starts_with("ready ") { 0 } else { 1 }
 }
 
+/// Prepares the shim, reports the result and runs the loop.
 fn become_shim(args: &Args, mut ready: PipeWriter) -> i32 {
     let hold = match prepare(args) {
         Ok(hold) => hold,
         Err(failure) => {
-            // Nobody left to tell if this fails; the exit is the same.
+            // If this fails there is no reader; the exit is the same.
             let _ = ready.write_all(failure.line().as_bytes());
             return 1;
         }
     };
     let line = format!("ready {} {}\n", process::id(), hold.agent_pid());
-    // If the first process is gone, so is the daemon's interest; it will find the held lock on its next start.
+    // If the first process has exited, the daemon no longer waits; it will find the held lock on its next
+    // start.
     let _ = ready.write_all(line.as_bytes());
     drop(ready);
     hold::run(hold)
 }
 
+/// Enters and locks the directory, then prepares everything in it; cleans up on an error.
 fn prepare(args: &Args) -> Result<Shim, LaunchFailure> {
     let inherit = detach().map_err(LaunchFailure::at("fork"))?;
     let mut home = Home::enter(&args.dir).map_err(LaunchFailure::at("dir"))?;
@@ -109,6 +112,7 @@ fn prepare(args: &Args) -> Result<Shim, LaunchFailure> {
     Shim::new(home, spool, control, agent, args.linger).map_err(LaunchFailure::at("fork"))
 }
 
+/// Creates the spool and the socket and starts the agent.
 fn prepare_in(
     args: &Args,
     home: &Home,
@@ -138,7 +142,7 @@ fn prepare_in(
     Ok((spool, control, agent))
 }
 
-/// Leaves the daemon's session, terminal and signals, and hides.
+/// Leaves the daemon's session, terminal and signals, and hides the process.
 fn detach() -> io::Result<Inheritance> {
     sys::setsid()?;
     sys::adopt_orphans()?;
@@ -152,7 +156,7 @@ fn detach() -> io::Result<Inheritance> {
     for at in 0..=2 {
         sys::place(null.as_fd(), at)?;
     }
-    // Nothing the shim creates is for others; the socket is not executable either.
+    // Nothing the shim creates is for other users; the socket is not executable either.
     let umask = sys::set_umask(0o177);
     Ok(Inheritance { umask, core_limit: sys::set_core_limit(0)? })
 }

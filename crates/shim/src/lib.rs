@@ -1,7 +1,7 @@
-//! The shim: the small process that holds one agent, so that the agent outlives the daemon.
-//! It spools the agent's output to disk, feeds its stdin, reaps its tree and keeps its exit status.
-//! The daemon uses the formats published here (`frame`, `record`, `spool`, `proc_table`, `ancestry`) to talk to it.
-//! Must not know what an agent prints, what a session is, or any async runtime.
+//! The shim: the small process that holds one agent, so that the agent outlives the daemon. It spools the
+//! agent's output to disk, feeds its stdin, reaps its tree and keeps its exit status. The daemon uses the
+//! formats published here (`frame`, `record`, `spool`, `proc_table`, `ancestry`) to talk to it. Must not know
+//! what an agent prints, what a session is, or any async runtime.
 
 mod agent;
 pub mod ancestry;

@@ -1,6 +1,6 @@
-//! The process table as /proc shows it: who is whose child, and signals that cannot hit a reused number.
-//! Used by the shim for its own tree and by the daemon for the tree of a shim that was killed.
-//! Must not know agents or sessions.
+//! The process table as /proc shows it: parents and children, and signals that cannot hit a reused pid. Used
+//! by the shim for its own tree and by the daemon for the tree of a shim that was killed. Must not know
+//! agents or sessions.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -14,7 +14,7 @@ pub struct Process {
     pub pid: i32,
     pub parent: i32,
     pub session: i32,
-    /// The kernel's start time; with the pid it names a process for the life of the machine.
+    /// The kernel's start time; with the pid it identifies a process for this boot of the machine.
     pub start_ticks: u64,
     pub name: String,
     /// Ended, but not yet reaped by its parent.
@@ -26,7 +26,7 @@ pub fn find(pid: i32) -> Option<Process> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// All processes that this user may see.
+/// Returns all processes that this user may see.
 pub fn list() -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
@@ -39,8 +39,8 @@ pub fn list() -> io::Result<Vec<Process>> {
     Ok(found)
 }
 
-/// Those of `all` that descend from one of `roots`, the roots not included. Zombies are passed through but
-/// not returned: nothing is left of them to signal.
+/// Returns those of `all` that descend from one of `roots`, not including the roots. Zombies are traversed
+/// but not returned: there is nothing left to signal.
 pub fn descendants<'a>(all: &'a [Process], roots: &[i32]) -> Vec<&'a Process> {
     let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
     for process in all {
@@ -61,11 +61,11 @@ pub fn descendants<'a>(all: &'a [Process], roots: &[i32]) -> Vec<&'a Process> {
     found
 }
 
-/// The living descendants of `root`, found by walking down from it where the kernel offers that, because a
+/// Returns the living descendants of `root`. Walks down from it if the kernel supports that, because a
 /// machine may run very many other processes.
 ///
-/// May miss one that moves or whose sibling is reaped at that moment. But none found means that there is none,
-/// if the asker is `root` itself and adopts its orphans.
+/// May miss a process that moves or whose sibling is reaped at that moment. But an empty result means that
+/// there is none, if the caller is `root` itself and adopts its orphans.
 pub fn below(root: i32) -> io::Result<Vec<Process>> {
     loop {
         let Some(first) = children(root) else {
@@ -81,14 +81,14 @@ pub fn below(root: i32) -> io::Result<Vec<Process>> {
                 found.extend(find(pid).filter(|process| !process.is_zombie));
             }
         }
-        // Whoever ended during the walk has left its children to the root, after the root was passed.
+        // A process that ended during the walk has left its children to the root, after the root was visited.
         if !found.is_empty() || children(root).is_some_and(|last| last == first) {
             return Ok(found);
         }
     }
 }
 
-/// The children of all threads of `pid`; `None` if it is gone or the kernel does not list them.
+/// Returns the children of all threads of `pid`; `None` if it has ended or the kernel does not list them.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let mut found = Vec::new();
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
@@ -98,7 +98,7 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// Signals `process` unless its number now belongs to another one. Returns whether it was signalled.
+/// Signals `process` unless its pid was reused. Returns whether it was signalled.
 pub fn signal(process: &Process, signo: i32) -> bool {
     // The handle is opened first: if the start time still matches afterwards, the handle is the right one.
     let Ok(handle) = sys::open_process(process.pid) else { return false };
@@ -106,7 +106,7 @@ pub fn signal(process: &Process, signo: i32) -> bool {
         && sys::signal_process(handle.as_fd(), signo).is_ok()
 }
 
-/// Identifies this boot of the machine; start times of different boots cannot be compared.
+/// Returns the id of this boot of the machine; start times of different boots cannot be compared.
 pub fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: Vec<u8> =
@@ -118,8 +118,9 @@ pub fn boot_id() -> [u8; 16] {
     id
 }
 
+/// Parses `/proc/PID/stat`.
 fn parse_stat(stat: &[u8]) -> Option<Process> {
-    // The name may contain anything, parentheses and spaces too: the last parenthesis ends it.
+    // The name may contain anything, including parentheses and spaces: the last parenthesis ends it.
     let open = stat.iter().position(|&byte| byte == b'(')?;
     let close = stat.iter().rposition(|&byte| byte == b')')?;
     let pid = std::str::from_utf8(&stat[..open]).ok()?.trim().parse().ok()?;

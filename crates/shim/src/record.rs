@@ -1,12 +1,12 @@
-//! One record of the spool: its bytes, its checksum, and the payloads the shim itself writes.
-//! Pure; shared by the shim (which writes) and the daemon (which reads).
-//! Must not know files, and never looks into what an agent printed.
+//! One record of the spool: its bytes, its checksum, and the payloads the shim itself writes. Pure; shared by
+//! the shim (which writes) and the daemon (which reads). Must not know files, and never looks into what an
+//! agent printed.
 
 use crate::limits::RECORD_BYTES_MAX;
 
 /// First two bytes of every record.
 pub const MAGIC: u16 = 0x0be1;
-/// Layout of the header; raised only if the header itself changes.
+/// Version of the header layout; raised only if the header itself changes.
 pub const VERSION: u8 = 1;
 /// Bytes before the payload.
 pub const HEADER_LEN: usize = 28;
@@ -19,13 +19,13 @@ pub enum Stream {
     Out,
     /// Bytes the agent wrote to stderr.
     Err,
-    /// Who the agent is ([`Meta`]); first in every segment.
+    /// The identity of the agent ([`Meta`]); first in every segment.
     Meta,
     /// How the agent ended ([`Exit`]); last in the spool.
     Exit,
-    /// An input handed to the agent ([`Input`]).
+    /// An input passed to the agent ([`Input`]).
     Input,
-    /// Written by a newer shim; readers pass over it.
+    /// Written by a newer shim; readers skip it.
     Other(u8),
 }
 
@@ -66,7 +66,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header's bytes, with the checksum over them and `payload`.
+    /// Returns the header's bytes, with the checksum over them and `payload`.
     pub fn encode(&self, payload: &[u8]) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0..2].copy_from_slice(&MAGIC.to_le_bytes());
@@ -96,22 +96,22 @@ pub enum Fault {
     Sequence { expected: u64, found: u64 },
     /// A segment ends inside a record although a later segment exists.
     CutShort,
-    /// A segment is gone although a later one exists.
+    /// A segment is missing although a later one exists.
     MissingSegment,
 }
 
-/// What stands at the start of some bytes.
+/// What was found at the start of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A whole, valid record; its payload is the `len` bytes after the header.
     Whole(Header),
-    /// So far so good, but the end is missing.
+    /// Valid so far, but the end is missing.
     Partial,
     /// Not a record.
     Bad(Fault),
 }
 
-/// Looks at the first record in `bytes`.
+/// Parses the first record in `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
     let known = bytes.len().min(2);
     if bytes[..known] != MAGIC.to_le_bytes()[..known] {
@@ -137,14 +137,15 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     })
 }
 
-/// Who the agent is. Enough to find its tree again, and never anyone else's, when the shim is gone.
+/// The identity of the agent. Enough to find its process tree, and never another one, after the shim has
+/// exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     pub protocol: u8,
     pub agent_pid: u32,
     /// Wall clock at the agent's start.
     pub started_ns: u64,
-    /// The kernel's start time of the agent; with `boot_id` it tells a reused pid from the agent.
+    /// The kernel's start time of the agent; with `boot_id` it distinguishes the agent from a reused pid.
     pub start_ticks: u64,
     pub boot_id: [u8; 16],
 }
@@ -162,7 +163,7 @@ impl Meta {
         out
     }
 
-    /// Reads a payload; what a newer shim appended is passed over.
+    /// Decodes a payload; fields appended by a newer shim are ignored.
     pub fn decode(payload: &[u8]) -> Option<Meta> {
         let bytes = payload.first_chunk::<{ Self::LEN }>()?;
         let mut boot_id = [0; 16];
@@ -184,7 +185,7 @@ pub struct Exit {
     pub code: i32,
     /// The signal that ended it, or 0.
     pub signal: i32,
-    /// Output bytes that could not be kept: the disk stayed full past the end of the agent.
+    /// Output bytes that could not be stored: the disk stayed full past the end of the agent.
     pub lost_bytes: u64,
 }
 
@@ -199,7 +200,7 @@ impl Exit {
         out
     }
 
-    /// Reads a payload; the lost count was appended later, so it may be missing.
+    /// Decodes a payload; the lost count was added later, so it may be missing.
     pub fn decode(payload: &[u8]) -> Option<Exit> {
         let bytes = payload.first_chunk::<8>()?;
         let lost_bytes = if payload.len() >= Self::LEN { u64_at(payload, 8) } else { 0 };
@@ -219,7 +220,7 @@ pub struct Input {
 pub enum Delivery {
     /// All its bytes are in the pipe.
     Delivered,
-    /// The agent has closed its stdin or is gone.
+    /// The agent has closed its stdin or has ended.
     Undeliverable,
 }
 

@@ -1,5 +1,5 @@
-//! The system calls std does not offer, each behind a safe function. The only unsafe code of the shim.
-//! Must not hold policy: every function does one call (or one idiom) and reports its error.
+//! The system calls that std does not offer, each behind a safe function. The only unsafe code of the shim.
+//! Must not contain policy: every function does one call (or one idiom) and returns its error.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -92,7 +92,7 @@ pub(crate) fn setsid() -> io::Result<()> {
     check(unsafe { libc::setsid() }).map(drop)
 }
 
-/// Sets the mask and returns the one before.
+/// Sets the mask and returns the previous one.
 pub(crate) fn set_umask(mask: libc::mode_t) -> libc::mode_t {
     // SAFETY: plain call without pointers; it cannot fail.
     unsafe { libc::umask(mask) }
@@ -113,12 +113,13 @@ pub(crate) fn change_dir_to(dir: &File) -> io::Result<()> {
     check(unsafe { libc::fchdir(dir.as_raw_fd()) }).map(drop)
 }
 
-/// Makes every descriptor above stderr close on exec, or closes it now.
+/// What to do with every inherited descriptor above stderr.
 pub(crate) enum Inherited {
     Close,
     CloseOnExec,
 }
 
+/// Closes every descriptor above stderr, or marks it close-on-exec.
 pub(crate) fn drop_inherited(how: Inherited) {
     let flags = match how {
         Inherited::Close => 0,
@@ -128,7 +129,7 @@ pub(crate) fn drop_inherited(how: Inherited) {
     if unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, flags) } == 0 {
         return;
     }
-    // Before Linux 5.11. The daemon's own descriptors are close-on-exec anyway; this is for strays.
+    // Before Linux 5.11. The daemon's own descriptors are close-on-exec anyway; this is for others.
     for fd in 3..1024 {
         match how {
             // SAFETY: as above.
@@ -152,13 +153,13 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) }).map(drop)
 }
 
-/// Asks for a larger pipe. Best effort: the kernel limits what one user's pipes may hold together.
+/// Asks for a larger pipe. Best effort: the kernel limits the total size of one user's pipes.
 pub(crate) fn grow_pipe(fd: BorrowedFd<'_>, bytes: i32) {
     // SAFETY: fcntl on an open descriptor with integer arguments.
     let _ = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) };
 }
 
-/// Bytes waiting in a pipe.
+/// Returns the number of bytes waiting in a pipe.
 pub(crate) fn unread_bytes(fd: BorrowedFd<'_>) -> u64 {
     let mut waiting: c_int = 0;
     // SAFETY: FIONREAD writes one int through the pointer.
@@ -166,17 +167,17 @@ pub(crate) fn unread_bytes(fd: BorrowedFd<'_>) -> u64 {
     if result < 0 { 0 } else { waiting.max(0) as u64 }
 }
 
-/// Orphans below this process become its children, so that it can reap and find all of them.
+/// Makes orphans below this process its children, so that it can find and reap all of them.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     prctl(libc::PR_SET_CHILD_SUBREAPER, 1)
 }
 
-/// No core dumps, no ptrace by others, no readable /proc entries: the environment holds secrets.
+/// Disables core dumps, ptrace by others and readable /proc entries: the environment contains secrets.
 pub(crate) fn hide_memory() {
     let _ = prctl(libc::PR_SET_DUMPABLE, 0);
 }
 
-/// The agent dies with the shim.
+/// Makes the agent die with the shim.
 pub(crate) fn die_with_parent() -> io::Result<()> {
     prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong)
 }
@@ -190,7 +191,7 @@ fn prctl(option: c_int, value: c_ulong) -> io::Result<()> {
     check(unsafe { libc::prctl(option, value, 0 as c_ulong, 0 as c_ulong, 0 as c_ulong) }).map(drop)
 }
 
-/// Sets the soft core limit and returns the one before.
+/// Sets the soft core limit and returns the previous one.
 pub(crate) fn set_core_limit(soft: libc::rlim_t) -> io::Result<libc::rlim_t> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls read or write one rlimit through the pointer.
@@ -202,7 +203,7 @@ pub(crate) fn set_core_limit(soft: libc::rlim_t) -> io::Result<libc::rlim_t> {
     Ok(before)
 }
 
-/// Large blocks go back to the system when freed, whatever was freed before.
+/// Returns large blocks to the system when they are freed, whatever was freed before.
 pub(crate) fn keep_heap_small() {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt takes two integers.
@@ -216,7 +217,7 @@ pub(crate) fn ignore_signal(signo: c_int) {
     unsafe { libc::signal(signo, libc::SIG_IGN) };
 }
 
-/// Default dispositions and an empty mask, as a program expects to start.
+/// Restores default dispositions and an empty mask, as a program expects at its start.
 pub(crate) fn reset_signals() {
     for signo in 1..=64 {
         // SAFETY: SIG_DFL is a valid disposition; numbers that do not exist only yield an error.
@@ -230,7 +231,7 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// A descriptor that delivers `signals` instead of handlers.
+/// Returns a descriptor that delivers `signals` instead of handlers.
 pub(crate) fn signal_fd(signals: &[c_int]) -> io::Result<File> {
     // SAFETY: the set is filled before it is read; the new descriptor is owned by nobody else.
     unsafe {
@@ -245,7 +246,7 @@ pub(crate) fn signal_fd(signals: &[c_int]) -> io::Result<File> {
     }
 }
 
-/// The signal number at the start of what a signal descriptor delivers.
+/// Size of one entry of a signal descriptor; it begins with the signal number.
 pub(crate) const SIGNAL_INFO_LEN: usize = size_of::<libc::signalfd_siginfo>();
 
 pub(crate) fn poll(fds: &mut [libc::pollfd], timeout_ms: c_int) -> io::Result<()> {
@@ -269,14 +270,14 @@ pub(crate) fn reap() -> Option<Ended> {
     })
 }
 
-/// Signals a process of which the caller knows that its number cannot have been reused (an unreaped child),
-/// or, with a negative number, its group.
+/// Signals a process whose pid, as the caller knows, cannot have been reused (an unreaped child), or, with a
+/// negative number, its group.
 pub(crate) fn kill(pid: pid_t, signo: c_int) {
     // SAFETY: plain call without pointers. A failure means that it is already gone.
     let _ = unsafe { libc::kill(pid, signo) };
 }
 
-/// A handle to a process that stays with it even if its number is reused.
+/// Returns a handle to a process that stays valid even if its pid is reused.
 pub(crate) fn open_process(pid: pid_t) -> io::Result<OwnedFd> {
     // SAFETY: plain call without pointers; the new descriptor is owned by nobody else.
     unsafe {
@@ -326,7 +327,7 @@ pub(crate) fn write_two_at(file: &File, first: &[u8], second: &[u8], offset: u64
     }
 }
 
-/// Allocates the blocks of a file, so that they can be given back later.
+/// Allocates the blocks of a file, so that they can be freed later.
 pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     // SAFETY: plain call on an open descriptor. It returns the error instead of setting errno.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
@@ -335,7 +336,7 @@ pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// The process number and user of whoever connected a Unix socket.
+/// Returns the pid and user of the process that connected a Unix socket.
 pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(pid_t, libc::uid_t)> {
     let mut credentials = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
@@ -352,7 +353,7 @@ pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(pid_t, lib
     Ok((credentials.pid, credentials.uid))
 }
 
-/// A handle to the process that connected a Unix socket, taken when it connected.
+/// Returns a handle to the process that connected a Unix socket, taken when it connected.
 pub(crate) fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut handle: c_int = -1;
     let mut len = size_of::<c_int>() as libc::socklen_t;
@@ -369,14 +370,14 @@ pub(crate) fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether the process of a handle has not ended.
+/// Returns whether the process of a handle has not ended.
 pub(crate) fn is_running(process: BorrowedFd<'_>) -> bool {
     let mut wait = [libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-    // A handle becomes readable when its process ends. What cannot be asked counts as ended.
+    // A handle becomes readable when its process ends. If the poll fails, the process counts as ended.
     poll(&mut wait, 0).is_ok() && wait[0].revents == 0
 }
 
-/// What `PIDFD_GET_INFO` (Linux 6.13) fills, in its first version.
+/// The result of `PIDFD_GET_INFO` (Linux 6.13), in its first version.
 #[repr(C)]
 #[derive(Default)]
 struct ProcessFacts {
@@ -391,7 +392,7 @@ struct ProcessFacts {
     others: [u32; 6],
 }
 
-/// Parent and effective user of a process, also of one that `/proc` hides.
+/// Returns parent and effective user of a process, even of one that `/proc` hides.
 pub(crate) fn hidden_process(pid: pid_t) -> io::Result<(pid_t, libc::uid_t)> {
     const WANTED: u64 = 0b11;
     const GET: libc::c_ulong = 3 << 30 | (size_of::<ProcessFacts>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
@@ -405,7 +406,8 @@ pub(crate) fn hidden_process(pid: pid_t) -> io::Result<(pid_t, libc::uid_t)> {
     Ok((facts.parent as pid_t, facts.euid))
 }
 
-/// Replaces the process by a program, searched in PATH, with the current environment. Returns only on error.
+/// Replaces the process with a program, searched in PATH, with the current environment. Returns only on
+/// error.
 pub(crate) fn exec(command: &[CString]) -> io::Error {
     let Some(program) = command.first() else { return io::Error::from_raw_os_error(libc::ENOENT) };
     let mut words: Vec<*const libc::c_char> = command.iter().map(|word| word.as_ptr()).collect();

@@ -1,7 +1,8 @@
-//! The audit: what was done and refused, by whom and from where. Rows are added and never changed; each is sealed with a
-//! key from outside the database over itself and all before it, and a signed mark outside the database says how far the
-//! audit had come. So a row that was changed, taken out, slipped in or cut off at the end is found, also by the next
-//! daemon. Must be given scrubbed text only. How and why: docs/decisions/0039.
+//! The audit: what was done and refused, by whom and from where. Rows are added and never changed. Each row
+//! is sealed, with a key from outside the database, over itself and all rows before it, and a signed mark
+//! outside the database records how far the audit had come. A row that was changed, removed, inserted or cut
+//! off at the end is therefore detected, also by the next daemon. Must be given scrubbed text only. How and
+//! why: docs/decisions/0039.
 
 mod chain;
 mod entry;
@@ -38,7 +39,7 @@ pub struct Audit {
     shared: Arc<AuditShared>,
 }
 
-/// What all hands on one audit share.
+/// State shared by all clones of one audit.
 #[derive(Debug)]
 pub struct AuditShared {
     keys: Keys,
@@ -47,7 +48,7 @@ pub struct AuditShared {
 }
 
 impl AuditShared {
-    /// Brings the mark up to the last row. Nothing is added afterwards.
+    /// Updates the mark to the last row. Nothing is added afterwards.
     pub fn close(&self, connection: &Connection) {
         match chain::head(connection) {
             Ok(head) => self.marker.close(&self.keys, head),
@@ -56,17 +57,17 @@ impl AuditShared {
     }
 }
 
-/// What a look at the whole audit found.
+/// The result of verifying the whole audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub entries: u64,
-    /// Everything that is wrong: the entry it was found at (0: none in particular), and what it is.
+    /// Every problem: the entry it was found at (0 if none in particular) and its description.
     pub problems: Vec<(u64, String)>,
-    /// The hash of the last entry that fits.
+    /// The hash of the last valid entry.
     pub head: Vec<u8>,
-    /// Entries that the mark vouches for; those after it were written in the last moments, or before a crash.
+    /// Entries covered by the mark; those after it were written in the last moments, or before a crash.
     pub marked: u64,
-    /// With which exports and marks are signed.
+    /// The key with which exports and marks are signed.
     pub public_key: Vec<u8>,
 }
 
@@ -75,10 +76,10 @@ impl Audit {
         Self { store, shared }
     }
 
-    /// Adds a row; returns its number once it is safe against the daemon's death.
+    /// Adds a row. Returns its number once it is safe against the daemon's death.
     pub async fn append(&self, entry: AuditEntry) -> Result<u64, Error> {
-        // Where a command ran, no other call comes soon enough to share a commit with: a switch of threads would only add
-        // to what the command took.
+        // A call that ran a command is rarely followed soon enough by another one to share a commit. A switch
+        // of threads would only add to its duration.
         let entry_is_rare = !entry.tier.is_empty();
         let shared = Arc::clone(&self.shared);
         let write = move |connection: &Connection| chain::append(connection, &shared.keys, &entry);
@@ -92,7 +93,7 @@ impl Audit {
         Ok(seq)
     }
 
-    /// Adds rows in a transaction of somebody else's; what it returns is for `noted`, once that is committed.
+    /// Adds rows within a caller's transaction. Pass the result to `noted` once that is committed.
     pub fn append_within(
         &self,
         connection: &Connection,
@@ -105,7 +106,7 @@ impl Audit {
         Ok(head)
     }
 
-    /// Notes rows that were committed.
+    /// Records that rows were committed.
     pub fn noted(&self, head: Option<Head>) {
         let Some(head) = head else { return };
         let seq = u64::try_from(head.seq).unwrap_or(0);
@@ -113,7 +114,7 @@ impl Audit {
         self.shared.newest.send_if_modified(|newest| seq > std::mem::replace(newest, seq.max(*newest)));
     }
 
-    /// Returns rows after a number, oldest first, at most one page of them.
+    /// Returns rows after a sequence number, oldest first, at most one page.
     pub async fn after(&self, seq: u64, session: Option<String>) -> Result<Vec<Row>, Error> {
         let seq = i64::try_from(seq).unwrap_or(i64::MAX);
         self.store
@@ -129,7 +130,7 @@ impl Audit {
             .await
     }
 
-    /// Returns the number before the last `count` rows.
+    /// Returns the sequence number before the last `count` rows.
     pub async fn before_last(&self, count: u64, session: Option<String>) -> Result<u64, Error> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let found = self.store.read(move |connection| {
@@ -142,12 +143,12 @@ impl Audit {
         Ok(found.await?.map_or(0, |seq| u64::try_from(seq - 1).unwrap_or(0)))
     }
 
-    /// Returns a hand that is told the number of the newest row.
+    /// Subscribes to the sequence number of the newest row.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.shared.newest.subscribe()
     }
 
-    /// Computes every hash and seal again and compares with the mark.
+    /// Recomputes every hash and seal and compares with the mark.
     pub async fn verify(&self) -> Result<Verdict, Error> {
         let shared = Arc::clone(&self.shared);
         self.store.read(move |connection| shared.verify(connection)).await
@@ -155,8 +156,10 @@ impl Audit {
 }
 
 impl AuditShared {
+    /// Verifies the chain, then compares it with this daemon's newest row, the mark, the key file and the
+    /// triggers.
     fn verify(&self, connection: &Connection) -> rusqlite::Result<Verdict> {
-        // The mark first: what is added meanwhile must not look like something the rows lack.
+        // The mark first: rows that are added meanwhile must not look like a mismatch.
         let (found, written) = (self.marker.read(&self.keys), self.marker.newest());
         let walked = chain::walk(connection, &self.keys)?;
         let mut verdict = Verdict {
@@ -231,7 +234,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     let body: String = row.get(1)?;
     Ok(Row {
         seq: u64::try_from(seq).unwrap_or(0),
-        // A row somebody spoilt is shown empty; the chain says what happened to it.
+        // A damaged row is shown empty; the chain reports what happened to it.
         entry: serde_json::from_str(&body).unwrap_or_default(),
         body,
         hash: row.get(2)?,

@@ -14,13 +14,13 @@ pub struct CampaignRow {
     pub description: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Which folder the root is; empty: not looked at yet.
+    /// The identity of the root's folder; empty if it is not pinned yet.
     pub root_pin: String,
     /// Whether secrets are taken out of the events of its sessions; nothing: as the daemon is configured.
     pub scrub: Option<bool>,
 }
 
-/// A festival as it was reported last.
+/// A festival as last reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FestivalRow {
     pub campaign_id: String,
@@ -35,7 +35,7 @@ pub struct FestivalRow {
     pub updated_at: Timestamp,
 }
 
-/// A report as it came.
+/// A report as received.
 #[derive(Clone, Debug, Default)]
 pub struct CampaignReport {
     pub campaign_id: String,
@@ -46,7 +46,7 @@ pub struct CampaignReport {
     pub at: Timestamp,
 }
 
-/// What became of a report.
+/// The result of storing a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportOutcome {
     pub event_id: i64,
@@ -57,7 +57,7 @@ pub struct ReportOutcome {
 const SELECT: &str =
     "SELECT id, name, path, description, created_at, updated_at, root_pin, scrub FROM campaigns";
 
-/// Inserts a campaign or changes the one with the same id.
+/// Inserts a campaign or updates the one with the same id.
 pub fn put(connection: &Connection, campaign: &CampaignRow) -> rusqlite::Result<()> {
     connection.execute(
         "INSERT INTO campaigns (id, name, path, description, created_at, updated_at, root_pin, scrub)
@@ -78,7 +78,7 @@ pub fn put(connection: &Connection, campaign: &CampaignRow) -> rusqlite::Result<
     Ok(())
 }
 
-/// Remembers which folder a campaign's root is, unless that is known.
+/// Stores the identity of a campaign's root, unless it is already stored.
 pub fn pin(connection: &Connection, id: &str, root_pin: &str) -> rusqlite::Result<()> {
     connection.execute(
         "UPDATE campaigns SET root_pin = ?2 WHERE id = ?1 AND root_pin = ''",
@@ -117,7 +117,7 @@ pub fn list(connection: &Connection) -> rusqlite::Result<Vec<CampaignRow>> {
     connection.prepare_cached(&format!("{SELECT} ORDER BY name"))?.query_map([], campaign_row)?.collect()
 }
 
-/// Forgets a campaign; its sessions and reports stay.
+/// Removes a campaign; its sessions and reports stay.
 pub fn remove(connection: &Connection, id: &str) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM campaigns WHERE id = ?1", [id])?;
     Ok(())
@@ -132,7 +132,7 @@ pub fn active_sessions(connection: &Connection, id: &str) -> rusqlite::Result<i3
     )
 }
 
-/// Stores a report unless the same one came within the window. `entity` is what it speaks of.
+/// Stores a report unless the same one arrived within the window. `entity` is its subject.
 pub fn report(
     connection: &Connection,
     entity: &str,
@@ -170,7 +170,7 @@ pub fn report(
     Ok(ReportOutcome { event_id, repeated: false })
 }
 
-/// Inserts a festival or takes over what a report says of it; empty and zero fields leave what is known.
+/// Inserts a festival or updates it from a report; empty and zero fields leave the known values.
 pub fn put_festival(connection: &Connection, festival: &FestivalRow) -> rusqlite::Result<()> {
     connection.execute(
         "INSERT INTO festivals (campaign_id, id, name, status, phase, total_tasks, completed_tasks, current_task,

@@ -11,7 +11,7 @@ pub struct EnvironmentRow {
     pub id: String,
     pub name: String,
     pub directory: String,
-    /// Empty: the default one.
+    /// Empty: the default.
     pub provider: String,
     pub model: String,
     pub mode: String,
@@ -22,7 +22,7 @@ pub struct EnvironmentRow {
     pub created_at: Timestamp,
 }
 
-/// A machine that somebody registered.
+/// A registered machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRow {
     pub id: String,
@@ -34,7 +34,7 @@ pub struct HostRow {
     pub created_at: Timestamp,
 }
 
-/// A prompt that runs as a session of its own.
+/// A prompt that runs as its own session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskRow {
     pub id: String,
@@ -42,9 +42,9 @@ pub struct TaskRow {
     pub environment_id: String,
     pub host_id: String,
     pub parent_task_id: String,
-    /// Empty until it exists.
+    /// Empty until the session exists.
     pub session_id: String,
-    /// Why there is none.
+    /// Why there is no session.
     pub error: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -56,6 +56,7 @@ const HOST: &str = "SELECT id, name, environment_id, status, capabilities, creat
 const TASK: &str = "SELECT id, prompt, environment_id, host_id, parent_task_id, session_id, error, created_at, \
                     updated_at FROM tasks";
 
+/// Inserts an environment.
 pub fn put(connection: &Connection, row: &EnvironmentRow) -> rusqlite::Result<()> {
     connection.execute(
         "INSERT INTO environments (id, name, directory, provider, model, mode, answer_wait_secs, created_at,
@@ -76,7 +77,7 @@ pub fn put(connection: &Connection, row: &EnvironmentRow) -> rusqlite::Result<()
     Ok(())
 }
 
-/// Returns an environment by id, else by name.
+/// Returns an environment by id, otherwise by name.
 pub fn find(connection: &Connection, id_or_name: &str) -> rusqlite::Result<Option<EnvironmentRow>> {
     connection
         .prepare_cached(&format!("{ENVIRONMENT} WHERE id = ?1 OR name = ?1 ORDER BY id = ?1 DESC LIMIT 1"))?
@@ -89,7 +90,7 @@ pub fn list(connection: &Connection) -> rusqlite::Result<Vec<EnvironmentRow>> {
     connection.prepare_cached(&format!("{ENVIRONMENT} ORDER BY name"))?.query_map([], environment)?.collect()
 }
 
-/// Forgets an environment and its hosts; its sessions stay.
+/// Removes an environment and its hosts; its sessions stay.
 pub fn remove(connection: &Connection, id: &str) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM hosts WHERE environment_id = ?1", [id])?;
     connection.execute("DELETE FROM environments WHERE id = ?1", [id])?;
@@ -124,12 +125,12 @@ pub fn hosts(
         .collect()
 }
 
-/// Returns whether there was one.
+/// Removes a host. Returns whether there was one.
 pub fn remove_host(connection: &Connection, id: &str) -> rusqlite::Result<bool> {
     Ok(connection.execute("DELETE FROM hosts WHERE id = ?1", [id])? > 0)
 }
 
-/// Inserts a task or changes what became of it.
+/// Inserts a task or updates its session, error and time.
 pub fn put_task(connection: &Connection, row: &TaskRow) -> rusqlite::Result<()> {
     connection.execute(
         "INSERT INTO tasks (id, prompt, environment_id, host_id, parent_task_id, session_id, error, created_at,
@@ -155,7 +156,7 @@ pub fn task(connection: &Connection, id: &str) -> rusqlite::Result<Option<TaskRo
     connection.prepare_cached(&format!("{TASK} WHERE id = ?1"))?.query_row([id], task_row).optional()
 }
 
-/// Returns a page of the tasks, the newest first.
+/// Returns a page of the tasks, newest first.
 pub fn tasks(connection: &Connection, limit: usize, offset: usize) -> rusqlite::Result<Vec<TaskRow>> {
     connection
         .prepare_cached(&format!("{TASK} ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2"))?
@@ -163,7 +164,7 @@ pub fn tasks(connection: &Connection, limit: usize, offset: usize) -> rusqlite::
         .collect()
 }
 
-/// Returns the ids of the sessions that a session has spawned, the oldest first.
+/// Returns the ids of the sessions that a session has spawned, oldest first.
 pub fn children(connection: &Connection, session: &str) -> rusqlite::Result<Vec<String>> {
     connection
         .prepare_cached("SELECT id FROM agent_sessions WHERE parent_session_id = ?1 ORDER BY key")?
@@ -181,7 +182,7 @@ fn environment(row: &Row<'_>) -> rusqlite::Result<EnvironmentRow> {
         model: row.get(4)?,
         mode: row.get(5)?,
         answer_wait_secs: row.get(6)?,
-        // Only we write it.
+        // Only the daemon writes this column, so it is valid JSON.
         provider_config: serde_json::from_str(&config).unwrap_or_default(),
         created_at: Timestamp(row.get(7)?),
     })

@@ -1,5 +1,5 @@
-//! The one SQLite file, and the audit in it. A single writer thread commits in groups; readers use connections of their own.
-//! Knows tables, not rules: what is written is decided by the actors and the supervisor.
+//! The one SQLite file, and the audit in it. A single writer thread commits in groups; readers use their own
+//! connections. Knows tables, not rules: the actors and the supervisor decide what is written.
 
 pub mod audit;
 pub mod campaigns;
@@ -44,7 +44,7 @@ struct StoreShared {
 }
 
 impl Store {
-    /// Opens the file, makes it where it is missing, and brings an older one up to date. A file of a newer version is
+    /// Opens the file, creates it if it is missing, and migrates an older one. A file of a newer version is
     /// refused untouched (OBEY-1011).
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut connection = open::open(path)?;
@@ -54,8 +54,8 @@ impl Store {
         Ok(Self { shared: Arc::new(StoreShared { path, writer, readers, audit }) })
     }
 
-    /// Runs `write` in a transaction of the writer and returns once it is as durable as asked. Several writes share
-    /// one transaction; one that fails undoes only itself.
+    /// Runs `write` in a transaction of the writer and returns once it is as durable as asked. Several writes
+    /// share one transaction; one that fails undoes only itself.
     pub async fn write<T, F>(&self, durability: Durability, write: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -64,8 +64,9 @@ impl Store {
         self.shared.writer.run(durability, write).await
     }
 
-    /// Like `write` with [`Durability::Soon`], and on the calling thread when nobody else writes. For a few rows only
-    /// ([`limits::HERE_EVENTS_MAX`]): it must not take longer than a switch of threads would.
+    /// Like `write` with [`Durability::Soon`], but on the calling thread if no other write is in progress.
+    /// For a few rows only ([`limits::HERE_EVENTS_MAX`]): it must not take longer than a switch of threads
+    /// would.
     pub async fn write_here<T, F>(&self, write: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -74,7 +75,7 @@ impl Store {
         self.shared.writer.run_here(write).await
     }
 
-    /// Writes one step of a session, and what of it is in the audit: both or neither.
+    /// Writes one step of a session and its audit entries: both or neither.
     pub async fn write_session(&self, durability: Durability, write: Arc<SessionWrite>) -> Result<(), Error> {
         let (audit, writer) = (self.audit(), self.audit());
         let head = self.write(durability, move |connection| step(connection, &write, &writer)).await?;
@@ -82,7 +83,7 @@ impl Store {
         Ok(())
     }
 
-    /// Like `write_session`, as `write_here` does it.
+    /// Like `write_session`, but through `write_here`.
     pub async fn write_session_here(&self, write: Arc<SessionWrite>) -> Result<(), Error> {
         let (audit, writer) = (self.audit(), self.audit());
         let head = self.write_here(move |connection| step(connection, &write, &writer)).await?;
@@ -107,7 +108,7 @@ impl Store {
         self.shared.read_now(read)
     }
 
-    /// Commits what is under way and closes the writer. Later writes fail.
+    /// Commits pending writes and closes the writer. Later writes fail.
     pub fn close(&self) {
         self.shared.writer.close();
         let marked = self.read_now(|connection| {
@@ -150,10 +151,10 @@ impl StoreShared {
     }
 }
 
-/// Makes the error of a failed operation; what SQLite said goes to the log.
+/// Returns the error of a failed operation; SQLite's message goes to the log.
 pub fn storage_error(what: &str, error: &dyn std::fmt::Display) -> Error {
     let text = error.to_string();
-    // SQLite's words and the system's; a path may contain any others.
+    // The exact messages of SQLite and of the system; a path may contain any other words.
     let remedy = if text.contains("database or disk is full") || text.contains("No space left on device") {
         "the disk is full; free some space, nothing that was accepted is lost"
     } else {

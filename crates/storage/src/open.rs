@@ -1,4 +1,4 @@
-//! Opening the file: pragmas, versions, migrations.
+//! Opens the file: pragmas, versions, migrations.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::storage_error;
 use host::failpoint;
 
-/// Each step brings the file from version N to N+1. Steps are never changed once released.
+/// Each step migrates the file from version N to N+1. Steps are never changed once released.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("schema.sql"),
     include_str!("schema_2.sql"),
@@ -21,6 +21,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
 
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
+/// Opens the writer's connection: refuses a newer file, sets the pragmas, migrates, restricts the
+/// permissions.
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     let version =
         if path.exists() { read_version(path).map_err(|error| open_error(path, &error))? } else { 0 };
@@ -41,8 +43,8 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Returns the version of an existing file. A newer one must stay as it is, and so must the log a killed daemon left
-/// beside it: closing a connection that may write would move the log into the file.
+/// Returns the version of an existing file. A newer file must stay unchanged, and so must the log that a
+/// killed daemon left beside it: closing a writable connection would move the log into the file.
 fn read_version(path: &Path) -> rusqlite::Result<i64> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -59,7 +61,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Opens the connection that moves the log into the file.
+/// Opens the connection that checkpoints the log.
 pub(super) fn open_sweeper(path: &Path) -> Result<Connection, Error> {
     let connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
     connection
@@ -95,7 +97,7 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The file holds prompts and may hold secrets: its owner only.
+/// Restricts the file to its owner: it contains prompts and may contain secrets.
 fn restrict(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt;
     for suffix in ["", "-wal", "-shm"] {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::audit::AuditEntry;
 use crate::limits;
 
-/// How far the spool of a session's agent was read, together with what had been read of an unfinished line.
+/// How far the spool of a session's agent was read, together with the part of an unfinished line read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolMark {
     pub segment: u32,
@@ -16,7 +16,7 @@ pub struct SpoolMark {
     pub carry: Vec<u8>,
 }
 
-/// A session as it is stored.
+/// A stored session.
 #[derive(Clone, Debug)]
 pub struct SessionRow {
     pub key: i64,
@@ -29,7 +29,7 @@ pub struct SessionRow {
     pub next_write_id: u64,
 }
 
-/// An event ready to be stored: its number, its time and its JSON.
+/// An event ready to be stored: its sequence number, time and JSON.
 pub struct StoredEvent {
     pub seq: u64,
     pub at: Timestamp,
@@ -43,20 +43,20 @@ pub struct SessionWrite {
     pub events: Vec<StoredEvent>,
     pub last_seq: u64,
     pub last_activity_at: Option<Timestamp>,
-    /// The whole changed state, unless only the journal grew.
+    /// The whole changed state; `None` if only the journal grew.
     pub state: Option<Box<StateColumns>>,
     pub spool: Option<SpoolMark>,
     pub codec: Option<String>,
     /// Input for the agent, in order.
     pub outbox: Vec<(u64, Vec<u8>)>,
-    /// Every write up to this one is known to have reached the agent.
+    /// Every input up to this one is known to have reached the agent.
     pub applied: Option<u64>,
-    /// What of it is in the audit, too.
+    /// The audit entries of this step.
     pub audit: Vec<AuditEntry>,
 }
 
 impl SessionWrite {
-    /// Returns whether it is done in no time.
+    /// Returns whether it is small enough to be written by its caller.
     pub fn is_small(&self) -> bool {
         let carried = self.spool.as_ref().map_or(0, |mark| mark.carry.len());
         let said = self.events.iter().map(|event| event.body.len()).sum::<usize>();
@@ -65,7 +65,7 @@ impl SessionWrite {
     }
 }
 
-/// The columns that follow from spec and state.
+/// The columns derived from spec and state.
 pub struct StateColumns {
     pub status: &'static str,
     pub ended_at: Option<Timestamp>,
@@ -89,7 +89,7 @@ impl StateColumns {
     }
 }
 
-/// Our own types always serialise: no map has keys that are not strings.
+/// Serialises one of our own types. This cannot fail: no map has keys that are not strings.
 pub fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
@@ -107,7 +107,7 @@ pub fn insert(connection: &Connection, spec: &SessionSpec, state: &State) -> rus
             state.status.name(),
             spec.created_at.0,
             spec.parent.as_ref().map(SessionId::as_str),
-            // A folder's name need not be text; such a session could never be read back.
+            // A folder's name need not be UTF-8; such a session could never be read back.
             serde_json::to_string(spec).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?,
             json(state),
         ],
@@ -159,8 +159,10 @@ pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<
     write_agent_side(connection, write)
 }
 
+/// Writes the spool position, the codec state and the outbox of a step.
 fn write_agent_side(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<()> {
-    // Without a change of state it is written already: output is the most frequent write of all.
+    // Without a change of state it was already written above, in one statement: output is the most frequent
+    // write of all.
     if let (Some(_), Some(mark)) = (&write.state, &write.spool) {
         connection
             .prepare_cached(
@@ -188,7 +190,7 @@ fn write_agent_side(connection: &Connection, write: &SessionWrite) -> rusqlite::
     Ok(())
 }
 
-/// Returns what was accepted for an agent and may not have reached it, in order.
+/// Returns the input that was accepted for an agent and may not have reached it, in order.
 pub fn outbox(connection: &Connection, key: i64) -> rusqlite::Result<Vec<(u64, Vec<u8>)>> {
     connection
         .prepare_cached("SELECT write_id, bytes FROM outbox WHERE session_key = ?1 ORDER BY write_id")?
@@ -204,7 +206,7 @@ pub fn find(connection: &Connection, id: &SessionId) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// What a list of sessions is narrowed by; empty: everything that neither has ended nor is about to.
+/// Filters a list of sessions. The default lists everything that has neither ended nor is about to end.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
     pub campaign_id: Option<String>,
@@ -213,7 +215,7 @@ pub struct SessionFilter {
     pub include_ended: bool,
 }
 
-/// Returns the sessions a filter lets through, oldest first.
+/// Returns the sessions that match a filter, oldest first.
 pub fn list(connection: &Connection, filter: &SessionFilter) -> rusqlite::Result<Vec<SessionRow>> {
     let statuses = if filter.statuses.is_empty() { None } else { Some(json(&filter.statuses)) };
     connection
@@ -228,18 +230,18 @@ pub fn list(connection: &Connection, filter: &SessionFilter) -> rusqlite::Result
         .collect()
 }
 
-/// Which sessions a page of all of them shows; the one used last comes first.
+/// Selects a page of all sessions, most recently used first.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPage {
     /// Exactly this folder.
     pub working_dir: Option<String>,
-    /// This folder or one in it.
+    /// This folder or any folder below it.
     pub below: Option<String>,
     pub limit: usize,
     pub offset: usize,
 }
 
-/// Returns one page, and how many sessions there are on all pages.
+/// Returns one page, and the total number of sessions.
 pub fn page(connection: &Connection, page: &SessionPage) -> rusqlite::Result<(Vec<SessionRow>, u64)> {
     const WHERE: &str = "WHERE (?1 IS NULL OR json_extract(spec, '$.working_dir') = ?1)
         AND (?2 IS NULL OR json_extract(spec, '$.working_dir') = ?2
@@ -258,7 +260,8 @@ pub fn page(connection: &Connection, page: &SessionPage) -> rusqlite::Result<(Ve
     Ok((rows, total as u64))
 }
 
-/// Removes a session and everything of it. Its key is never used again: readers of the old journal may still be there.
+/// Removes a session and everything about it. Its key is never reused, since readers of the old journal may
+/// still exist.
 pub fn remove(connection: &Connection, id: &SessionId) -> rusqlite::Result<bool> {
     let key: Option<i64> = connection
         .prepare_cached("SELECT key FROM agent_sessions WHERE id = ?1")?
@@ -273,7 +276,7 @@ pub fn remove(connection: &Connection, id: &SessionId) -> rusqlite::Result<bool>
     Ok(true)
 }
 
-/// Returns the number of the newest daemon that has served this store.
+/// Returns the epoch of the newest daemon that has served this store.
 pub fn epoch(connection: &Connection) -> rusqlite::Result<u64> {
     connection
         .prepare_cached("SELECT value FROM meta WHERE key = 'epoch'")?
@@ -281,7 +284,7 @@ pub fn epoch(connection: &Connection) -> rusqlite::Result<u64> {
         .map(|epoch| epoch as u64)
 }
 
-/// Returns the sessions that had not ended when they were written last.
+/// Returns the sessions that had not ended when they were last written.
 pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
     connection
         .prepare_cached(&format!("{SELECT} WHERE status NOT IN ('STOPPED', 'FAILED') ORDER BY key"))?
@@ -290,8 +293,8 @@ pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
         .collect()
 }
 
-/// Passes over a session that cannot be understood: one spoilt row must not hide the others or keep the daemon from
-/// starting. Trouble with the file itself stays trouble.
+/// Skips a session that cannot be parsed: one damaged row must not hide the others or prevent the daemon from
+/// starting. Errors of the file itself are passed on.
 fn readable(row: rusqlite::Result<SessionRow>) -> Option<rusqlite::Result<SessionRow>> {
     match row {
         Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
@@ -320,7 +323,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 }
 
 /// Returns events after a sequence number, in order, at most `most` of them and not many more bytes than
-/// `limits::READ_BATCH_MAX_BYTES`; nothing only when there are none.
+/// `limits::READ_BATCH_MAX_BYTES`; empty only if there are none.
 pub fn events_after(
     connection: &Connection,
     key: i64,
@@ -343,7 +346,7 @@ pub fn events_after(
             session: session.clone(),
             seq: row.get::<_, i64>(0)? as u64 & SEQ_MAX,
             at: Timestamp(row.get(1)?),
-            // A kind of a newer version is shown as it is stored instead of hiding what follows it.
+            // An event kind of a newer version is returned as stored, instead of hiding what follows it.
             kind: serde_json::from_str(body)
                 .unwrap_or_else(|_| EventKind::Unparsed { raw: body.to_owned(), length: None }),
         }));
@@ -351,7 +354,7 @@ pub fn events_after(
     Ok(events)
 }
 
-/// Returns what was asked of people in a session and how it ended, in order; of large ones the last.
+/// Returns the request events of a session in order: only the newest ones, and none that are too large.
 pub fn request_events(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<EventKind>> {
     let mut select = connection.prepare_cached(
         "SELECT body FROM (
@@ -366,7 +369,7 @@ pub fn request_events(connection: &Connection, session: &SessionId) -> rusqlite:
         select.query_map(params![session.as_str(), limits.0, limits.1], |row| row.get::<_, String>(0))?;
     let mut events = Vec::new();
     for body in rows {
-        // A kind of a newer version says nothing here.
+        // An event kind of a newer version is skipped here.
         events.extend(serde_json::from_str::<EventKind>(&body?).ok());
     }
     Ok(events)
@@ -374,8 +377,8 @@ pub fn request_events(connection: &Connection, session: &SessionId) -> rusqlite:
 
 const SEQ_MAX: u64 = (1 << limits::SEQ_BITS) - 1;
 
-/// Packs a session's key and a sequence number into a row's number, which has 63 bits. What does not fit is refused: it
-/// would land in another session's journal.
+/// Packs a session's key and a sequence number into a row id, which has 63 bits. Values that do not fit are
+/// refused: they would land in another session's journal.
 fn row_id(key: i64, seq: u64) -> rusqlite::Result<i64> {
     match u64::try_from(key) {
         Ok(key) if key < 1 << (63 - limits::SEQ_BITS) && seq <= SEQ_MAX => {

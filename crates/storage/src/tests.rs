@@ -1,4 +1,4 @@
-//! The store keeps what it said it kept.
+//! The store keeps what it confirmed.
 
 mod disk;
 mod group;
@@ -25,14 +25,14 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, future).await.expect("not in time")
 }
 
-/// A store in a folder of its own.
+/// A store in a temporary folder.
 fn store() -> (TempDir, Store) {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(&home.path().join("obey.db")).unwrap();
     (home, store)
 }
 
-/// What a session with this id was created with.
+/// Returns the spec of a session with this id.
 fn spec(id: &str) -> SessionSpec {
     SessionSpec {
         id: SessionId::new(id),
@@ -74,7 +74,7 @@ fn find(store: &Store, id: &str) -> SessionRow {
     store.read_now(|connection| sessions::find(connection, &SessionId::new(id))).unwrap().unwrap()
 }
 
-/// Adds one campaign's name; the simplest write there is.
+/// Adds a campaign with this name; the simplest write there is.
 fn note(connection: &rusqlite::Connection, name: &str) -> rusqlite::Result<()> {
     connection.execute("INSERT INTO campaigns (id, name, path, description, created_at, updated_at) VALUES (?1, ?1, ?1, '', 0, 0)", [name])?;
     Ok(())
@@ -87,7 +87,7 @@ fn notes(store: &Store) -> Vec<String> {
     store.read_now(read).unwrap()
 }
 
-/// How often earlier commits were carried to disk on their own.
+/// Returns how often earlier commits were synced separately.
 fn syncs(store: &Store) -> u64 {
     store.shared.writer.syncs()
 }

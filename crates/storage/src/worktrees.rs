@@ -1,18 +1,18 @@
-//! Rows of worktrees: the names under which clients know them. Git knows which of them exist.
+//! Rows of worktrees: the ids and names by which clients know them. Git knows which of them exist.
 
 use domain::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// A worktree as it is stored.
+/// A stored worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorktreeRow {
     pub id: String,
     pub path: String,
-    /// What all working trees of the repository share.
+    /// The folder that all working trees of the repository share.
     pub repository: String,
     pub name: String,
     pub created_at: Timestamp,
-    /// When somebody switched to it last; 0: never.
+    /// When it was last made the current one; 0 if never.
     pub chosen_at: Timestamp,
 }
 
@@ -28,7 +28,7 @@ pub fn all(connection: &Connection) -> rusqlite::Result<Vec<WorktreeRow>> {
     connection.prepare_cached(&format!("{SELECT} ORDER BY created_at, id"))?.query_map([], row)?.collect()
 }
 
-/// Returns the row of a path, made where there is none.
+/// Returns the row of a path; inserts it if there is none.
 pub fn put(connection: &Connection, new: &WorktreeRow) -> rusqlite::Result<WorktreeRow> {
     connection
         .prepare_cached(
@@ -39,7 +39,7 @@ pub fn put(connection: &Connection, new: &WorktreeRow) -> rusqlite::Result<Workt
     connection.prepare_cached(&format!("{SELECT} WHERE path = ?1"))?.query_row([&new.path], row)
 }
 
-/// Notes that somebody switched to a worktree.
+/// Records that a worktree was made the current one.
 pub fn choose(connection: &Connection, id: &str, at: Timestamp) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE worktrees SET chosen_at = ?2 WHERE id = ?1")?
@@ -47,7 +47,7 @@ pub fn choose(connection: &Connection, id: &str, at: Timestamp) -> rusqlite::Res
         .map(drop)
 }
 
-/// Forgets a worktree.
+/// Removes a worktree.
 pub fn remove(connection: &Connection, id: &str) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM worktrees WHERE id = ?1")?.execute([id]).map(drop)
 }

@@ -1,6 +1,6 @@
-//! The writer: takes operations in order, commits them in groups, answers when they are durable. A thread does the
-//! work, except for a small write that finds nobody else writing: its caller commits that by itself. A second thread
-//! syncs what was committed and keeps the log short.
+//! The writer: runs operations in order, commits them in groups, and answers when they are durable. A thread
+//! does the work, except for a small write that finds no other write in progress: its caller commits that
+//! itself. A second thread syncs what was committed and keeps the log short.
 
 mod engine;
 
@@ -24,13 +24,14 @@ use host::failpoint;
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// On disk before the answer: for everything a client is told was accepted.
+    /// On disk before the answer: for everything that is confirmed to a client.
     Synced,
-    /// Safe against the daemon's death at once, against power loss within `limits::SYNC_WAIT`: for streamed output.
+    /// Safe against the daemon's death at once, against power loss within `limits::SYNC_WAIT`: for streamed
+    /// output.
     Soon,
 }
 
-/// One operation: runs inside the transaction, then tells its caller how the commit went.
+/// One operation: runs inside the transaction, then reports the result of the commit to its caller.
 trait WriteOperation: Send {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
     fn finish(self: Box<Self>, committed: Result<(), Error>);
@@ -60,7 +61,7 @@ where
 {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let Some(write) = self.write.take() else { return Ok(()) };
-        // A mistake in one write must not end the thread that writes for every session.
+        // A panic in one write must not end the thread that writes for every session.
         match catch_unwind(AssertUnwindSafe(|| write(connection)))
             .unwrap_or(Err(rusqlite::Error::UnwindingPanic))
         {
@@ -81,16 +82,16 @@ where
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(storage_error("write", &"the operation did not run")),
         };
-        // A caller that went away does not need the answer.
+        // A caller that disconnected does not need the answer.
         let _ = self.reply.send(result);
     }
 }
 
-/// Who may run an operation.
+/// Which thread may run an operation.
 enum OperationOwner {
-    /// The thread's turn only.
+    /// Only the writer thread.
     Thread,
-    /// So small that its caller may write it by itself.
+    /// Small enough to be written by its caller.
     Anywhere,
 }
 
@@ -100,14 +101,15 @@ struct QueuedWrite {
     operation: Box<dyn WriteOperation>,
 }
 
-/// What callers and the thread share.
+/// State shared by callers and the writer thread.
 struct WriterShared {
     queue: Mutex<WriteQueue>,
-    /// Rung when there is something to commit.
+    /// Signalled when there is something to commit.
     bell: Condvar,
-    /// Rung when there is something to look after.
+    /// Signalled when there is something to sync.
     dirty: Condvar,
-    /// Whoever holds it writes; commits are in the order of the queue because it is emptied only under it.
+    /// The holder of this lock writes. Commits are in the order of the queue because it is drained only under
+    /// this lock.
     engine: Mutex<Engine>,
     log: PathBuf,
     syncs: AtomicU64,
@@ -118,7 +120,7 @@ struct WriteQueue {
     waiting: VecDeque<QueuedWrite>,
     /// There are commits that are not synced.
     is_unsynced: bool,
-    /// Since when commits wait to be looked after.
+    /// Since when commits wait for a sync and a checkpoint.
     since: Option<Instant>,
     stage: WriterStage,
 }
@@ -127,21 +129,22 @@ struct WriteQueue {
 enum WriterStage {
     #[default]
     Open,
-    /// Nothing more is taken in.
+    /// No more operations are accepted.
     Closing,
     /// Nothing more will be committed.
     Committed,
 }
 
+/// The handle of the writer; dropping it closes the store.
 pub(super) struct Writer {
     shared: Arc<WriterShared>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
 impl Writer {
-    /// Starts to write with `connection`; `sweeper` moves the log into the file beside it.
+    /// Starts writing with `connection`; `sweeper` checkpoints the log concurrently.
     pub(super) fn start(connection: Connection, sweeper: Connection, path: &Path) -> Result<Self, Error> {
-        // SQLite follows a link to the file before it names the log.
+        // SQLite resolves a link to the file before it derives the name of the log.
         let path = path.canonicalize().map_err(|error| storage_error("be found", &error))?;
         let mut log = path.into_os_string();
         log.push("-wal");
@@ -181,7 +184,8 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// As `run` with [`Durability::Soon`], on the calling thread when nobody else writes: two switches of threads less.
+    /// Like `run` with [`Durability::Soon`], but on the calling thread if no other write is in progress:
+    /// saves two thread switches.
     pub(super) async fn run_here<T, F>(&self, write: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -208,6 +212,7 @@ impl Writer {
         }
     }
 
+    /// Refuses new operations, commits the queued ones and ends the threads.
     pub(super) fn close(&self) {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         if threads.is_empty() {
@@ -216,12 +221,12 @@ impl Writer {
         self.shared.lock().stage = WriterStage::Closing;
         self.shared.bell.notify_one();
         for thread in threads {
-            // Fails only when the thread is gone already.
+            // Fails only if the thread has already ended.
             let _ = thread.join();
         }
     }
 
-    /// How often earlier commits were carried to disk on their own.
+    /// Returns how often earlier commits were synced separately.
     #[cfg(test)]
     pub(super) fn syncs(&self) -> u64 {
         self.shared.syncs.load(Ordering::Relaxed)
@@ -239,7 +244,7 @@ fn closed() -> Error {
 }
 
 impl WriteQueue {
-    /// Takes an operation in, or gives it back when there is no room. Says whether it is the only one.
+    /// Queues an operation, or returns it if there is no room. Returns whether it is the only one.
     fn push(&mut self, waiting: QueuedWrite) -> Result<Result<bool, QueuedWrite>, Error> {
         if self.stage != WriterStage::Open {
             return Err(closed());
@@ -257,14 +262,16 @@ impl WriterShared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is something to commit. False: there is not, and never will be.
+    /// Waits until there is something to commit. Returns false if the writer is closed and the queue is
+    /// empty.
     fn wait_for_work(&self) -> bool {
         let idle = |queue: &mut WriteQueue| queue.waiting.is_empty() && queue.stage == WriterStage::Open;
         let queue = self.bell.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         !queue.waiting.is_empty()
     }
 
-    /// Waits until commits have waited long enough to be looked after. False: there will be no more of them.
+    /// Waits until commits have waited long enough for a sync. Returns false if there will be no more
+    /// commits.
     fn wait_for_sync(&self) -> bool {
         let mut queue = self.lock();
         while queue.stage != WriterStage::Committed {
@@ -285,7 +292,8 @@ impl WriterShared {
         false
     }
 
-    /// Commits what waits first, if that is allowed here and nobody else writes. False: the thread must be called.
+    /// Commits the first operation of the queue, if that is allowed here and no other write is in progress.
+    /// Returns false if the writer thread must be woken.
     fn commit_here(&self) -> bool {
         let mut engine = match self.engine.try_lock() {
             Ok(engine) => engine,
@@ -298,18 +306,18 @@ impl WriterShared {
         }
         let first =
             self.lock().waiting.pop_front_if(|waiting| matches!(waiting.place, OperationOwner::Anywhere));
-        // Taken: the thread is at it.
+        // The writer thread has already taken it.
         let Some(first) = first else { return true };
         self.commit(&mut engine, vec![first]);
         if began.elapsed() > limits::HERE_SLOW {
             engine.here_not_before = Instant::now() + limits::HERE_PAUSE;
         }
         drop(engine);
-        // What came meanwhile called the thread by itself.
+        // Operations queued meanwhile have woken the writer thread themselves.
         true
     }
 
-    /// Commits a group and answers it.
+    /// Commits a group and answers its callers.
     fn commit(&self, engine: &mut Engine, group: Vec<QueuedWrite>) {
         let full = group.iter().any(|waiting| waiting.durability == Durability::Synced);
         let mut group: Vec<Box<dyn WriteOperation>> =
@@ -317,7 +325,7 @@ impl WriterShared {
         let committed = engine.transact(full, &mut group);
         if committed.is_ok() {
             let mut queue = self.lock();
-            // The log is one file: a commit that is synced carries what was written before to disk with it.
+            // The log is one file: a synced commit takes all earlier commits to disk with it.
             queue.is_unsynced = !full;
             if queue.since.is_none() {
                 queue.since = Some(Instant::now());
@@ -330,7 +338,7 @@ impl WriterShared {
     }
 }
 
-/// Commits everything that waits, group by group, until the store is closed.
+/// Commits everything queued, group by group, until the store is closed.
 fn commit_groups(shared: &WriterShared) {
     while shared.wait_for_work() {
         let mut engine = shared.engine.lock().unwrap_or_else(PoisonError::into_inner);
@@ -343,13 +351,13 @@ fn commit_groups(shared: &WriterShared) {
             shared.commit(&mut engine, group);
         }
     }
-    // A caller that writes by itself may be at it.
+    // Wait for a caller that may still be committing its own write.
     drop(shared.engine.lock());
     shared.lock().stage = WriterStage::Committed;
     shared.dirty.notify_one();
 }
 
-/// Carries commits to disk and the log into the file, on a thread and with a connection of its own: commits go on
+/// Syncs commits and checkpoints the log into the file, on its own thread and connection: commits continue
 /// meanwhile.
 struct CheckpointThread {
     shared: Arc<WriterShared>,
@@ -394,8 +402,8 @@ impl CheckpointThread {
         log.sync_data()
     }
 
-    /// Moves the log into the file once it is long. A log that writers keep ahead of cannot begin anew; when it gets
-    /// too long for that, they wait.
+    /// Checkpoints the log once it is long. A log that writers keep extending cannot restart from its
+    /// beginning; if it gets too long, writers wait.
     fn sweep(&self) {
         let swept = self.checkpoint("NOOP").and_then(|(length, moved)| {
             if length - moved < limits::LOG_PAGES {
@@ -413,7 +421,7 @@ impl CheckpointThread {
         }
     }
 
-    /// Returns how many pages the log has and how many of them are in the file.
+    /// Runs a checkpoint. Returns how many pages the log has and how many of them are in the file.
     fn checkpoint(&self, mode: &str) -> rusqlite::Result<(i64, i64)> {
         self.connection
             .prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?

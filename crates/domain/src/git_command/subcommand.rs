@@ -1,40 +1,40 @@
-//! How a subcommand of git is described, and what its arguments that are no options may be.
+//! Describes a subcommand of git, and which positional arguments it accepts.
 
 /// One subcommand. Options are lists of whole words, separated by spaces.
 pub(super) struct Subcommand {
     pub(super) name: &'static str,
     pub(super) changes: bool,
-    /// Without a value.
+    /// Options without a value.
     pub(super) flags: &'static [&'static str],
-    /// With a value, behind `=` or as the next argument.
+    /// Options with a value, after `=` or as the next argument.
     pub(super) values: &'static [&'static str],
-    /// With or without a value behind `=`; never with the next argument.
+    /// Options with or without a value after `=`; never with the next argument.
     pub(super) optional: &'static [&'static str],
     pub(super) short: &'static str,
-    /// Letters whose value follows at once or as the next argument.
+    /// Letters whose value follows directly or as the next argument.
     pub(super) short_values: &'static str,
-    /// Letters whose value follows at once, if there is one.
+    /// Letters whose value follows directly, if there is one.
     pub(super) short_optional: &'static str,
     /// `-5` is a count.
     pub(super) numbers: bool,
-    /// What the first argument may be, where it says what is done.
+    /// The allowed first arguments, if the first argument is a verb.
     pub(super) verbs: Option<&'static str>,
-    /// Arguments may stand without such a word.
+    /// The verb may be missing.
     pub(super) bare_verb: bool,
     /// One of these must be given.
     pub(super) needs: &'static str,
-    /// What we add.
+    /// Options we add.
     pub(super) adds: &'static [&'static str],
-    /// Only where this is what is done.
+    /// Add them only with this verb.
     pub(super) adds_with_verb: Option<&'static str>,
     pub(super) positional: Positional,
 }
 
-/// What arguments that are no options may be.
+/// Which positional arguments are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Positional {
     Any,
-    /// Names of branches and commits; nothing is taken for a file.
+    /// Names of branches and commits; nothing is interpreted as a file.
     NoPaths,
     /// An address or a remote's name, and refspecs that overwrite and delete nothing.
     Remote,
@@ -42,11 +42,12 @@ pub(super) enum Positional {
     Clone,
     /// A folder below the one it runs in.
     Folder,
-    /// Names of settings. Newer versions of git take a word without a dot for what is to be done.
+    /// Names of settings. Newer versions of git interpret a word without a dot as a verb.
     ConfigKey,
 }
 
 impl Positional {
+    /// Checks one positional argument.
     pub(super) fn check(self, word: &str) -> Result<(), &'static str> {
         let is_remote = matches!(self, Self::Remote | Self::Clone);
         if is_remote && word.contains("::") {
@@ -64,6 +65,7 @@ impl Positional {
         Ok(())
     }
 
+    /// Checks the positional arguments together: a folder must lie below the current one.
     pub(super) fn check_all(self, words: &[&str]) -> Result<(), &'static str> {
         let folder = match self {
             Self::Clone => words.get(1),
@@ -75,7 +77,7 @@ impl Positional {
     }
 }
 
-/// One that allows nothing.
+/// A subcommand that allows nothing.
 pub(super) const NONE: Subcommand = Subcommand {
     name: "",
     changes: false,

@@ -1,9 +1,9 @@
-//! The subcommands of git that may be run, and their options. An option is here if it neither runs a program, nor
-//! writes a file it names, nor loses work, nor reaches into another repository.
+//! The subcommands of git that may be run, and their options. An option is listed if it neither runs a
+//! program, nor writes a file it names, nor loses work, nor reaches into another repository.
 
 use super::subcommand::{NONE, Positional, Subcommand};
 
-/// Programs that attributes name for comparing and for showing files.
+/// Disable the programs that attributes name for comparing and showing files.
 const NO_PROGRAMS: &[&str] = &["--no-ext-diff", "--no-textconv"];
 const NO_PROGRAMS_NOR_SUBMODULES: &[&str] = &["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"];
 
@@ -37,6 +37,7 @@ const FETCH_FLAGS: &str = "--all --prune --tags --no-tags --unshallow --dry-run 
     --no-progress --no-recurse-submodules --keep --atomic --ipv4 --ipv6 --no-auto-maintenance --no-auto-gc";
 const FETCH_VALUES: &str = "--depth --deepen --shallow-since --jobs";
 
+/// The allowed subcommands.
 pub(super) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "add",

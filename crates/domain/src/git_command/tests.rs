@@ -1,4 +1,4 @@
-//! What passes and what does not.
+//! Command lines that are allowed and refused.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn check(line: &str) -> Result<GitCommand, String> {
     parse(&line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>())
 }
 
-/// Command lines, and what of them the refusal names.
+/// Command lines, and the argument that the refusal names.
 const REFUSED: &[(&str, &str)] = &[
     ("grep -Otouch x", "-O"),
     ("grep --open-files-in-pager=touch x", "--open-files-in-pager"),
@@ -200,7 +200,7 @@ fn what_runs_programs_writes_anywhere_or_loses_work_is_refused_by_name() {
 
 #[test]
 fn an_option_cannot_hide_behind_the_value_of_another() {
-    // Git would take the two dashes for the message and read on.
+    // Git would take the two dashes for the message and continue parsing.
     for line in
         ["commit -m -- --amend -S", "log --since -- --output=x", "log -n -- --output=x", "branch --merged -D"]
     {
@@ -223,7 +223,7 @@ fn programs_for_comparing_are_switched_off_and_checkout_takes_branches_only() {
 
 #[test]
 fn no_argument_reaches_git_that_was_not_looked_at() {
-    // Every option of every subcommand that is not listed, in every place of a line.
+    // Every unlisted option of every subcommand, at every position of a line.
     let evil = [
         "--output=x",
         "-O",

@@ -1,12 +1,12 @@
-//! Keeps single events small enough for every client: gRPC's own default ends a stream at a message of 4 MiB, and such
-//! a client would never get past it. Text is only divided; the output of a call is cut and says so.
+//! Keeps single events small enough for every client: by default gRPC ends a stream at a message of 4 MiB,
+//! and such a client would never get past it. Text is only divided; the output of a call is cut, with a note.
 
 use serde_json::Value;
 
 use crate::agent::AgentEvent;
 use crate::limits::EVENT_TEXT_MAX_BYTES;
 
-/// Returns what an agent said in events that fit, in order.
+/// Returns a report as events that fit, in order.
 pub(super) fn fit(event: AgentEvent) -> Vec<AgentEvent> {
     match event {
         AgentEvent::Text { text, parent } if is_long(&text) => {
@@ -32,7 +32,7 @@ pub(super) fn fit(event: AgentEvent) -> Vec<AgentEvent> {
     }
 }
 
-/// Whether an event may have to be divided or cut at all; most are a few words.
+/// Returns whether an event may have to be divided or cut; most are short.
 pub(super) fn may_not_fit(event: &AgentEvent) -> bool {
     match event {
         AgentEvent::Text { text, .. }

@@ -1,4 +1,5 @@
-//! The session's own grants: which one answers a call, given, taken back, forgotten when they have run out.
+//! The session's own grants: finding the one that answers a call, adding, revoking, and dropping expired
+//! ones.
 
 use super::Transition;
 use crate::error::{Error, ErrorCode};
@@ -33,10 +34,11 @@ impl Transition<'_> {
         Grant { id, given_by: by.to_owned(), given_at: Some(self.now), ..grant }
     }
 
+    /// Adds a grant, replacing one with the same label.
     pub(super) fn set_grant(&mut self, grant: Grant, by: String) -> Result<(), Error> {
         grant.check()?;
         let mut grants = self.state().grants.clone();
-        // What has run out makes room.
+        // Expired grants make room.
         grants.retain(|other| {
             other.label() != grant.label() && other.expires_at.is_none_or(|end| self.now < end)
         });
@@ -51,6 +53,7 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// Removes the grants with this id, label or tool; all if `which` is empty.
     pub(super) fn clear_grants(&mut self, which: &str, by: String) {
         let mut grants = self.state().grants.clone();
         grants.retain(|grant| {

@@ -1,4 +1,4 @@
-//! Starting, ending and coming back: the life of the agent behind a session.
+//! Starting, ending and recovering: the life of the agent behind a session.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// Begins a run of the agent, the first or a later one.
+    /// Starts a run of the agent, the first or a later one.
     pub(super) fn launch(&mut self, message: &str) {
         let resume = !self.state().native_session.is_empty();
         self.machine.grace_ran_out = false;
@@ -37,18 +37,19 @@ impl Transition<'_> {
         if self.state().status.has_agent() {
             self.record(EventKind::AgentStarted { pid });
         } else {
-            // Nobody waits for it any more, and nothing may live on that nobody owns.
+            // The session no longer expects it, and no agent may run without an owner.
             self.decided.effects.push(Effect::Terminate(StopStep::Kill));
         }
     }
 
+    /// Fails a session whose agent could not be started, or finishes its stop.
     pub(super) fn launch_failed(&mut self, error: Error) {
         match self.state().status {
             Status::Starting | Status::Running | Status::Working => {
                 self.disarm_all();
                 self.fail(error);
             }
-            // What was to be stopped never came to be.
+            // The agent to be stopped never started.
             Status::Stopping => {
                 self.disarm_all();
                 self.finish_stop();
@@ -57,9 +58,10 @@ impl Transition<'_> {
         }
     }
 
+    /// Marks the agent as ready and sends it what was pending: mode, tools and prompt.
     pub(super) fn agent_ready(&mut self, native_session: String, model: String, version: String) {
         self.disarm(Timer::Start);
-        // As it was written, where the state has it without its secrets.
+        // In its original form, if the state has it redacted.
         let waiting = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
         let prompt = waiting.map(|prompt| self.machine.originals.untold.clone().unwrap_or(prompt));
         let untold = self.state().untold;
@@ -86,6 +88,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Starts a stop, or makes a stop in progress more urgent.
     pub(super) fn stop(&mut self, how: StopMode) -> Result<(), Error> {
         match self.state().status {
             Status::Stopped | Status::Failed => {
@@ -104,7 +107,7 @@ impl Transition<'_> {
                 {
                     stopping.then = AfterStop::Stopped;
                 }
-                // A second, harder stop overtakes a graceful one.
+                // A second, immediate stop overrides a graceful one.
                 if how == StopMode::Now && self.asked_to_leave() == Some(false) {
                     self.disarm(Timer::Grace);
                     self.ask_to_leave();
@@ -117,8 +120,9 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// Enters STOPPING. A graceful stop first waits for the running turn.
     fn begin_stop(&mut self, how: StopMode, then: AfterStop, message: &str) {
-        // A prompt the agent never heard of is no work that could be waited for.
+        // A prompt the agent never received is no work to wait for.
         let at_work = self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none());
         let waits_for_turn = how == StopMode::Graceful && at_work;
         self.machine.stopping = Some(Stopping { then, asked: false });
@@ -132,7 +136,7 @@ impl Transition<'_> {
         }
     }
 
-    /// First step of ending the agent; the timers bring the harder ones.
+    /// The first step of ending the agent; timers bring the more forceful ones.
     pub(super) fn ask_to_leave(&mut self) {
         if let Some(stopping) = &mut self.machine.stopping {
             stopping.asked = true;
@@ -141,11 +145,12 @@ impl Transition<'_> {
         self.arm(Timer::Ask, limits::ASK_WAIT);
     }
 
-    /// Returns whether the agent was asked to leave already; nothing where no stop is under way.
+    /// Returns whether the agent was already asked to leave; `None` if no stop is in progress.
     pub(super) fn asked_to_leave(&self) -> Option<bool> {
         self.machine.stopping.as_ref().map(|stopping| stopping.asked)
     }
 
+    /// Restarts the session: at once if it has no agent, otherwise after a stop.
     pub(super) fn restart(&mut self, provider_config: BTreeMap<String, String>) -> Result<(), Error> {
         let status = self.state().status;
         if status == Status::Stopping {
@@ -161,6 +166,7 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// Changes the settings for the next start of the agent.
     pub(super) fn configure(&mut self, provider_config: BTreeMap<String, String>) -> Result<(), Error> {
         if self.state().status.has_agent() {
             return Err(self.wrong_state("its agent must be stopped before it is started differently"));
@@ -178,6 +184,7 @@ impl Transition<'_> {
         self.launch("restarting the agent");
     }
 
+    /// Handles the end of the agent: expected during a stop, clean when idle, otherwise a failure.
     pub(super) fn agent_exited(&mut self, exit: &Exit) {
         let status = self.state().status;
         if !status.has_agent() {
@@ -266,7 +273,7 @@ impl Transition<'_> {
         text
     }
 
-    /// Ends the session with an error: first what was open, then the session.
+    /// Ends the session with an error: first everything open, then the session.
     pub(super) fn fail(&mut self, error: Error) {
         self.close_turn(EndReason::Interrupted, &error.to_string());
         self.record(EventKind::Notice {
@@ -277,6 +284,7 @@ impl Transition<'_> {
         self.change_status_because(Status::Failed, error.to_string(), Some(error.code));
     }
 
+    /// Handles an expired timer.
     pub(super) fn timer(&mut self, timer: Timer) {
         match timer {
             Timer::Start => self.start_ran_out(),
@@ -332,8 +340,9 @@ impl Transition<'_> {
         self.begin_stop(StopMode::Now, AfterStop::Failed(error), "session timeout reached");
     }
 
+    /// Ends the graceful part of a stop.
     fn grace_ran_out(&mut self) {
-        // The turn may have ended just before the timer was heard.
+        // The turn may have ended just before the timer was handled.
         if self.asked_to_leave() != Some(false) {
             return;
         }
@@ -362,7 +371,7 @@ impl Transition<'_> {
         }
     }
 
-    /// The agent cannot go on. A stop that is under way remains what it was and gets there faster.
+    /// Handles an agent that cannot continue. A stop in progress keeps its purpose and is only accelerated.
     pub(super) fn agent_broke(&mut self, code: Option<ErrorCode>, message: String) {
         match self.state().status {
             Status::Starting => {
@@ -389,10 +398,11 @@ impl Transition<'_> {
         self.decided.effects.push(Effect::Terminate(StopStep::Kill));
     }
 
+    /// Resumes timers after the daemon restarted; a stop in progress is finished by force.
     pub(super) fn reattached(&mut self) {
         match self.state().status {
             Status::Starting => self.arm(Timer::Start, limits::START_WAIT),
-            // Whatever step the stop had reached, the wait for it is over.
+            // Whatever step the stop had reached, its timeout is over.
             Status::Stopping => self.decided.effects.push(Effect::Terminate(StopStep::Kill)),
             Status::Working => {
                 if self.state().turn.as_ref().is_some_and(|turn| turn.interrupted.is_some()) {
@@ -404,7 +414,7 @@ impl Transition<'_> {
         self.come_back();
     }
 
-    /// Clients of the former daemon are gone; waits go on where they were.
+    /// Clients of the earlier daemon are disconnected; timers resume where they were.
     fn come_back(&mut self) {
         self.hold_input(None);
         self.fail_tools("the client that runs it is gone with the former daemon");
@@ -413,7 +423,7 @@ impl Transition<'_> {
         self.rearm_deadline();
     }
 
-    /// Timeouts count from the original start, however often the daemon came back.
+    /// Timeouts count from the original start, however often the daemon restarted.
     fn rearm_deadline(&mut self) {
         if let (Some(timeout), Some(started)) = (self.machine.spec.timeout, self.state().started_at)
             && matches!(self.state().status, Status::Starting | Status::Running | Status::Working)
@@ -422,6 +432,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Closes the open turn after the daemon, in which the agent ran, restarted.
     pub(super) fn revived(&mut self) {
         match self.state().status {
             Status::Stopping => {

@@ -23,7 +23,7 @@ use crate::tools;
 /// An answer to a permission, and who gives it.
 pub(super) struct Answer {
     pub(super) decision: Decision,
-    /// Told to the agent.
+    /// Sent to the agent.
     pub(super) message: String,
     pub(super) updated_input: Option<Value>,
     pub(super) by: String,
@@ -32,7 +32,7 @@ pub(super) struct Answer {
 impl Transition<'_> {
     pub(super) fn asked(&mut self, native: String, ask: RequestSubject) {
         match &ask {
-            // Taken away while the agent called it: nobody would ever return it.
+            // The tool was removed while the agent called it: no client would ever return a result.
             RequestSubject::ClientTool { tool, .. } if tools::find(&self.state().tools, tool).is_none() => {
                 let output = format!("no client offers {tool:?} any more");
                 self.fail_unoffered(native, ask, output, settlers::OBEY);
@@ -44,6 +44,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Opens a permission whose call has been evaluated.
     pub(super) fn asked_and_judged(
         &mut self,
         native: String,
@@ -55,7 +56,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Lets the agent go on with something harmless unless a grant or a rule is against it.
+    /// Lets the agent continue with something harmless unless a grant or a rule objects.
     pub(super) fn checked(&mut self, native: String, ask: PermissionSubject, findings: &CallEvaluation) {
         if !self.state().status.has_agent() {
             return;
@@ -72,6 +73,7 @@ impl Transition<'_> {
         self.tell(AgentInput::Decide { native, decision, message, updated_input: None, ask });
     }
 
+    /// Records a request, and settles it at once if rules, grants, mode or the limit decide it.
     pub(super) fn open_request(
         &mut self,
         native: String,
@@ -116,7 +118,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Returns whether plan mode forbids a client's tool: those that need a permission act on the world.
+    /// Returns whether plan mode forbids a client's tool: tools that need a permission have effects.
     pub(super) fn plan_forbids(&self, tool: &str) -> bool {
         self.state().mode == Mode::Plan
             && tools::find(&self.state().tools, tool).is_some_and(|tool| tool.asks)
@@ -151,7 +153,7 @@ impl Transition<'_> {
         if self.plan_forbids(&ask.tool) {
             return Some(AutomaticAnswer::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()));
         }
-        // Whoever only plans may have been allowed to act before; now a person decides.
+        // An earlier approval to act does not hold while planning: a person decides.
         let may_act = mode != Mode::Plan || pattern::is_reading(&ask.tool);
         match (grant.map(|grant| grant.action), verdict) {
             (Some(GrantAction::Allow), _) if may_act => {
@@ -164,6 +166,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Changes who holds the input, which also changes the deadlines of permissions.
     pub(super) fn hold_input(&mut self, holder: Option<String>) {
         if self.state().input_holder != holder {
             self.record(EventKind::InputHolderChanged { holder });
@@ -171,7 +174,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Sets the clock for the permission that must be answered soonest.
+    /// Sets the timer for the permission with the earliest deadline.
     pub(super) fn watch_requests(&mut self) {
         let upkeep = self.machine.spec.upkeep;
         if upkeep.attended_wait.is_none() && upkeep.unattended_wait.is_none() {
@@ -183,7 +186,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Returns when a permission is denied unless somebody answers it. Whoever comes back gets the whole wait anew.
+    /// Returns when an unanswered permission is denied. A client that returns gets the full wait again.
     fn answer_by(&self, pending: &PendingRequest) -> Option<Timestamp> {
         if !matches!(pending.ask, RequestSubject::Permission(_)) {
             return None;
@@ -199,7 +202,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Denies the permissions nobody has answered in time.
+    /// Denies the permissions that were not answered in time.
     pub(super) fn answer_ran_out(&mut self) {
         let late: Vec<PendingRequest> = self
             .state()
@@ -219,7 +222,7 @@ impl Transition<'_> {
         self.watch_requests();
     }
 
-    /// Returns a request as the agent asked it: the state may have it without its secrets.
+    /// Returns a request as the agent asked it: the state may have it redacted.
     fn as_asked(&self, mut pending: PendingRequest) -> PendingRequest {
         if let Some(ask) = self.machine.originals.asks.get(&pending.id) {
             pending.ask.clone_from(ask);
@@ -227,7 +230,7 @@ impl Transition<'_> {
         pending
     }
 
-    /// Returns the waiting request, or nothing when it was settled before (the caller then asks who did).
+    /// Returns the pending request, or `None` if it was already settled (the caller then asks by whom).
     fn waiting(&self, request: RequestId) -> Result<Option<PendingRequest>, Error> {
         if let Some(pending) = self.state().requests.get(&request) {
             return Ok(Some(self.as_asked(pending.clone())));
@@ -241,6 +244,7 @@ impl Transition<'_> {
         ))
     }
 
+    /// Answers a permission. A request that was already settled is left as it is.
     pub(super) fn decide(
         &mut self,
         request: RequestId,
@@ -266,13 +270,13 @@ impl Transition<'_> {
         let stops = answer.decision == Decision::DenyAndStop;
         self.settle_permission(request, pending.native, pending.ask, answer, grant, String::new());
         if stops {
-            // Agents differ in what a denial does to their turn; an interrupt ends it in all of them.
+            // Agents differ in how a denial affects their turn; an interrupt ends it in all of them.
             self.cancel_turn();
         }
         Ok(())
     }
 
-    /// Returns an input that somebody changed, with the secrets in it that its writer was not shown.
+    /// Restores the secrets in a changed input that its author was not shown.
     fn as_shown_to_agent(&self, asked: &PendingRequest, mut updated: Value) -> Result<Value, Error> {
         let shown = self.state().requests.get(&asked.id).map(|pending| &pending.ask);
         if let (RequestSubject::Permission(asked), Some(RequestSubject::Permission(shown))) =
@@ -283,7 +287,7 @@ impl Transition<'_> {
         Ok(updated)
     }
 
-    /// Returns what is remembered with an answer.
+    /// Returns the grant to remember with an answer.
     fn remembered(
         &self,
         ask: &RequestSubject,
@@ -303,7 +307,7 @@ impl Transition<'_> {
             (None, _) => return Ok(None),
         };
         let RequestSubject::Permission(permission) = ask else { return Ok(None) };
-        // What was allowed is the call as it was changed, not as it was asked for.
+        // The approval is for the changed call, not for the original one.
         let mut permission = permission.clone();
         permission.input = answer.updated_input.clone().unwrap_or(permission.input);
         let chosen = proposal::chosen(&permission, self.machine.spec.place(), choice)?;
@@ -315,6 +319,7 @@ impl Transition<'_> {
         Ok(Some(Grant { expires_at, ..self.signed(grant, &answer.by) }))
     }
 
+    /// Records the decision and sends it to the agent, unless the request came through the bridge.
     fn settle_permission(
         &mut self,
         request: RequestId,
@@ -340,6 +345,7 @@ impl Transition<'_> {
         self.watch_tools();
     }
 
+    /// Answers the questions of a request.
     pub(super) fn answer(
         &mut self,
         request: RequestId,
@@ -367,6 +373,7 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// Returns the result of a client's tool.
     pub(super) fn return_tool(
         &mut self,
         request: RequestId,
@@ -418,7 +425,7 @@ fn is_denial(answer: Option<&AutomaticAnswer>) -> bool {
 /// Told to agents whose call plan mode forbids.
 pub(super) const PLAN_REFUSAL: &str = "plan mode: observation only";
 
-/// An answer nobody had to be asked for.
+/// An answer given without asking a person.
 struct AutomaticAnswer {
     decision: Decision,
     by: String,

@@ -1,5 +1,6 @@
-//! The rules, tested as scripts and by property. A script is a list of inputs, one a line; the expected text has one
-//! line of effects for each. `script` holds the language, the other files the rules it speaks of.
+//! The rules, tested as scripts and by property. A script is a list of inputs, one per line; the expected
+//! text has one line of effects for each. `script` defines the language, the other files test the rules with
+//! it.
 
 mod budgets;
 mod grants;

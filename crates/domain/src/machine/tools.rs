@@ -1,4 +1,4 @@
-//! Tools that clients run for the agent: offered, called through the daemon, returned, or too late.
+//! Tools that clients run for the agent: offered, called through the daemon, returned, or timed out.
 
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use crate::session::Status;
 use crate::tools::{self, TURN_SOURCE};
 
 impl Transition<'_> {
+    /// Replaces the tools of one source, within the limit for all sources.
     pub(super) fn register_tools(&mut self, source: String, tools: Vec<ClientTool>) -> Result<(), Error> {
         let others = self.state().tools.iter().filter(|(name, _)| **name != source);
         let count = others.map(|(_, tools)| tools.len()).sum::<usize>() + tools.len();
@@ -29,12 +30,13 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// Sends the agent the tools it may call now.
     pub(super) fn tell_tools(&mut self) {
         let all = tools::offered(&self.state().tools).into_iter().cloned().collect();
         self.tell(AgentInput::Tools(all));
     }
 
-    /// What was offered for one turn goes with it.
+    /// Removes the tools that were offered for one turn only.
     pub(super) fn forget_turn_tools(&mut self) {
         if self.state().tools.contains_key(TURN_SOURCE) {
             self.record(EventKind::ToolsRegistered { source: TURN_SOURCE.to_owned(), tools: Vec::new() });
@@ -58,6 +60,7 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// Opens a request for a client's tool that was called through the bridge. Idempotent by `native`.
     pub(super) fn call_tool(
         &mut self,
         native: String,
@@ -81,7 +84,8 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// Only an agent calls, and one that is being ended is not served any more.
+    /// Refuses calls through the bridge unless the agent is starting or running; an agent that is being ended
+    /// is not served.
     fn check_bridge(&self) -> Result<(), Error> {
         match self.state().status {
             Status::Starting | Status::Running | Status::Working => Ok(()),
@@ -110,6 +114,8 @@ impl Transition<'_> {
         self.settle_tool(pending, false, output, by.to_owned());
     }
 
+    /// Records the result of a client's tool and sends it to the agent, unless the call came through the
+    /// bridge.
     pub(super) fn settle_tool(&mut self, pending: PendingRequest, ok: bool, output: String, by: String) {
         let told = output.clone();
         self.record(EventKind::RequestSettled {
@@ -126,7 +132,7 @@ impl Transition<'_> {
         self.watch_tools();
     }
 
-    /// Sets the clock for the call that must return soonest.
+    /// Sets the timer for the call with the earliest deadline.
     pub(super) fn watch_tools(&mut self) {
         let armed = self.machine.tool_deadline;
         let deadline = self.state().tool_calls.deadline();
@@ -140,7 +146,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Fails the calls that have not returned in time; their results come too late for anybody.
+    /// Fails the calls that have not returned in time; later results are ignored.
     pub(super) fn tools_ran_out(&mut self) {
         self.machine.tool_deadline = None;
         for (request, timeout_ms) in self.state().tool_calls.late(self.now) {
@@ -151,7 +157,7 @@ impl Transition<'_> {
         self.watch_tools();
     }
 
-    /// Fails every call that waits for a client, for one reason.
+    /// Fails every call that waits for a client, with one reason.
     pub(super) fn fail_tools(&mut self, reason: &str) {
         let waiting = self.state().requests.values();
         let calls: Vec<PendingRequest> = waiting

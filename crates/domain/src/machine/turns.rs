@@ -1,4 +1,4 @@
-//! Prompts, turns and what streams out of an agent while it works.
+//! Prompts, turns and the streamed output of a working agent.
 
 use super::{Timer, Transition};
 use crate::agent::{AgentEvent, AgentInput};
@@ -13,6 +13,7 @@ use crate::session::{LaunchPolicy, Status};
 use crate::turn::{COMPACT, EndReason, InterruptReason, OpenTurn, TurnOrigin};
 
 impl Transition<'_> {
+    /// Starts a turn, steers the running one, or starts the agent, depending on the status.
     pub(super) fn prompt(
         &mut self,
         text: String,
@@ -58,7 +59,7 @@ impl Transition<'_> {
         }
         let untold = self.has_pending_prompt();
         self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
-        // What the agent has not heard of yet is told with the prompt.
+        // A message that precedes the prompt's delivery is delivered with the prompt.
         if !untold {
             self.tell(AgentInput::Steer { text });
         }
@@ -70,7 +71,7 @@ impl Transition<'_> {
         self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_some() && !turn.compacting)
     }
 
-    /// What refuses a prompt whatever the status is.
+    /// Checks what refuses a prompt in any status.
     fn check_prompt(&self, text: &str) -> Result<(), Error> {
         if self.state().error_code == Some(ErrorCode::SessionTimeout) {
             return Err(Error::new(
@@ -99,10 +100,11 @@ impl Transition<'_> {
         self.record(EventKind::TurnStarted { turn, origin, prompt, attachments, by });
     }
 
+    /// Cancels the open turn: by an interrupt, or at once if the agent has not received it.
     pub(super) fn cancel_turn(&mut self) {
         match self.interruptible_turn() {
             None => {}
-            // The agent never heard of it, so there is nobody to interrupt.
+            // The agent never received the prompt, so there is nothing to interrupt.
             Some(turn) if turn.untold.is_some() => {
                 self.close_turn(EndReason::Cancelled, "cancelled before the agent was ready");
             }
@@ -110,7 +112,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Returns the open turn unless it is on its way out already, by itself or with the agent.
+    /// Returns the open turn unless it is already ending, on its own or with the agent.
     fn interruptible_turn(&self) -> Option<&OpenTurn> {
         let leaving = self.state().status == Status::Stopping && self.asked_to_leave() != Some(false);
         self.state().turn.as_ref().filter(|turn| turn.interrupted.is_none() && !leaving)
@@ -134,6 +136,7 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// Changes the model, of the running agent or for its next start.
     pub(super) fn set_model(&mut self, model: String) -> Result<(), Error> {
         match self.state().status {
             Status::Running | Status::Working => {
@@ -152,6 +155,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Opens a turn that compacts the conversation.
     pub(super) fn compact(&mut self) -> Result<(), Error> {
         let on_prompt = self.machine.spec.launch == LaunchPolicy::OnPrompt;
         let starts = match self.state().status {
@@ -171,15 +175,16 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// Compacts a conversation that has grown too large, where the session wants that.
+    /// Compacts a conversation that has grown too large, if the session is configured for that.
     fn compact_if_large(&mut self) {
         let Some(most) = self.machine.spec.upkeep.compact_above_tokens else { return };
         if self.state().context_tokens.is_some_and(|tokens| tokens > most) {
-            // Refused where the budget is used up; then nothing grows any more.
+            // Refused if the budget is used up; then the conversation no longer grows.
             let _ = self.compact();
         }
     }
 
+    /// Handles a report of the agent.
     pub(super) fn agent(&mut self, event: AgentEvent) {
         if !self.state().status.has_agent() {
             return;
@@ -191,7 +196,7 @@ impl Transition<'_> {
             AgentEvent::TurnStarted => self.agent_began_turn(),
             AgentEvent::TurnEnded { reason, text, error } => self.agent_ended_turn(reason, text, error),
             AgentEvent::Asked { native, ask } => self.asked(native, ask),
-            // Without findings nobody knows what the rules say.
+            // Without an evaluation it is unknown what the rules say, so a person is asked.
             AgentEvent::Checks { native, ask } => self.asked(native, RequestSubject::Permission(ask)),
             AgentEvent::Withdrew { native } => self.withdrew(&native),
             AgentEvent::Usage { usage, context_tokens, context_window } => {
@@ -201,7 +206,8 @@ impl Transition<'_> {
             AgentEvent::Broken { code, message } => self.agent_broke(code, message),
             AgentEvent::ToolStarted { .. } | AgentEvent::ToolFinished { .. } => self.agent_called(event),
             AgentEvent::Mode(mode) => {
-                // Autonomy is ours to decide: an agent neither takes it nor, by naming its own mode, gives it up.
+                // Autonomy is the daemon's decision: an agent can neither take it nor, by reporting its own
+                // mode, give it up.
                 let autonomy = [mode, self.state().mode].contains(&Mode::Autonomous);
                 if self.state().mode != mode && !autonomy {
                     self.record(EventKind::ModeChanged { mode });
@@ -221,8 +227,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Takes in the start or the end of a call. A call lives within one turn, starts once and finishes once; whatever
-    /// does not fit is kept beside the journal's calls instead of among them.
+    /// Handles the start or the end of a call. A call belongs to one turn, starts once and finishes once;
+    /// reports that do not fit are recorded as unparsed output instead of as calls.
     fn agent_called(&mut self, event: AgentEvent) {
         let (AgentEvent::ToolStarted { call, .. } | AgentEvent::ToolFinished { call, .. }) = &event else {
             return;
@@ -246,8 +252,9 @@ impl Transition<'_> {
         }
     }
 
+    /// Ends the turn and what waited for its end: an automatic compaction or a graceful stop.
     fn agent_ended_turn(&mut self, reason: EndReason, text: String, error: String) {
-        // The agent cannot end what it has not heard of yet; it speaks of something older.
+        // The agent cannot end a turn it has not received yet; the report is about an older one.
         let Some(turn) = self.state().turn.as_ref().filter(|turn| turn.untold.is_none()) else { return };
         let reason = match (turn.interrupted, reason) {
             (Some(InterruptReason::Cancelled), EndReason::Failed | EndReason::Cancelled) => {
@@ -276,6 +283,7 @@ impl Transition<'_> {
         }
     }
 
+    /// Interrupts the turn once the token budget is used up.
     pub(super) fn check_budget(&mut self) {
         let budget = self.machine.spec.max_tokens;
         if !self.state().usage.exceeds(budget) {
@@ -297,11 +305,12 @@ impl Transition<'_> {
         }
     }
 
-    /// Ends what is open in the turn and the turn itself; does nothing without one.
+    /// Ends everything open in the turn and the turn itself; does nothing without one.
     pub(super) fn close_turn(&mut self, reason: EndReason, error: &str) {
         self.close_turn_as(reason, "", error);
     }
 
+    /// Withdraws requests, closes calls and ends the turn with a text and an error.
     pub(super) fn close_turn_as(&mut self, reason: EndReason, text: &str, error: &str) {
         self.withdraw_all("the turn ended");
         let Some(turn) = self.state().turn.clone() else { return };
@@ -319,7 +328,7 @@ impl Transition<'_> {
     }
 }
 
-/// What is recorded as it was reported.
+/// Converts reports that are recorded unchanged.
 fn plain_record(event: AgentEvent) -> EventKind {
     match event {
         AgentEvent::Text { text, parent } => EventKind::TextDelta { text, parent },
@@ -342,12 +351,12 @@ fn plain_record(event: AgentEvent) -> EventKind {
         AgentEvent::Notice { level, message } => EventKind::Notice { level, code: None, message },
         AgentEvent::Logged(line) => EventKind::AgentLogged { line },
         AgentEvent::Unparsed { raw, length } => EventKind::Unparsed { raw, length },
-        // The rest has rules of its own and never comes here; kept visible instead of lost.
+        // The others have their own rules and never come here; recorded instead of lost.
         other => out_of_place(&other),
     }
 }
 
-/// What was understood but fits nowhere, such as the result of a call that ended with its turn.
+/// Records a report that was parsed but fits nowhere, such as the result of a call that ended with its turn.
 fn out_of_place(event: &AgentEvent) -> EventKind {
     let mut raw = format!("{event:?}");
     let length = raw.len();

@@ -1,15 +1,16 @@
-//! Texts with `*` and `?`, and paths with `**`. Linear: a hostile pattern costs no more than a plain one.
+//! Patterns for texts with `*` and `?`, and for paths with `**`. Linear: a hostile pattern costs no more than
+//! a plain one.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns whether a text matches a pattern in which `*` stands for any letters and `?` for one.
+/// Returns whether a text matches a pattern in which `*` stands for any characters and `?` for one.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     sequence(&pattern, &text, |letter| *letter == '*', |letter, found| *letter == '?' || letter == found)
 }
 
-/// Returns whether a path matches a pattern in which `**` stands for any folders and `*` for letters within a name.
-/// Both are absolute and plain. `dir/**` matches `dir` itself too.
+/// Returns whether a path matches a pattern in which `**` stands for any folders and `*` for characters
+/// within a name. Both are absolute and plain. `dir/**` matches `dir` itself too.
 pub(super) fn path_matches(pattern: &Path, path: &Path) -> bool {
     let names = |path: &Path| -> Vec<String> {
         path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect()
@@ -17,8 +18,8 @@ pub(super) fn path_matches(pattern: &Path, path: &Path) -> bool {
     sequence(&names(pattern), &names(path), |name| name == "**", |name, found| matches(name, found))
 }
 
-/// Matches a list against a pattern with gaps. Going back to the last gap is enough: an earlier one could only take
-/// what the last one can take as well.
+/// Matches a list against a pattern with gaps. Backtracking to the last gap is enough: an earlier one could
+/// only match what the last one can match as well.
 fn sequence<T>(
     pattern: &[T],
     text: &[T],
@@ -49,7 +50,7 @@ fn sequence<T>(
     pattern[at..].iter().all(is_gap)
 }
 
-/// Returns a path below a folder without `.` and `..`, as it is written: links are not looked at.
+/// Returns a path below a folder without `.` and `..`, purely by its text: links are not resolved.
 pub(super) fn plain(folder: &Path, path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in folder.join(path).components() {

@@ -1,5 +1,5 @@
-//! Grants: remembered answers. What each covers, for whom, where, and for how long. Pure: whoever asks says what time it
-//! is and where the call is made. An allowance is read narrowly, a refusal widely.
+//! Grants: remembered answers. What each covers, for whom, where, and for how long. Pure: the caller supplies
+//! the time and the folder of the call. An approval is interpreted narrowly, a denial widely.
 
 mod stored;
 
@@ -15,12 +15,12 @@ use crate::id::CallId;
 use crate::limits;
 use crate::time::Timestamp;
 
-/// What a grant says to the calls it covers. In this order: the stricter one wins.
+/// The action of a grant for the calls it covers. In this order: the stricter one wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantAction {
     Deny,
-    /// A person is asked, whatever else would allow it.
+    /// A person is asked, even if something else would allow it.
     Ask,
     #[default]
     Allow,
@@ -36,7 +36,7 @@ impl GrantAction {
         }
     }
 
-    /// Reads the printed name.
+    /// Parses the printed name.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Deny, Self::Ask, Self::Allow].into_iter().find(|action| action.name() == text)
     }
@@ -48,7 +48,7 @@ impl GrantAction {
 pub enum Coverage {
     /// Every call.
     Tool,
-    /// This command, to the letter.
+    /// Exactly this command.
     Command(String),
     /// One plain command that begins with these words.
     Prefix(String),
@@ -60,16 +60,16 @@ pub enum Coverage {
     Pattern,
 }
 
-/// Where a grant holds.
+/// Where a grant applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// In the session whose journal holds it.
+    /// In the session whose journal contains it.
     #[default]
     Session,
     /// In sessions that work in this folder or below it.
     Worktree(PathBuf),
-    /// In sessions of the project with this root, its worktrees included.
+    /// In sessions of the project with this root, including its worktrees.
     Project(PathBuf),
     Always,
 }
@@ -87,7 +87,7 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// Returns who makes a request.
+    /// Returns the principal of a request.
     pub fn of(parent: Option<&CallId>) -> Self {
         parent.map_or(Self::Agent, |call| Self::SubAgent(call.clone()))
     }
@@ -97,7 +97,7 @@ impl Principal {
     }
 }
 
-/// The place in which a call is made.
+/// The folders a call is made in.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     pub working_dir: &'a Path,
@@ -109,7 +109,7 @@ pub struct Place<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub call: PatternCall<'a>,
-    /// The sub-agent that asks; none: the agent itself.
+    /// The sub-agent that asks; `None` for the agent itself.
     pub parent: Option<&'a CallId>,
     pub root: &'a Path,
     pub now: Timestamp,
@@ -119,7 +119,7 @@ pub struct Asked<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "stored::Stored", into = "stored::Stored")]
 pub struct Grant {
-    /// Names it within its session or file; empty for those of older versions.
+    /// Unique within its session or file; empty for grants of older versions.
     pub id: String,
     /// A tool's name, which may end in `*`.
     pub tool: String,
@@ -129,14 +129,14 @@ pub struct Grant {
     pub principal: Principal,
     /// It covers nothing from then on.
     pub expires_at: Option<Timestamp>,
-    /// How often it may still be used; none: without limit.
+    /// How often it may still be used; `None` for unlimited.
     pub uses_left: Option<u32>,
     pub given_by: String,
     pub given_at: Option<Timestamp>,
 }
 
 impl Grant {
-    /// Returns a grant of one session's own agent that says nothing of time and number.
+    /// Returns a grant for one session's own agent, without limits of time and number.
     pub fn new(tool: &str, covers: Coverage) -> Self {
         Self {
             id: String::new(),
@@ -152,8 +152,8 @@ impl Grant {
         }
     }
 
-    /// Returns the grant for whatever a pattern covers, or says what is wrong with the pattern. Whoever writes one means
-    /// the session with all that runs in it.
+    /// Returns the grant for everything a pattern covers, or an error about the pattern. A written pattern
+    /// applies to the session and everything that runs in it.
     pub fn by_pattern(field: &str, pattern: &str, denied: bool) -> Result<Self, Error> {
         CallPattern::parse(field, pattern)?;
         let action = if denied { GrantAction::Deny } else { GrantAction::Allow };
@@ -161,7 +161,7 @@ impl Grant {
         Ok(Self { action, principal: Principal::Everyone, ..grant })
     }
 
-    /// Says what is wrong with a grant that somebody wrote.
+    /// Checks a grant that was written by a person.
     pub fn check(&self) -> Result<(), Error> {
         let pattern = CallPattern::parse("tool", &self.tool)?;
         if self.covers != Coverage::Pattern && !pattern.is_general() {
@@ -199,7 +199,7 @@ impl Grant {
         Ok(())
     }
 
-    /// Returns whether the grant still holds and answers this call.
+    /// Returns whether the grant is still valid and answers this call.
     pub fn covers(&self, asked: &Asked<'_>) -> bool {
         let lives = self.expires_at.is_none_or(|end| asked.now < end) && self.uses_left != Some(0);
         lives && self.is_here(asked) && self.is_theirs(asked) && self.is_about(asked)
@@ -213,7 +213,8 @@ impl Grant {
         }
     }
 
-    /// What is forbidden to an agent is forbidden to whoever works for it.
+    /// Returns whether the grant applies to the caller. What is forbidden to an agent is also forbidden to
+    /// its sub-agents.
     fn is_theirs(&self, asked: &Asked<'_>) -> bool {
         self.action != GrantAction::Allow || self.principal.includes(asked.parent)
     }
@@ -231,7 +232,7 @@ impl Grant {
         }
     }
 
-    /// Returns its name for people and commands; those of older versions have only their text.
+    /// Returns its name for people and commands; grants of older versions have only their text.
     pub fn name(&self) -> String {
         if self.id.is_empty() { self.label() } else { self.id.clone() }
     }
@@ -268,7 +269,7 @@ impl Grant {
         }
     }
 
-    /// Says in words what it covers; paths below `folder` are told from there.
+    /// Describes what it covers; paths below `folder` are shown relative to it.
     pub fn what(&self, folder: &Path) -> String {
         let tool = &self.tool;
         let below = |path: &Path| {
@@ -285,7 +286,7 @@ impl Grant {
         }
     }
 
-    /// Says in words where it holds.
+    /// Describes where it applies.
     pub fn place(&self) -> String {
         match &self.scope {
             Scope::Session => "in this session".to_owned(),
@@ -296,7 +297,8 @@ impl Grant {
     }
 }
 
-/// Returns the grant that answers a call: the strictest of those that cover it, of several the newest.
+/// Returns the grant that answers a call: the strictest of those that cover it, and of equally strict ones
+/// the newest.
 pub fn strictest<'a>(grants: impl IntoIterator<Item = &'a Grant>, asked: &Asked<'_>) -> Option<&'a Grant> {
     let mut found: Option<&Grant> = None;
     for grant in grants.into_iter().filter(|grant| grant.covers(asked)) {
@@ -314,9 +316,10 @@ fn check_path(field: &str, path: &Path) -> Result<(), Error> {
     Err(Error::invalid(field, format_args!("{} is no absolute path without . and ..", path.display())))
 }
 
-/// Folders below which files steer programs: a grant for the folder around them was not meant for them.
+/// Folders whose files control programs: a grant for a folder around them is not meant for them.
 const STEERING: &[&str] = &[".git", ".obey", ".betcode"];
 
+/// Returns whether a call is certainly covered: the interpretation for approvals.
 fn surely(covers: &Coverage, call: &PatternCall<'_>) -> bool {
     match covers {
         Coverage::Tool | Coverage::Pattern => true,
@@ -334,6 +337,7 @@ fn surely(covers: &Coverage, call: &PatternCall<'_>) -> bool {
     }
 }
 
+/// Returns whether a call may be covered: the interpretation for denials and questions.
 fn perhaps(covers: &Coverage, call: &PatternCall<'_>) -> bool {
     match covers {
         Coverage::Tool | Coverage::Pattern => true,
@@ -350,7 +354,8 @@ fn perhaps(covers: &Coverage, call: &PatternCall<'_>) -> bool {
     }
 }
 
-/// Returns whether a call asks for more than its command or its file says: another folder, no sandbox, a wider one.
+/// Returns whether a call asks for more than its command or its file says: another folder, no sandbox, a
+/// wider one.
 fn wants_more(call: &PatternCall<'_>) -> bool {
     let given = |key: &str| {
         let value = call.input.get(key).unwrap_or(&Value::Null);
@@ -368,7 +373,7 @@ fn wants_more(call: &PatternCall<'_>) -> bool {
         || call.tool == "request_permissions"
 }
 
-/// Puts text on one line of bearable length.
+/// Puts text on one line of limited length.
 fn short(text: &str) -> String {
     let line: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     match line.char_indices().nth(limits::GRANT_TEXT_MAX_CHARS) {

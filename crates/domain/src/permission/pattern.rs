@@ -1,5 +1,5 @@
-//! Patterns for calls: `Read`, `mcp__github__*`, `Bash(git log *)`, `Edit(src/**/*.ts)`. Read narrowly where something
-//! is allowed and widely where it is refused: what cannot be judged for sure is never allowed.
+//! Patterns for calls: `Read`, `mcp__github__*`, `Bash(git log *)`, `Edit(src/**/*.ts)`. Interpreted narrowly
+//! for approvals and widely for denials: what cannot be decided with certainty is never allowed.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -16,36 +16,37 @@ pub struct PatternCall<'a> {
     pub tool: &'a str,
     pub input: &'a Value,
     pub working_dir: &'a Path,
-    /// Where the paths of [`paths_of`] lead once links are followed, in the same order; none: nobody looked.
+    /// The paths of [`paths_of`] with links resolved, in the same order; `None` if they were not resolved.
     pub real_paths: Option<&'a [PathBuf]>,
 }
 
-/// Tools that are one thing under several names; a refusal of the first covers all of them.
+/// Tools that are the same thing under several names; a denial of the first covers all of them.
 const FAMILIES: &[&[&str]] = &[
     &["Bash", "shell", "local_shell", "exec_command", "execute", "unified_exec", "safe_bash"],
     &["Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "write", "safe_write"],
     &["Read", "Glob", "Grep", "LS", "NotebookRead", "read", "search", "safe_read"],
 ];
 
-/// What other agents call the tools that patterns are written for; a permission for the first holds for these, too.
-/// Only what is the same thing under another name: a permission to edit is none to write with another tool.
+/// Names that other agents use for the tools that patterns are written for; an approval of the first holds
+/// for these too. Only the same thing under another name: an approval to edit is no approval to write with
+/// another tool.
 const NAMES: &[(&str, &[&str])] = &[
     ("Bash", &["shell", "local_shell", "exec_command", "execute", "unified_exec", "safe_bash"]),
     ("Edit", &["apply_patch", "edit"]),
     ("Read", &["read", "safe_read"]),
 ];
 
-/// Tools that look at the working folder where their input names none.
+/// Tools that search the working folder if their input names none.
 const LOOKING: &[&str] = &["Glob", "Grep", "LS"];
 
 /// Keys under which calls name the file they are about.
 const PATH_KEYS: &[&str] = &["file_path", "path", "notebook_path"];
 
-/// Key under which a patch names the files it changes. Not all of them may be there: a long list is cut, and a file that
-/// is moved is named by its old place only.
+/// Key under which a patch names the files it changes. The list may be incomplete: a long one is cut, and a
+/// moved file is listed by its old path only.
 const CHANGES_KEY: &str = "changes";
 
-/// A pattern that was read.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallPattern {
     /// May end in `*`.
@@ -54,7 +55,7 @@ pub struct CallPattern {
 }
 
 impl CallPattern {
-    /// Reads a pattern, or says what is wrong with it; `field` names it to the caller.
+    /// Parses a pattern; `field` names it in an error.
     pub fn parse(field: &str, text: &str) -> Result<Self, Error> {
         let wrong = |what: &str| Error::invalid(field, format_args!("{text:?} {what}"));
         let text = text.trim();
@@ -81,7 +82,7 @@ impl CallPattern {
         Ok(Self { tool: tool.to_owned(), within })
     }
 
-    /// Returns whether the pattern speaks of a tool as a whole.
+    /// Returns whether the pattern covers a tool as a whole.
     pub fn is_general(&self) -> bool {
         self.within.is_none()
     }
@@ -91,7 +92,7 @@ impl CallPattern {
         &self.tool
     }
 
-    /// Returns whether the pattern covers a call for sure: the reading for what is allowed.
+    /// Returns whether the pattern certainly covers a call: the interpretation for approvals.
     pub fn surely_covers(&self, call: &PatternCall<'_>) -> bool {
         let is_called =
             |(known, others): &(&str, &[&str])| *known == self.tool && others.contains(&call.tool);
@@ -105,7 +106,7 @@ impl CallPattern {
         }
     }
 
-    /// Returns whether the pattern may cover a call: the reading for what is refused or asked about.
+    /// Returns whether the pattern may cover a call: the interpretation for denials and questions.
     pub fn may_cover(&self, call: &PatternCall<'_>) -> bool {
         let command = command_of(call.input);
         let same_family = FAMILIES.iter().any(|family| {
@@ -126,14 +127,14 @@ impl CallPattern {
     }
 }
 
-/// Returns whether a path pattern, below the working folder where it is relative, covers every path of a call for
-/// sure. A path nobody followed is never sure: a link may lead anywhere.
+/// Returns whether a path pattern, relative to the working folder, certainly covers every path of a call. A
+/// path that was not resolved is never certain: a link may lead anywhere.
 pub(super) fn covers_paths(pattern: &str, call: &PatternCall<'_>) -> bool {
     let wanted = glob::plain(call.working_dir, Path::new(pattern));
     all_paths(call, |path| glob::path_matches(&wanted, path))
 }
 
-/// Returns whether something is true of every path of a call for sure, as written and where it leads.
+/// Returns whether a condition certainly holds for every path of a call, as written and with links resolved.
 pub(super) fn all_paths(call: &PatternCall<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
     let named = paths_of(call.tool, call.input, call.working_dir);
     let Some(real) = call.real_paths else { return false };
@@ -143,13 +144,14 @@ pub(super) fn all_paths(call: &PatternCall<'_>, is_so: impl Fn(&Path) -> bool) -
         && named.iter().chain(real).all(|path| is_so(path))
 }
 
-/// Returns whether something is true of any path of a call, as written or where it leads.
+/// Returns whether a condition holds for any path of a call, as written or with links resolved.
 pub(super) fn any_path(call: &PatternCall<'_>, is_so: impl Fn(&Path) -> bool) -> bool {
     let named = paths_of(call.tool, call.input, call.working_dir);
     named.iter().chain(call.real_paths.unwrap_or_default()).any(|path| is_so(path))
 }
 
-/// Returns whether a call of a tool that reads or changes files is about one file, which its input names.
+/// Returns whether a call of a tool that reads or changes files is about exactly one file, named in its
+/// input.
 pub(super) fn is_about_one_file(tool: &str, input: &Value) -> bool {
     let known = FAMILIES[1..].iter().any(|family| family.contains(&tool));
     let named = PATH_KEYS.iter().filter(|key| input.get(**key).is_some_and(Value::is_string));
@@ -161,14 +163,15 @@ pub fn is_reading(tool: &str) -> bool {
     FAMILIES[2].contains(&tool)
 }
 
-/// Returns whether a path pattern may be about a call.
+/// Returns whether a path pattern may cover a call.
 pub(super) fn may_cover_paths(pattern: &str, call: &PatternCall<'_>) -> bool {
     let wanted = glob::plain(call.working_dir, Path::new(pattern));
     any_path(call, |path| glob::path_matches(&wanted, path))
 }
 
-/// A pattern without stars allows exactly what it says. With stars it allows one plain command and nothing that a
-/// shell would make more of: `git *` must not let `git log; rm -rf .` through.
+/// Returns whether a pattern certainly covers a command. Without stars it allows exactly its text. With stars
+/// it allows one plain command and nothing that a shell would extend: `git *` must not allow `git log; rm -rf
+/// .`.
 fn covers_command(within: &str, command: &str) -> bool {
     if within == command {
         return true;
@@ -183,12 +186,12 @@ fn covers_command(within: &str, command: &str) -> bool {
     }
 }
 
-/// `git log:*` is how some agents write `git log` and whatever follows.
+/// Converts `git log:*`, which is how some agents write `git log` with anything after it.
 fn without_colon(within: &str) -> String {
     within.strip_suffix(":*").map_or_else(|| within.to_owned(), |prefix| format!("{prefix}*"))
 }
 
-/// Returns the command a call would run; one given as a list of arguments counts as its JSON.
+/// Returns the command a call would run; a list of arguments is returned as its JSON.
 pub(super) fn command_of(input: &Value) -> Option<Cow<'_, str>> {
     let command = input.get("command").or_else(|| input.get("cmd"))?;
     Some(command.as_str().map_or_else(|| Cow::Owned(command.to_string()), Cow::Borrowed))
@@ -199,7 +202,8 @@ pub(super) fn suspects_of(input: &Value) -> Vec<String> {
     command_lines(input).iter().flat_map(|line| shell::suspects(line)).collect()
 }
 
-/// Returns every text of a call that may be a command line: of a list of arguments the whole and each.
+/// Returns every text of a call that may be a command line: for a list of arguments the whole and each single
+/// one.
 fn command_lines(input: &Value) -> Vec<String> {
     match input.get("command").or_else(|| input.get("cmd")) {
         Some(Value::Array(arguments)) => {
@@ -212,13 +216,13 @@ fn command_lines(input: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the paths a call is about, absolute and as they are written.
+/// Returns the paths a call is about, absolute and as written.
 pub fn paths_of(tool: &str, input: &Value, working_dir: &Path) -> Vec<PathBuf> {
     let changed: Vec<&str> = match input.get(CHANGES_KEY) {
         Some(Value::Array(changes)) => {
             changes.iter().filter_map(|change| change.get("path")?.as_str()).collect()
         }
-        // Some agents have them by their names.
+        // Some agents use the paths as keys.
         Some(Value::Object(changes)) => changes.keys().map(String::as_str).collect(),
         _ => Vec::new(),
     };

@@ -1,5 +1,5 @@
-//! What a person may choose from when a permission is asked: grants with a sentence each that says what they cover. The
-//! first is what "for the session" means where a client can say no more than that.
+//! The choices of a person who is asked for a permission: grants, each with a sentence that describes what it
+//! covers. The first is the meaning of "for the session" for clients that cannot choose further.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use super::{glob, pattern, shell};
 use crate::error::Error;
 use crate::request::PermissionSubject;
 
-/// A grant that is offered.
+/// An offered grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// What a client answers with, such as `prefix` or `file.project`.
+    /// The id a client answers with, such as `prefix` or `file.project`.
     pub id: String,
     /// What would be allowed, and where.
     pub text: String,
 }
 
-/// What a client chose from the proposals, and its own limits.
+/// A client's choice among the proposals, with its own limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Empty: the first.
     pub proposal: String,
     pub expires_after: Option<Duration>,
     pub uses: Option<u32>,
-    /// It holds for the agent and all its sub-agents.
+    /// It applies to the agent and all its sub-agents.
     pub sub_agents: bool,
 }
 
-/// Tools whose every call is another decision: a plan, a question, a wider sandbox.
+/// Tools whose calls are each a separate decision: a plan, a question, a wider sandbox.
 const NEVER_REMEMBERED: &[&str] = &[
     "ExitPlanMode",
     "exit_plan_mode",
@@ -41,7 +41,7 @@ const NEVER_REMEMBERED: &[&str] = &[
     "mcp_elicitation",
 ];
 
-/// Returns the grants that may follow from allowing a call, the default first, with their ids.
+/// Returns the grants that may follow from approving a call, the default first, with their ids.
 pub fn grants(ask: &PermissionSubject, place: Place<'_>) -> Vec<(String, Grant)> {
     if NEVER_REMEMBERED.contains(&ask.tool.as_str()) {
         return Vec::new();
@@ -49,7 +49,7 @@ pub fn grants(ask: &PermissionSubject, place: Place<'_>) -> Vec<(String, Grant)>
     let kinds = kinds(ask, place);
     let principal = Principal::of(ask.parent.as_ref());
     let in_session = kinds.iter().map(|(id, covers)| ((*id).to_owned(), covers.clone(), Scope::Session));
-    // The widest thing a person may say in passing; more is said with `obey grants add`.
+    // The widest grant a person may give in passing; wider ones need `obey grants add`.
     let project = kinds.iter().find(|(id, _)| matches!(*id, "prefix" | "folder")).or_else(|| kinds.first());
     let in_project = project
         .into_iter()
@@ -62,6 +62,7 @@ pub fn grants(ask: &PermissionSubject, place: Place<'_>) -> Vec<(String, Grant)>
     .collect()
 }
 
+/// Returns the coverages that fit a call, narrowest first, with their ids.
 fn kinds(ask: &PermissionSubject, place: Place<'_>) -> Vec<(&'static str, Coverage)> {
     if let Some(command) = pattern::command_of(&ask.input) {
         let prefix =
@@ -82,12 +83,12 @@ fn kinds(ask: &PermissionSubject, place: Place<'_>) -> Vec<(&'static str, Covera
     kinds
 }
 
-/// Returns what a person is offered for a call.
+/// Returns the proposals for a call.
 pub fn proposals(ask: &PermissionSubject, place: Place<'_>) -> Vec<Proposal> {
     grants(ask, place).into_iter().map(|(id, grant)| Proposal { id, text: sentence(&grant, place) }).collect()
 }
 
-/// Returns the grant that was chosen, or says what there is to choose from.
+/// Returns the chosen grant, or an error that lists the choices.
 pub fn chosen(ask: &PermissionSubject, place: Place<'_>, choice: &Choice) -> Result<Option<Grant>, Error> {
     let offered = grants(ask, place);
     if choice.proposal.is_empty() {
@@ -109,7 +110,7 @@ fn limited(grant: Grant, choice: &Choice) -> Grant {
     Grant { principal, uses_left: choice.uses, ..grant }
 }
 
-/// Says what a grant that is offered covers and where.
+/// Describes what an offered grant covers and where.
 fn sentence(grant: &Grant, place: Place<'_>) -> String {
     let whose = match grant.principal {
         Principal::SubAgent(_) => " by this sub-agent",
@@ -124,7 +125,7 @@ fn sentence(grant: &Grant, place: Place<'_>) -> String {
     format!("{}{whose}, {place_text}", grant.what(place.working_dir))
 }
 
-/// Returns a path as grants keep it: absolute, without `.` and `..`.
+/// Returns a path in the form grants store: absolute, without `.` and `..`.
 pub fn absolute(folder: &Path, path: &Path) -> std::path::PathBuf {
     glob::plain(folder, path)
 }

@@ -1,4 +1,5 @@
-//! Rules that answer before a person is asked: which calls they are about, what they say, and where they come from.
+//! Rules that answer before a person is asked: which calls they cover, what they decide, and where they come
+//! from.
 
 use std::path::Path;
 
@@ -6,13 +7,13 @@ use super::grant::{self, Asked, Grant, GrantAction};
 use super::pattern::{self, CallPattern, PatternCall};
 use crate::error::Error;
 
-/// What a rule says.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleAction {
-    // In this order where nothing else decides: the stricter one wins.
+    // In this order if priorities are equal: the stricter one wins.
     Deny,
     Ask,
-    /// Ask; what is allowed is then allowed for the session.
+    /// Ask; an approval then holds for the session.
     AskSession,
     Allow,
 }
@@ -22,45 +23,45 @@ pub enum RuleAction {
 pub struct PermissionRule {
     pub id: String,
     pub tool_pattern: String,
-    /// Narrows the rule to files; empty: all. Below the working folder unless it is absolute.
+    /// Restricts the rule to files; empty for all. Relative to the working folder unless it is absolute.
     pub path_pattern: String,
     pub action: RuleAction,
-    /// Lower ones are asked first.
+    /// Lower ones are evaluated first.
     pub priority: i32,
     pub description: String,
     /// Where it comes from, for people.
     pub source: String,
 }
 
-/// What the rules say to a call.
+/// The verdict of the rules about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleVerdict {
     /// `by` names the rule in the journal.
     Allow { by: String },
     Deny {
         by: String,
-        /// Told to the agent.
+        /// Sent to the agent.
         message: String,
     },
-    /// A rule wants a person to be asked.
+    /// A rule demands that a person is asked.
     Ask,
-    /// No rule speaks of it but those that hold where nobody says otherwise: a person is asked about what may do harm.
+    /// Only built-in rules cover the call: a person is asked about what may do harm.
     Unsaid,
 }
 
-/// Priorities of rules that are only listed as allowed, denied or asked: what speaks of part of a tool comes before
-/// what speaks of all of it, and within that the stricter first. Built-in rules come last.
+/// Priorities of rules that are only listed as allowed, denied or asked: a rule for part of a tool comes
+/// before one for the whole tool, and within that the stricter first. Built-in rules come last.
 const LISTED: [(RuleAction, i32, i32); 3] =
     [(RuleAction::Deny, 10, 40), (RuleAction::Ask, 20, 50), (RuleAction::Allow, 30, 60)];
 
-/// Where rules come from that nobody wrote.
+/// The source of built-in rules.
 const BUILT_IN: &str = "built-in";
 
 const BUILT_IN_ALLOW: i32 = 100;
 const BUILT_IN_ASK: i32 = 200;
 
 impl PermissionRule {
-    /// Returns the rule that a list entry such as `Bash(git *)` stands for.
+    /// Returns the rule for a list entry such as `Bash(git *)`.
     pub fn listed(text: &str, action: RuleAction, source: &str) -> Result<Self, Error> {
         let pattern = CallPattern::parse("permissions", text)?;
         let row = LISTED.iter().find(|(listed, ..)| *listed == action);
@@ -77,7 +78,7 @@ impl PermissionRule {
         })
     }
 
-    /// Returns the rules that hold where nobody says otherwise: looking around in the working folder is allowed.
+    /// Returns the built-in rules: reading and searching in the working folder is allowed.
     pub fn built_in() -> Vec<Self> {
         let rule = |tool: &str, path: &str, action, priority, description: &str| Self {
             id: format!("built-in-{}", tool.to_lowercase()),
@@ -101,7 +102,7 @@ impl PermissionRule {
         vec![look("Read"), look("Glob"), look("Grep"), act("Bash"), act("Write"), act("Edit")]
     }
 
-    /// Returns whether nobody wrote it.
+    /// Returns whether it is a built-in rule.
     pub fn is_built_in(&self) -> bool {
         self.source == BUILT_IN
     }
@@ -113,13 +114,13 @@ impl PermissionRule {
     }
 }
 
-/// A grant that somebody wrote into a file of rules.
+/// A grant in a rule file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileRule {
     pub grant: Grant,
-    /// Why it is there, for people; may be empty.
+    /// Why it exists, for people; may be empty.
     pub reason: String,
-    /// The file it stands in.
+    /// The file that contains it.
     pub source: String,
 }
 
@@ -138,7 +139,7 @@ impl FileRule {
     }
 }
 
-/// Rules in the order in which they are asked.
+/// Rules in the order of their evaluation.
 #[derive(Clone, Debug, Default)]
 pub struct PermissionRules {
     ordered: Vec<(PermissionRule, CallPattern)>,
@@ -146,7 +147,7 @@ pub struct PermissionRules {
 }
 
 impl PermissionRules {
-    /// Puts rules in order; the first that cannot be understood is the error.
+    /// Sorts rules; the first that cannot be parsed is the error.
     pub fn new(rules: Vec<PermissionRule>) -> Result<Self, Error> {
         let mut ordered = rules
             .into_iter()
@@ -159,7 +160,7 @@ impl PermissionRules {
         Ok(Self { ordered, of_files: Vec::new() })
     }
 
-    /// Adds what stands in files of rules.
+    /// Adds the rules of rule files.
     pub fn with_files(mut self, rules: Vec<FileRule>) -> Self {
         self.of_files.extend(rules);
         self
@@ -169,8 +170,8 @@ impl PermissionRules {
         self.ordered.iter().map(|(rule, _)| rule)
     }
 
-    /// Returns what the rules say to a call; without any, a person is asked. What a file of rules denies is denied,
-    /// whatever else allows it; within settings, the first rule that is about a call speaks.
+    /// Returns the verdict about a call; without rules, a person is asked. A denial in a rule file always
+    /// wins; within settings, the first rule that covers a call decides.
     pub fn judge(&self, asked: &Asked<'_>) -> RuleVerdict {
         let of_file = self.of_file(asked).map(FileRule::verdict);
         match (of_file, self.judge_by_settings(&asked.call)) {
@@ -181,7 +182,8 @@ impl PermissionRules {
         }
     }
 
-    /// Returns the rule of a file that allows a call a limited number of times, if that is what allows it.
+    /// Returns the rule of a file that allows a call a limited number of times, if that rule is what allows
+    /// it.
     pub fn limited(&self, asked: &Asked<'_>) -> Option<&FileRule> {
         let rule = self.of_file(asked).filter(|rule| rule.grant.uses_left.is_some())?;
         (self.judge(asked) == rule.verdict()).then_some(rule)

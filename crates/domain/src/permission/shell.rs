@@ -1,26 +1,26 @@
-//! What a command line might run, without running it. An allowance must be sure of it; a refusal only has to suspect.
-//! Knows just enough of shells for that: it never claims to understand one.
+//! What a command line might run, without running it. An approval must be certain; a denial only needs a
+//! suspicion. Knows just enough of shells for that, and never claims to understand one.
 
-/// Letters by which a shell goes on to another command, fills in a value or writes a file. A command with one of them
-/// may do more than its first words say, quoted or not.
+/// Characters by which a shell chains another command, substitutes a value or writes a file. A command with
+/// one of them may do more than its first words say, quoted or not.
 const TELLING: &[char] =
     &[';', '&', '|', '<', '>', '`', '$', '(', ')', '{', '}', '\\', '\n', '\r', '\0', '!', '#'];
 
 /// Where one command may end and another begin.
 const SEPARATORS: &[char] = &[';', '&', '|', '<', '>', '`', '$', '(', ')', '{', '}', '\n', '\r'];
 
-/// Words before a command that run it all the same.
+/// Words before a command that still run it.
 const PREFIXES: &[&str] = &[
     "sudo", "doas", "env", "command", "builtin", "exec", "eval", "nohup", "nice", "time", "timeout", "xargs",
     "then", "do", "else", "if", "while", "until", "!", "bash", "sh", "zsh", "-c", "-lc", "-ic",
 ];
 
-/// Returns whether a command line is one plain command: what its pattern says is all it can run.
+/// Returns whether a command line is one plain command, which runs only what its text says.
 pub(super) fn is_plain(command: &str) -> bool {
     !command.contains(TELLING) && !command.trim().is_empty()
 }
 
-/// Programs whose first word after the name says what they do.
+/// Programs whose first argument says what they do.
 const WITH_SUBCOMMANDS: &[&str] = &[
     "git",
     "npm",
@@ -49,7 +49,7 @@ const WITH_SUBCOMMANDS: &[&str] = &[
     "brew",
 ];
 
-/// Programs of which no beginning says what they do: they run other programs, delete, or send things away.
+/// Programs for which no prefix says what they do: they run other programs, delete, or send data away.
 const NEVER_BY_PREFIX: &[&str] = &[
     "rm",
     "rmdir",
@@ -125,7 +125,8 @@ const NEVER_BY_PREFIX: &[&str] = &[
 /// Second words that run whatever comes after them.
 const RUNNING_WORDS: &[&str] = &["run", "exec", "x", "dlx", "shell", "config", "alias", "compose"];
 
-/// Returns whether words can stand for the beginning of a command: plain, unquoted, and no setting of a variable first.
+/// Returns whether words can be a command prefix: plain, unquoted, and not starting with a variable
+/// assignment.
 pub(super) fn is_prefix_text(text: &str) -> bool {
     let plain = |word: &str| !word.contains(['"', '\'', '*', '?', '[', '~']);
     let mut words = words(text);
@@ -140,13 +141,13 @@ pub(super) fn begins_with(line: &str, prefix: &str) -> bool {
     prefix.peek().is_some() && prefix.all(|word| line.next() == Some(word))
 }
 
-/// The words of a line as a shell separates them: other white space belongs to a word.
+/// Splits a line into words as a shell does: other white space belongs to a word.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t']).filter(|word| !word.is_empty())
 }
 
-/// Returns the beginning of a plain command that people would call the command: `npm test`, `git log`, `touch`. None
-/// where the beginning alone does not say what is done.
+/// Returns the prefix of a plain command that people would call the command: `npm test`, `git log`, `touch`.
+/// `None` if a prefix does not say what is done.
 pub(super) fn usual_prefix(line: &str) -> Option<String> {
     if !is_plain(line) {
         return None;
@@ -169,16 +170,16 @@ pub(super) fn usual_prefix(line: &str) -> Option<String> {
     if !RUNNING_WORDS.contains(second) {
         return Some(format!("{program} {second}"));
     }
-    // Scripts of a project have names; anything else may be run by these.
+    // Scripts of a project have names; other runners may run anything.
     let third = found.get(2).filter(is_word)?;
     let by_name = *second == "run" && ["npm", "pnpm", "yarn"].contains(&name);
     by_name.then(|| format!("{program} {second} {third}"))
 }
 
-/// Returns every command that a command line might run, each as it would be written by itself.
+/// Returns every command that a command line might run, each in its plain form.
 pub(super) fn suspects(command: &str) -> Vec<String> {
     let mut suspects = vec![command.trim().to_owned()];
-    // What stands in quotes may be a command line itself, as in `bash -c "…"`; what is quoted in part is unquoted.
+    // Quoted text may be a command line itself, as in `bash -c "…"`; partly quoted words are unquoted.
     let unquoted: String = command.chars().filter(|letter| !matches!(letter, '"' | '\'' | '\\')).collect();
     for part in unquoted.split(SEPARATORS) {
         let mut words: Vec<&str> = part.split_whitespace().collect();
@@ -205,7 +206,7 @@ fn program(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Returns the words with the program's folder taken off.
+/// Returns the words with the program's folder removed.
 fn bare(words: &[&str]) -> String {
     let mut bare = program(words[0]).to_owned();
     for word in &words[1..] {

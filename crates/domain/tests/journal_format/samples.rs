@@ -1,4 +1,4 @@
-//! One event of every kind with every field set, and further ones where a kind has more than one shape.
+//! One event of every kind with every field set, and more for kinds that have more than one shape.
 
 use std::collections::BTreeMap;
 

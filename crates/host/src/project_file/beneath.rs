@@ -1,5 +1,6 @@
-//! Opens paths beneath a folder: by the kernel's own rule where it has one (`openat2`), by walking the path without
-//! following any link elsewhere. Must not follow a link out of the folder, whoever moves it and whenever.
+//! Opens paths beneath a folder: with the kernel's own rule if it has one (`openat2`), otherwise by walking
+//! the path without following any link. Must not follow a link out of the folder, no matter who moves it and
+//! when.
 
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
@@ -7,16 +8,16 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// The way paths are opened.
+/// How paths are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolver {
-    /// Links are followed as long as they stay beneath.
+    /// Links are followed as long as they stay beneath the folder.
     Kernel,
     /// No link is followed.
     Walk,
 }
 
-/// How often a path that is being moved about is tried again; the kernel asks for that with EAGAIN.
+/// How often a path that is being moved is retried; the kernel asks for that with EAGAIN.
 const TRIES_MAX: usize = 128;
 
 impl Resolver {
@@ -28,7 +29,8 @@ impl Resolver {
         }
     }
 
-    /// Opens a path beneath a folder; `XDEV` or `LOOP` if it leads out, or follows a link where none may be followed.
+    /// Opens a path beneath a folder. Fails with `XDEV` or `LOOP` if it leads out, or contains a link where
+    /// none is allowed.
     pub fn open(self, folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
             Self::Kernel => {
@@ -38,7 +40,7 @@ impl Resolver {
         }
     }
 
-    /// Opens a path in which no part is a link.
+    /// Opens a path in which no component is a link.
     pub fn open_plain(self, folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
             Self::Kernel => by_kernel(folder, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS),
@@ -57,13 +59,14 @@ fn by_kernel(folder: &OwnedFd, path: &Path, flags: OFlags, resolve: ResolveFlags
     Err(Errno::XDEV)
 }
 
+/// Opens a path component by component, refusing links and `..`.
 fn by_walking(folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let parts: Vec<&std::ffi::OsStr> = path
         .components()
         .map(|part| match part {
             Component::Normal(name) => Ok(Some(name)),
             Component::CurDir => Ok(None),
-            // Going up could leave a folder that was moved out meanwhile.
+            // Going up could leave a folder that was moved meanwhile.
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => Err(Errno::XDEV),
         })
         .filter_map(Result::transpose)
@@ -83,7 +86,7 @@ fn by_walking(folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, E
     Ok(opened)
 }
 
-/// A link opened by its name, not followed, is a link.
+/// Refuses a descriptor that was opened without following and is itself a link.
 fn not_a_link(opened: &OwnedFd) -> Result<(), Errno> {
     let stat = rustix::fs::statat(opened, "", AtFlags::EMPTY_PATH)?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink { Err(Errno::LOOP) } else { Ok(()) }

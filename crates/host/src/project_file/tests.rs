@@ -1,4 +1,4 @@
-//! What a repository may put in a file's place.
+//! What a repository may contain in place of a file.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn a_file_over_the_limit_is_refused_unread() {
         assert!(matches!(read_here(folder.path(), name), Err(ProjectFileError::TooLarge(MAX))), "{name}");
     }
     assert_eq!(read_here(folder.path(), "exact").unwrap().map(|text| text.len() as u64), Some(MAX));
-    // Files of the kernel say that they are empty and are not.
+    // Files of the kernel report size 0 and are not empty.
     assert!(read(Path::new("/proc/self"), Path::new("mountinfo"), 1).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! Modes and models an agent offers, and which of them a session gets. Pure.
+//! Modes and models an agent offers, and which of them a session uses. Pure.
 
 use agent_client_protocol_schema::v1;
 use domain::{Error, ErrorCode, Mode};
@@ -17,13 +17,13 @@ pub(super) fn modes(session: &v1::NewSessionResponse) -> SelectableOption {
     modes.unwrap_or_else(|| mode_option(session.config_options.as_deref().unwrap_or_default()))
 }
 
-/// Reads modes that are an option.
+/// Reads modes that are a configuration option.
 pub(super) fn mode_option(options: &[v1::SessionConfigOption]) -> SelectableOption {
     option(options, &v1::SessionConfigOptionCategory::Mode, "mode")
 }
 
-/// Reads the models of a new conversation. The protocol had a list of them once, which the types no longer have:
-/// codex-acp 2.6 and goose send it still beside their options, gemini has nothing else.
+/// Reads the models of a new conversation. The protocol once had a list of them, which the types no longer
+/// have: codex-acp 2.6 and goose still send it beside their options, gemini sends nothing else.
 pub(super) fn models(session: &v1::NewSessionResponse, beside: &Value) -> SelectableOption {
     let models = beside.under("models");
     let names = models.list("availableModels").iter().map(|model| model.text("modelId"));
@@ -43,7 +43,7 @@ fn read<'a>(names: impl Iterator<Item = &'a str>, current: &str) -> Option<Selec
 }
 
 impl SelectableOption {
-    /// Forgets what is more than can be kept. Whether the agent has a name that is not left is its own to say.
+    /// Drops names beyond the limit. Whether the agent has a model that was dropped is then up to the agent.
     pub(super) fn shortened(mut self) -> Self {
         self.is_cut = self.names.len() > MODELS_MAX;
         self.names.truncate(MODELS_MAX);
@@ -51,7 +51,7 @@ impl SelectableOption {
     }
 }
 
-/// Newer agents have options instead, in groups or not.
+/// Reads a configuration option, which newer agents use instead, with or without groups.
 fn option(
     options: &[v1::SessionConfigOption],
     category: &v1::SessionConfigOptionCategory,
@@ -77,15 +77,15 @@ fn fits(name: &str) -> bool {
     !name.is_empty() && name.len() <= MODEL_NAME_MAX_CHARS
 }
 
-/// What agents call our modes, the best first. Autonomy is decided by our rules: the agent asks as in a supervised
-/// session, and is answered.
+/// Returns the agent's name for one of our modes, the best match first. Autonomy is decided by our rules: the
+/// agent asks as in a supervised session, and is answered.
 pub(super) fn mode_of(mode: Mode, choice: &SelectableOption) -> Option<String> {
     const ASKING: &[&str] = &["default", "approve", "ask", "manual", "read-only", "build", "workspace-write"];
     const EDITING: &[&str] =
         &["acceptEdits", "accept-edits", "autoEdit", "auto_edit", "smart_approve", "auto", "workspace-write"];
     let wanted: [&[&str]; 2] = match mode {
         Mode::Supervised | Mode::Autonomous => [ASKING, &[]],
-        // An agent without a word for it asks, and its edits are accepted here; it must not stay in plan mode.
+        // An agent without such a mode asks, and its edits are accepted here; it must not stay in plan mode.
         Mode::AcceptEdits => [EDITING, ASKING],
         Mode::Plan => [&["plan", "read-only", "chat"], &[]],
     };
@@ -93,7 +93,8 @@ pub(super) fn mode_of(mode: Mode, choice: &SelectableOption) -> Option<String> {
     wanted.concat().iter().find(|name| known(name)).map(|name| (*name).to_owned())
 }
 
-/// What an agent's own mode is in a session; none where its name says too little, or that it would ask no more.
+/// Returns the session's mode for an agent's own mode; `None` if its name says too little, or that it would
+/// no longer ask.
 pub(super) fn meant(name: &str) -> Option<Mode> {
     match name {
         "default" | "approve" | "ask" | "manual" | "build" => Some(Mode::Supervised),
@@ -102,7 +103,7 @@ pub(super) fn meant(name: &str) -> Option<Mode> {
     }
 }
 
-/// Checks a model's name against those the agent knows; one that lists none cannot be asked whether it has one.
+/// Checks a model's name against those the agent lists; an agent that lists none cannot be checked.
 pub(super) fn check_model(model: &str, choice: &SelectableOption) -> Result<(), Error> {
     let is_known = choice.names.iter().any(|name| name == model);
     if model.is_empty() || choice.names.is_empty() || choice.is_cut || is_known {
@@ -168,10 +169,10 @@ mod tests {
             names(json!([{"group": "1", "name": "One", "options": [a, b]}, {"options": [c]}])),
             ["a", "b", "c"]
         );
-        // In the order in which they were said.
+        // In the original order.
         assert_eq!(names(json!([a, {"group": "1", "options": [b]}, c])), ["a", "b", "c"]);
         assert_eq!(names(json!([{"group": "1", "name": "One", "options": [a, b]}, c])), ["a", "b", "c"]);
-        // One that says nothing costs itself.
+        // An invalid entry is skipped alone.
         let odd = json!([null, 7, {"name": "no value"}, {"value": 7}, a, {"group": "1", "options": [[], b]},
             {"group": "none", "options": []}, {"value": "c", "name": null, "options": []}]);
         assert_eq!(names(odd), ["7", "a", "b", "c"]);
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(check_model("vendor-499/some-model", &choice), Ok(()));
         let error = check_model("zzz", &choice).unwrap_err();
         assert!(error.message.len() < 2_000 && error.message.ends_with("and 480 more"), "{}", error.message);
-        // What is kept is less; the agent itself is asked then.
+        // Fewer names are kept; the agent itself then decides.
         let kept = choice.shortened();
         assert_eq!((kept.names.len(), check_model("vendor-499/some-model", &kept)), (MODELS_MAX, Ok(())));
     }

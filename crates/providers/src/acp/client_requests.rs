@@ -1,5 +1,6 @@
-//! Runs the errands of an ACP agent: files and commands inside the session's root, through the session's tools.
-//! Commands are terminals to the agent: begun, looked at, waited for, ended. They end with the daemon.
+//! Handles the client requests of an ACP agent: files and commands inside the session's root, through the
+//! session's tools. Commands are terminals to the agent: created, read, waited for, killed. They end with the
+//! daemon.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,28 +16,29 @@ use tokio::task::AbortHandle;
 use crate::json_fields::Look;
 use crate::limits::TERMINALS_MAX;
 
-/// The first of the codes that say a command did not end by itself: its time was up, it could not be run, it was killed.
+/// The first of the exit codes of a command that did not end on its own: it timed out, could not be run, or
+/// was killed.
 const EXIT_FORCED: i32 = 124;
 
-/// The helper of one session.
+/// The handler of one session.
 pub(super) struct AcpClientRequestHandler {
     tools: Arc<dyn SessionTools>,
     terminals: Arc<Mutex<Terminals>>,
 }
 
 struct Terminals {
-    /// What sets the names apart from those of a daemon before this one, which the agent may remember.
+    /// Makes the names different from those of an earlier daemon, which the agent may still use.
     own: u64,
     begun: u64,
-    /// The oldest first: those that run, and the last of those that have ended.
+    /// Oldest first: those that run, and the most recent of those that have ended.
     open: Vec<(String, Terminal)>,
 }
 
-/// A command that was begun.
+/// A command that was started.
 #[derive(Clone)]
 struct Terminal {
     ended: watch::Receiver<Option<ToolOutput>>,
-    /// Ends it; what it has printed is kept.
+    /// Ends it; its output so far is kept.
     stop: watch::Sender<bool>,
     task: AbortHandle,
     output_max_bytes: usize,
@@ -55,7 +57,7 @@ impl Terminal {
     }
 
     fn exit_status(&self, done: &ToolOutput) -> v1::TerminalExitStatus {
-        // One that was stopped may have ended by itself just before.
+        // A command that was stopped may have ended on its own just before.
         let by_itself = done.exit_code.is_some_and(|code| !*self.stop.borrow() || code < EXIT_FORCED);
         if !by_itself {
             return v1::TerminalExitStatus::new().signal("SIGKILL".to_owned());
@@ -69,7 +71,7 @@ impl Terminals {
         self.open.iter().find(|(own, _)| own == name).map(|(_, terminal)| terminal)
     }
 
-    /// Makes room for another; returns whether there is any. Some agents never let go of what has ended.
+    /// Makes room for another one; returns whether there is any. Some agents never release ended terminals.
     fn make_room(&mut self) -> bool {
         let running = self.open.iter().filter(|(_, terminal)| terminal.is_running()).count();
         let ended = self.open.len() - running;
@@ -83,14 +85,14 @@ impl Terminals {
     }
 }
 
-/// What an ended command is shown as where it was not let end.
+/// Returns the result of a command that was killed.
 fn killed() -> ToolOutput {
     ToolOutput { ok: false, output: String::new(), exit_code: None }
 }
 
 impl AcpClientRequestHandler {
     pub(super) fn new(tools: Arc<dyn SessionTools>) -> Self {
-        // The keys of a hash are random, and its end with nothing taken in is theirs.
+        // The keys of this hash are random, so the hash of no input is a random number.
         let own = RandomState::new().build_hasher().finish();
         let terminals = Terminals { own, begun: 0, open: Vec::new() };
         Self { tools, terminals: Arc::new(Mutex::new(terminals)) }
@@ -120,7 +122,7 @@ impl ClientRequestHandler for AcpClientRequestHandler {
                 let begun = self.begin(&what);
                 Box::pin(async move { begun.map(|name| json!(v1::CreateTerminalResponse::new(name))) })
             }
-            // The turn was interrupted; who waits for a command hears that it was killed.
+            // The turn was interrupted; callers that wait for a command learn that it was killed.
             "end" => {
                 let terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
                 terminals.open.iter().for_each(|(_, terminal)| terminal.kill());
@@ -136,6 +138,7 @@ impl ClientRequestHandler for AcpClientRequestHandler {
 }
 
 impl AcpClientRequestHandler {
+    /// Starts a command as a terminal and returns its name.
     fn begin(&self, what: &Value) -> Result<String, Error> {
         let environment =
             what.list("env").iter().map(|pair| (pair.text("name").to_owned(), pair.text("value").to_owned()));
@@ -143,7 +146,7 @@ impl AcpClientRequestHandler {
             command: what.text("command").to_owned(),
             environment: environment.collect(),
             folder: what.text("cwd").to_owned(),
-            // As long as it may take at most: the agent ends it when it wants to.
+            // The maximum: the agent ends it when it wants to.
             timeout: Some(crate::limits::TERMINAL_WAIT),
         };
         let mut terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +162,7 @@ impl AcpClientRequestHandler {
                 output: error.message,
                 exit_code: Some(126),
             });
-            // Nobody may be left who wants to know.
+            // There may be no receiver left.
             let _ = sender.send(Some(done));
         });
         terminals.begun += 1;
@@ -171,7 +174,7 @@ impl AcpClientRequestHandler {
     }
 }
 
-/// Does something with a terminal.
+/// Carries out a request about a terminal.
 async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<Value, Error> {
     let find = || {
         let mut terminals = terminals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -198,26 +201,26 @@ async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<
         "wait_for_exit" => {
             let done = match terminal.ended.wait_for(Option::is_some).await {
                 Ok(done) => done.clone().unwrap_or_else(killed),
-                // It was killed, and nothing is known but that.
+                // It was killed, and nothing else is known.
                 Err(_) => killed(),
             };
             Ok(json!(v1::WaitForTerminalExitResponse::new(terminal.exit_status(&done))))
         }
-        // Nobody asks for it again; dropping its work kills a command.
+        // It cannot be asked for again; dropping its work kills a command.
         "release" => {
             terminal.task.abort();
             Ok(json!(v1::ReleaseTerminalResponse::new()))
         }
         _ => {
             terminal.kill();
-            // Who asks for its output next is to find that it has ended, and with what.
+            // The next request for its output must find that it has ended, and with what.
             let _ = terminal.ended.wait_for(Option::is_some).await;
             Ok(json!(v1::KillTerminalResponse::new()))
         }
     }
 }
 
-/// Returns the end of a text, and whether that is not all of it.
+/// Returns the end of a text, and whether it was shortened.
 fn last_bytes(text: &str, max: usize) -> (&str, bool) {
     if text.len() <= max {
         return (text, false);
@@ -310,14 +313,14 @@ mod tests {
                 let begun = ask(&errands, json!({"do": "run", "command": "forever"})).await.unwrap();
                 names.push(begun["terminalId"].clone());
             }
-            // Only those that live are counted.
+            // Only running ones are counted.
             assert!(ask(&errands, json!({"do": "run", "command": "forever"})).await.is_err());
             ask(&errands, json!({"do": "end"})).await.unwrap();
             for name in &names[names.len() - TERMINALS_MAX..] {
                 ask(&errands, json!({"do": "wait_for_exit", "terminal": name})).await.unwrap();
             }
         }
-        // What ended last can be asked for; what ended long ago cannot.
+        // The most recently ended can be asked for; those that ended long ago cannot.
         let last = names.last().unwrap();
         assert!(ask(&errands, json!({"do": "output", "terminal": last})).await.is_ok());
         assert!(ask(&errands, json!({"do": "output", "terminal": names[0]})).await.is_err());

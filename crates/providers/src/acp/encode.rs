@@ -1,4 +1,4 @@
-//! Turns what an agent is told into lines for an ACP agent.
+//! Encodes inputs as lines for an ACP agent.
 
 use agent_client_protocol_schema::{ProtocolVersion, v1};
 use agent_port::BridgeServer;
@@ -13,9 +13,9 @@ use super::{choices, permitted};
 use crate::base64;
 use crate::json_fields::Look;
 
-/// Writes what the agent is told first.
+/// Writes the first request to the agent.
 pub(super) fn open(state: &mut AcpState, settings: &AcpSettings, wire: &mut Vec<u8>) {
-    // Gemini reads through a client that offers it, and then cannot make a file that does not exist yet.
+    // Gemini reads through a client that offers it, and then cannot create a file that does not exist yet.
     let files = settings.client_tools && settings.name != "gemini";
     let files = v1::FileSystemCapabilities::new().read_text_file(files).write_text_file(files);
     let can = v1::ClientCapabilities::new().fs(files).terminal(settings.client_tools);
@@ -24,7 +24,7 @@ pub(super) fn open(state: &mut AcpState, settings: &AcpSettings, wire: &mut Vec<
     state.send_request(AcpRequestKind::Initialize, params, wire);
 }
 
-/// Begins a conversation, or takes up the one that was, in the best way the agent knows.
+/// Starts a conversation, or resumes the previous one, in the best way the agent supports.
 pub(super) fn begin_session(state: &mut AcpState, settings: &AcpSettings, wire: &mut Vec<u8>) {
     let (cwd, session) = (state.cwd.clone(), state.resume.clone());
     let servers = servers(state, settings);
@@ -32,7 +32,7 @@ pub(super) fn begin_session(state: &mut AcpState, settings: &AcpSettings, wire: 
         state.send_request(AcpRequestKind::New, v1::NewSessionRequest::new(cwd).mcp_servers(servers), wire);
     } else if state.can.resume {
         let mut params = json!(v1::ResumeSessionRequest::new(session, cwd));
-        // The type leaves an empty list out; agents have always had one from us.
+        // The type omits an empty list; agents have always received one from us.
         params["mcpServers"] = json!(servers);
         state.send_request(AcpRequestKind::Resume, params, wire);
     } else {
@@ -44,10 +44,10 @@ pub(super) fn begin_session(state: &mut AcpState, settings: &AcpSettings, wire: 
     }
 }
 
-/// Returns servers in the protocol's own form; those the agent cannot reach are left out.
+/// Returns servers in the protocol's format; those the agent cannot reach are left out.
 fn servers(state: &AcpState, settings: &AcpSettings) -> Vec<v1::McpServer> {
     fn pairs<T>(map: &Value, make: fn(String, String) -> T) -> Vec<T> {
-        // People write numbers, too, where a text is meant.
+        // People also write numbers where a text is meant.
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let pairs = map.as_object().into_iter().flatten();
         pairs.map(|(name, value)| make(name.clone(), text(value))).collect()
@@ -88,7 +88,7 @@ pub(super) fn unreachable<'a>(state: &AcpState, settings: &'a AcpSettings) -> Ve
     unreached.map(|(name, _)| name.as_str()).collect()
 }
 
-/// Writes the lines for an input.
+/// Encodes an input.
 pub(super) fn input(state: &mut AcpState, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
     match input {
         AgentInput::Prompt { text, attachments } => {
@@ -100,7 +100,7 @@ pub(super) fn input(state: &mut AcpState, input: &AgentInput, wire: &mut Vec<u8>
                 prompt(state, content, wire);
             }
         }
-        // The protocol has no word for it: it is said as soon as the turn would end.
+        // The protocol has no such message: the text is sent as soon as the turn would end.
         AgentInput::Steer { text } => state.queued.push_back(text.clone()),
         AgentInput::Compact => {
             state.turn = Some(AcpTurn::new());
@@ -119,7 +119,7 @@ pub(super) fn input(state: &mut AcpState, input: &AgentInput, wire: &mut Vec<u8>
             model.clone_into(&mut state.asked_model);
             set_model(state, wire);
         }
-        // It leaves when its input is closed. Tools of clients reach it as an MCP server of the daemon's.
+        // It exits when its stdin is closed. Tools of clients reach it as an MCP server of the daemon.
         AgentInput::Leave
         | AgentInput::Answer { .. }
         | AgentInput::Tools(_)
@@ -128,7 +128,7 @@ pub(super) fn input(state: &mut AcpState, input: &AgentInput, wire: &mut Vec<u8>
     Ok(())
 }
 
-/// Says something as the user.
+/// Sends a prompt.
 pub(super) fn prompt(state: &mut AcpState, content: Vec<v1::ContentBlock>, wire: &mut Vec<u8>) {
     state.send_request(AcpRequestKind::Prompt, v1::PromptRequest::new(state.session.clone(), content), wire);
     if let Some(turn) = &mut state.turn {
@@ -136,7 +136,8 @@ pub(super) fn prompt(state: &mut AcpState, content: Vec<v1::ContentBlock>, wire:
     }
 }
 
-/// Says what was held back until the agent had settled; a turn that was interrupted meanwhile ends in the agent's way.
+/// Sends the prompt that was held back until the agent had settled. A turn that was interrupted meanwhile is
+/// then cancelled in the agent's protocol.
 pub(super) fn let_go(state: &mut AcpState, wire: &mut Vec<u8>) {
     let content = std::mem::take(&mut state.held);
     if content.is_empty() {
@@ -148,7 +149,7 @@ pub(super) fn let_go(state: &mut AcpState, wire: &mut Vec<u8>) {
     }
 }
 
-/// Ends the turn; what waits for an answer is answered with that.
+/// Ends the turn; pending requests are answered with that.
 fn interrupt(state: &mut AcpState, wire: &mut Vec<u8>) {
     state.queued.clear();
     if let Some(turn) = &mut state.turn {
@@ -156,13 +157,14 @@ fn interrupt(state: &mut AcpState, wire: &mut Vec<u8>) {
     }
     state.cancel(wire);
     if std::mem::take(&mut state.has_commands) {
-        // Goose leaves what it began in our terminals running. Where too much is under way, the agent ends it.
+        // Goose does not end commands it started in our terminals. If too many requests are pending, the
+        // agent must end them.
         let _ = state.remember_client_request(&Value::Null, json!({"do": "end"}));
     }
     refuse_asks(state, "the turn was cancelled", wire);
 }
 
-/// Answers what waits for an answer with why it gets no other.
+/// Answers pending requests with a refusal and its reason.
 pub(super) fn refuse_asks(state: &mut AcpState, why: &str, wire: &mut Vec<u8>) {
     for asking in std::mem::take(&mut state.asks).into_values() {
         match asking.what {
@@ -177,6 +179,7 @@ pub(super) fn refuse_asks(state: &mut AcpState, why: &str, wire: &mut Vec<u8>) {
     }
 }
 
+/// Answers a permission: with one of the agent's options, or by starting or refusing the client request.
 fn decide(state: &mut AcpState, native: &str, decision: Decision, message: &str, wire: &mut Vec<u8>) {
     let Some(asking) = state.asks.remove(native) else { return };
     if !decision.allows() {
@@ -207,7 +210,7 @@ fn decide(state: &mut AcpState, native: &str, decision: Decision, message: &str,
     }
 }
 
-/// Chooses among an agent's options. What is remembered is ours to remember, so it is never told to.
+/// Chooses among an agent's options. Grants are remembered by us, so the agent is never asked to remember.
 pub(super) fn chosen(
     options: &[(v1::PermissionOptionKind, v1::PermissionOptionId)],
     decision: Decision,
@@ -219,12 +222,12 @@ pub(super) fn chosen(
         Some((_, name)) => {
             v1::RequestPermissionOutcome::Selected(v1::SelectedPermissionOutcome::new(name.clone()))
         }
-        // An agent that offers no way to deny is told that nobody answered.
+        // An agent that offers no option to deny gets "cancelled".
         None => v1::RequestPermissionOutcome::Cancelled,
     })
 }
 
-/// Tells the agent what the session's mode means.
+/// Sends the session's mode to the agent.
 pub(super) fn set_mode(state: &mut AcpState, wire: &mut Vec<u8>) {
     let Some(name) = choices::mode_of(state.mode, &state.modes).filter(|name| *name != state.modes.current)
     else {
@@ -240,7 +243,7 @@ pub(super) fn set_mode(state: &mut AcpState, wire: &mut Vec<u8>) {
     }
 }
 
-/// Tells the agent which model to use.
+/// Sends the model to use to the agent.
 pub(super) fn set_model(state: &mut AcpState, wire: &mut Vec<u8>) {
     let name = state.asked_model.clone();
     if name.is_empty() || name == state.models.current || state.models.names.is_empty() {
@@ -248,7 +251,8 @@ pub(super) fn set_model(state: &mut AcpState, wire: &mut Vec<u8>) {
     }
     state.models.current.clone_from(&name);
     match option(&state.models) {
-        // The protocol had this call once and the types no longer do: codex-acp 2.6, gemini and goose know it.
+        // The protocol once had this call and the types no longer do: codex-acp 2.6, gemini and goose support
+        // it.
         None => {
             let params = json!({"sessionId": state.session, "modelId": name});
             state.send_request(AcpRequestKind::SetModel, params, wire);
@@ -257,7 +261,7 @@ pub(super) fn set_model(state: &mut AcpState, wire: &mut Vec<u8>) {
     }
 }
 
-/// Returns the configuration option that holds a choice.
+/// Returns the configuration option of a choice.
 fn option(choice: &SelectableOption) -> Option<String> {
     Some(choice.option.clone()).filter(|option| !option.is_empty())
 }
@@ -267,7 +271,7 @@ fn set_option(state: &mut AcpState, option: String, value: &str, wire: &mut Vec<
     state.send_request(AcpRequestKind::SetOption, params, wire);
 }
 
-/// Returns whether the agent has a mode of its own for the session's.
+/// Returns whether the agent has its own mode for the session's.
 pub(super) fn has_mode(state: &AcpState) -> bool {
     state.mode != Mode::Plan || choices::mode_of(state.mode, &state.modes).is_some()
 }
@@ -282,6 +286,7 @@ fn content(state: &AcpState, text: &str, attachments: &[Attachment]) -> Result<V
     Ok(parts)
 }
 
+/// Converts a file: images if the agent accepts them, everything else as text in a tag.
 fn part(state: &AcpState, file: &Attachment) -> Result<v1::ContentBlock, Error> {
     let wrong = |what: String| Error::invalid("attachments", what);
     let bytes = base64::decode(&file.content)

@@ -1,5 +1,5 @@
-//! What an agent's call is called, and what it is about. Agents of this protocol name kinds of tools and show titles;
-//! sessions want the names that permission rules are written for. Pure.
+//! Names an agent's call and its subject. Agents of this protocol report kinds of tools and titles; sessions
+//! need the names that permission rules are written for. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,13 +16,13 @@ use crate::json_fields::Look;
 use crate::limits::{CALL_PATHS_MAX, TITLE_MAX_CHARS, TOOL_NAME_MAX_CHARS};
 use crate::text::one_line;
 
-/// What rules call a command.
+/// The name of commands in rules.
 pub(super) const SHELL: &str = "Bash";
 
-/// Where rules look for the files of a patch, and where agents have them.
+/// The key under which rules look for the files of a patch, and under which agents send them.
 const CHANGES: &str = "changes";
 
-/// What agents call it where they say no kind.
+/// The names agents use for commands if they report no kind.
 const SHELLS: [&str; 10] = [
     "Bash",
     "bash",
@@ -36,7 +36,7 @@ const SHELLS: [&str; 10] = [
     "developer__shell",
 ];
 
-/// A call, in a session's words.
+/// A call, named as in a session.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NamedCall {
     pub(super) tool: String,
@@ -44,7 +44,7 @@ pub(super) struct NamedCall {
     pub(super) title: String,
 }
 
-/// Names a call; where the daemon's own server is there, its tools have their plain names.
+/// Names a call; if the daemon's own server is present, its tools have their plain names.
 pub(super) fn call(call: &ToolCall, state: &AcpState) -> NamedCall {
     if let Some(named) = bridged(call).filter(|_| state.bridge.is_some()) {
         return named;
@@ -62,8 +62,9 @@ pub(super) fn call(call: &ToolCall, state: &AcpState) -> NamedCall {
     NamedCall { tool, input, title }
 }
 
-/// Names a call of one of the daemon's own tools. Agents say the server beside the tool, or put its name before it. Only
-/// where the agent says so and not its model: a call that is taken for one of these is not asked about twice.
+/// Names a call of one of the daemon's own tools. Agents report the server beside the tool, or prefix the
+/// tool with its name. Counts only if the agent says so and not its model: no second permission is asked for
+/// such a call.
 pub(super) fn bridged(call: &ToolCall) -> Option<NamedCall> {
     let raw = raw_input(call);
     let acts = !matches!(call.kind, Kind::Read | Kind::Search | Kind::Think | Kind::Other);
@@ -83,13 +84,13 @@ pub(super) fn bridged(call: &ToolCall) -> Option<NamedCall> {
     Some(NamedCall { title: tool.clone(), tool, input })
 }
 
-/// Returns the plain name of a tool from either of the names agents make of it and its server's.
+/// Returns the plain name of a tool from either form in which agents combine it with its server.
 fn plain(name: &str) -> Option<&str> {
     let joined = || name.strip_prefix(BridgeServer::NAME)?.strip_prefix("__");
     BridgeServer::plain_name(name).or_else(joined)
 }
 
-/// What the agent told beside the protocol's own fields.
+/// Returns a field the agent sent beside the protocol's own.
 pub(super) fn meta<'a>(call: &'a ToolCall, key: &str) -> &'a Value {
     call.meta.as_ref().and_then(|meta| meta.get(key)).unwrap_or(&Value::Null)
 }
@@ -98,7 +99,8 @@ fn raw_input(call: &ToolCall) -> &Value {
     call.raw_input.as_ref().unwrap_or(&Value::Null)
 }
 
-/// What agents call a tool themselves, in the places they have for it: the field is younger than most of them.
+/// Returns the agent's own names for a tool, in all the places agents use: the field is newer than most of
+/// them.
 fn own_names(call: &ToolCall) -> [&str; 4] {
     [
         call.name.as_deref().unwrap_or_default(),
@@ -108,15 +110,15 @@ fn own_names(call: &ToolCall) -> [&str; 4] {
     ]
 }
 
-/// Returns the name of a server's tool, as rules have it. Some agents say it as the title. What goose calls `developer`
-/// is its own.
+/// Returns the name of a server's tool, as rules have it. Some agents report it as the title. Goose's
+/// `developer` tools are its own.
 fn servers_tool(call: &ToolCall, known: Option<&str>) -> Option<String> {
     let joined = |name: &&str| {
         name.contains("__") && !name.contains(char::is_whitespace) && !name.starts_with("developer__")
     };
     let titled = Some(call.title.as_str()).filter(|title| title.starts_with("mcp__"));
     let named = own_names(call).into_iter().chain(titled).chain(known).find(joined);
-    // As codex-acp has it.
+    // The form of codex-acp.
     let raw = raw_input(call);
     let (server, tool) = (raw.text("server"), raw.text("tool"));
     let told = call.title.strip_prefix("Tool: ").and_then(|name| name.split_once('/'));
@@ -126,8 +128,9 @@ fn servers_tool(call: &ToolCall, known: Option<&str>) -> Option<String> {
     Some(one_line(&name, TOOL_NAME_MAX_CHARS))
 }
 
-/// Names a tool: a server's by its own name whatever it is said to do, others by what they do, and what says nothing of
-/// that by the name it has. An input with a command makes nothing a shell: rules for commands are not written for it.
+/// Names a tool: a server's tool by its own name whatever its kind, others by their kind, and those without a
+/// kind by the name they have. A command in the input makes nothing a shell: rules for commands are not
+/// written for it.
 fn tool(call: &ToolCall, known: Option<&str>) -> String {
     if let Some(name) = servers_tool(call, known) {
         return name;
@@ -143,7 +146,7 @@ fn tool(call: &ToolCall, known: Option<&str>) -> String {
         _ => {
             let named = own_names(call).into_iter().find(|name| !name.is_empty());
             let word = call.title.split([' ', ':', '(']).next().unwrap_or_default();
-            // Some ask about a call in other words than they reported it with.
+            // Some agents describe a call differently when they ask than when they reported it.
             return match named.or(known).unwrap_or(word) {
                 "" => "Tool".to_owned(),
                 name if SHELLS.contains(&name) => SHELL.to_owned(),
@@ -159,7 +162,7 @@ fn any_command(call: &ToolCall) -> Option<String> {
     command(raw_input(call)).or_else(|| shown_command(call))
 }
 
-/// Returns the command of an input: a line, or what a shell is given.
+/// Returns the command of an input: a line, or the argument of a shell.
 fn command(raw: &Value) -> Option<String> {
     match raw.under("command") {
         Value::String(line) => Some(line.clone()),
@@ -177,13 +180,13 @@ fn command(raw: &Value) -> Option<String> {
     }
 }
 
-/// Returns the command of a call that has no input, as Gemini's: its title.
+/// Returns the command of a call without input, as Gemini's: its title.
 fn shown_command(call: &ToolCall) -> Option<String> {
     let is_bare = call.kind == Kind::Execute && call.raw_input.is_none();
     is_bare.then(|| call.title.clone()).filter(|title| !title.is_empty())
 }
 
-/// Returns the files a call is about, each once however often it is named below the working folder.
+/// Returns the files a call is about, each once however it is spelled below the working folder.
 pub(super) fn paths(call: &ToolCall, cwd: &str) -> Vec<String> {
     let raw = raw_input(call);
     let named = ["file_path", "path", "filePath", "filepath", "abs_path"].map(|key| raw.text(key).into());
@@ -200,10 +203,10 @@ pub(super) fn paths(call: &ToolCall, cwd: &str) -> Vec<String> {
     fresh.take(CALL_PATHS_MAX).map(Cow::into_owned).collect()
 }
 
-/// Returns the files of a patch that its input has by their names, with what becomes of each, or as a list.
+/// Returns the files of a patch, which its input lists by name, with the change of each, or as a list.
 fn changes(call: &ToolCall) -> Vec<(&str, &Value)> {
     match raw_input(call).under(CHANGES) {
-        // To any other tool it may be anything.
+        // For any other tool the key may mean anything.
         _ if !matches!(call.kind, Kind::Edit | Kind::Delete | Kind::Move) => Vec::new(),
         Value::Object(map) => map.iter().map(|(path, change)| (path.as_str(), change)).collect(),
         Value::Array(list) => list.iter().map(|change| (change.text("path"), change)).collect(),
@@ -211,14 +214,15 @@ fn changes(call: &ToolCall) -> Vec<(&str, &Value)> {
     }
 }
 
-/// Returns where a patch moves a file, as Codex has it: `{"update": {"move_path": …}}`, or the same without its kind.
+/// Returns where a patch moves a file, in Codex's form: `{"update": {"move_path": …}}`, or the same without
+/// its kind.
 fn moved_to(change: &Value) -> &str {
     let inner = change.as_object().into_iter().flatten().map(|(_, how)| how.text("move_path"));
     inner.chain([change.text("move_path")]).find(|path| !path.is_empty()).unwrap_or_default()
 }
 
-/// Names the files of a call where rules look for them: one as the file it is about, several as changes, of which a rule
-/// that refuses need cover one. What a patch says of each is left as the agent has it.
+/// Puts the files of a call where rules look for them: one as the file it is about, several as changes, of
+/// which a denying rule need cover only one. The details of each change stay as the agent sent them.
 fn with_files(call: &ToolCall, cwd: &str) -> Value {
     let (raw, paths) = (raw_input(call), paths(call, cwd));
     let Some(first) = paths.first() else { return object(raw) };
@@ -253,12 +257,12 @@ fn with(raw: &Value, key: &str, value: Value) -> Value {
     Value::Object(map)
 }
 
-/// Returns what a call has shown: its texts, the new state of files, its raw output.
+/// Returns the output of a call: its texts, the new state of files, its raw output.
 pub(super) fn output(update: &ToolCall) -> String {
     let raw = update.raw_output.as_ref().unwrap_or(&Value::Null);
     let shown = ["aggregated_output", "formatted_output", "output", "stdout"].map(|key| raw.text(key));
     match raw.as_str().or_else(|| shown.into_iter().find(|text| !text.is_empty())) {
-        // What a program printed is more than what is shown of it.
+        // The raw output is more complete than the content shown.
         Some(text) if !text.is_empty() => text.to_owned(),
         _ => update.content.iter().map(shown_text).collect(),
     }
@@ -275,7 +279,7 @@ fn shown_text(part: &Shown) -> String {
     }
 }
 
-/// Returns the terminal a call shows.
+/// Returns the terminal of a call.
 pub(super) fn terminal(update: &ToolCall) -> Option<&str> {
     let terminal = update.content.iter().find_map(|part| match part {
         Shown::Terminal(terminal) => Some(&*terminal.terminal_id.0),
@@ -284,7 +288,7 @@ pub(super) fn terminal(update: &ToolCall) -> Option<&str> {
     terminal.filter(|name| !name.is_empty())
 }
 
-/// Takes a text out of the code fence some agents put around output.
+/// Removes the code fence some agents put around output.
 fn unfenced(text: &str) -> String {
     let inside = text.trim_end().strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     match inside.and_then(|rest| rest.split_once('\n')) {
@@ -341,7 +345,7 @@ mod tests {
             assert_eq!((named.tool.as_str(), &named.input), ("lift", &input), "{value}");
             assert_ne!(call(&of, &AcpState::default()).tool, "lift", "{value}");
         }
-        // What a model writes makes nothing else one of them.
+        // Text written by a model makes nothing else one of them.
         for other in [
             json!({"title": "Tool: lab/lift", "rawInput": {"server": "lab", "tool": "lift"}}),
             json!({"title": "mcp__lab__lift", "rawInput": {"server": "obey", "tool": "lift"}}),

@@ -1,6 +1,6 @@
-//! What choosing one of an agent's options means. The protocol has four kinds; agents leave them out or have others. Those
-//! that can be told from their words are: to allow, only what says that it is for once. Nobody knows what choosing any
-//! other would mean, so none is. Pure.
+//! What choosing one of an agent's permission options means. The protocol has four kinds; agents omit them or
+//! use others. A kind that can be derived from an option's words is; for approvals only if they say that it
+//! is for once. The meaning of any other option is unknown, so it is never chosen. Pure.
 
 use agent_client_protocol_schema::v1::PermissionOptionKind as Kind;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const REJECT: [&str; 10] =
 const LASTING: [&str; 8] =
     ["always", "forever", "never", "session", "remember", "permanently", "all", "again"];
 
-/// Puts a kind that the protocol has in the place of what an option says; returns whether there is one.
+/// Replaces an option's kind with one of the protocol's; returns whether there is one.
 pub(super) fn mend(option: &mut Value) -> bool {
     let found = kind(option.text("kind"), option.text("optionId"), option.text("name"));
     match (option, found) {
@@ -27,7 +27,7 @@ pub(super) fn mend(option: &mut Value) -> bool {
     }
 }
 
-/// Returns the kind of an option. What it is called counts where it has none, not where it has one that nobody knows.
+/// Returns the kind of an option. Its name counts only if it has no kind, not if it has an unknown one.
 pub(super) fn kind(kind: &str, id: &str, name: &str) -> Option<Kind> {
     let said = match kind {
         "allow_once" => return Some(Kind::AllowOnce),
@@ -44,13 +44,13 @@ pub(super) fn kind(kind: &str, id: &str, name: &str) -> Option<Kind> {
     if begins(first, &REJECT) {
         return Some(if lasts { Kind::RejectAlways } else { Kind::RejectOnce });
     }
-    // Whatever says yes must say no more than that.
+    // An approval must say no more than that.
     let yes = said.iter().filter(|words| begins(words, &ALLOW));
     let is_plain = yes.flatten().all(|word| is(word, &ALLOW) || is(word, &ONCE));
     (is_plain && !lasts).then_some(Kind::AllowOnce)
 }
 
-/// Returns the words of a name, however they are put together.
+/// Returns the words of a name, however they are joined.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_small = false;
@@ -93,7 +93,7 @@ mod tests {
         ] {
             assert_eq!(kind("", said, name), wanted, "{said} {name}");
         }
-        // A kind of another version counts more than what people are shown.
+        // A kind of another version counts more than the text shown to people.
         assert_eq!(kind("allow_for_the_day", "allow", "Allow"), None);
         assert_eq!(kind("reject_for_the_day", "allow", "Allow"), Some(Kind::RejectOnce));
         assert_eq!(kind("allow_always", "no", "No"), Some(Kind::AllowAlways));

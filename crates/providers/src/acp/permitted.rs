@@ -1,5 +1,5 @@
-//! What a permission for a call of an agent's own covers of what the agent then has us do. A permission is for one kind of
-//! deed on one file or one command, and for once. Pure.
+//! What a permission for an agent's own call covers when the agent then asks its client to carry it out. A
+//! permission is for one kind of action on one file or one command, and for once. Pure.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,8 +12,8 @@ use super::state::AcpState;
 use crate::json_fields::Look;
 use crate::limits::DEEDS_MAX;
 
-/// Names of tools that change a file and nothing else. One that also reads is not here: who allowed a look has allowed
-/// no change.
+/// Names of tools that change a file and nothing else. Tools that also read are not listed: an approval to
+/// read is no approval to change.
 const EDITS: [&str; 11] = [
     "Edit",
     "Write",
@@ -28,7 +28,7 @@ const EDITS: [&str; 11] = [
     "developer__write",
 ];
 
-/// Something the agent has us do.
+/// Something the agent asks us to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PermittedAction {
@@ -36,10 +36,10 @@ pub(super) enum PermittedAction {
     Run { command: String, folder: PathBuf },
 }
 
-/// A deed that was allowed and is not done yet.
+/// An action that was approved and is not done yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UnusedPermission {
-    /// The call it is part of.
+    /// The call it belongs to.
     pub(super) call: Option<CallId>,
     pub(super) deed: PermittedAction,
 }
@@ -55,7 +55,7 @@ impl PermittedAction {
     }
 }
 
-/// Returns what an agent may have us do for a call that is allowed.
+/// Returns what an agent may ask us to do for an approved call.
 pub(super) fn of(state: &AcpState, call: &ToolCall, named: &NamedCall) -> Vec<PermittedAction> {
     match named.tool.as_str() {
         names::SHELL => {
@@ -63,7 +63,7 @@ pub(super) fn of(state: &AcpState, call: &ToolCall, named: &NamedCall) -> Vec<Pe
             let command = named.input.under("command").as_str();
             command.map(|command| PermittedAction::run(state, command, folder)).into_iter().collect()
         }
-        // Who lets a file go has not allowed another in its place.
+        // An approval to delete or move a file is no approval to write it.
         tool if EDITS.contains(&tool) && !matches!(call.kind, ToolKind::Delete | ToolKind::Move) => {
             names::paths(call, &state.cwd).iter().map(|path| PermittedAction::write(state, path)).collect()
         }
@@ -71,7 +71,7 @@ pub(super) fn of(state: &AcpState, call: &ToolCall, named: &NamedCall) -> Vec<Pe
     }
 }
 
-/// Remembers what was allowed. Some agents ask twice about one call; it is done once all the same.
+/// Stores what was approved. Some agents ask twice about one call; it is still allowed only once.
 pub(super) fn allow(state: &mut AcpState, call: Option<&CallId>, deeds: Vec<PermittedAction>) {
     let Some(turn) = &mut state.turn else { return };
     for deed in deeds {
@@ -82,21 +82,21 @@ pub(super) fn allow(state: &mut AcpState, call: Option<&CallId>, deeds: Vec<Perm
     }
 }
 
-/// Uses a permission up; returns whether there was one.
+/// Uses a permission; returns whether there was one.
 pub(super) fn take(state: &mut AcpState, deed: &PermittedAction) -> bool {
     let Some(turn) = &mut state.turn else { return false };
     let found = turn.deeds.iter().position(|allowed| allowed.deed == *deed);
     found.map(|at| turn.deeds.remove(at)).is_some()
 }
 
-/// Forgets what was allowed for a call that has ended.
+/// Drops what was approved for a call that has ended.
 pub(super) fn forget(state: &mut AcpState, call: &CallId) {
     if let Some(turn) = &mut state.turn {
         turn.deeds.retain(|allowed| allowed.call.as_ref() != Some(call));
     }
 }
 
-/// Returns a path as it is without detours, below a folder where it is relative.
+/// Returns a path without `.` and `..`, relative to a folder.
 pub(super) fn plain(folder: &str, path: &str) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in Path::new(folder).join(path).components() {

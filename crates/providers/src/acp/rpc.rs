@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 as ACP agents speak it: one object a line. Reads lines and writes them; gives no meaning. Why we asked
-//! something is part of the request's name, so that its answer needs no stored state.
+//! JSON-RPC 2.0 as ACP agents speak it: one object per line. Reads and writes lines without interpreting
+//! them. The purpose of a request is part of its id, so that its answer needs no stored state.
 
 use agent_client_protocol_schema::v1;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::json_fields::Look;
 
-/// One line of the agent's.
+/// One line of the agent.
 #[derive(Debug, PartialEq)]
 pub(super) enum AcpMessage {
     Notification {
@@ -20,7 +20,7 @@ pub(super) enum AcpMessage {
         method: String,
         params: Value,
     },
-    /// What it answered to a request of ours, or why it refused.
+    /// The answer to one of our requests, or why it was refused.
     Answer {
         id: Value,
         result: Result<Value, RpcError>,
@@ -48,7 +48,7 @@ struct AcpLine {
     error: Option<Value>,
 }
 
-/// Reads a line; nothing where it is not JSON-RPC.
+/// Parses a line; `None` if it is not JSON-RPC.
 pub(super) fn read(line: &[u8]) -> Option<AcpMessage> {
     let AcpLine { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
     match (method, id.filter(|id| !id.is_null())) {
@@ -57,7 +57,7 @@ pub(super) fn read(line: &[u8]) -> Option<AcpMessage> {
         (None, Some(id)) => {
             let result = match error.filter(|error| !error.is_null()) {
                 Some(error) => Err(refusal(&error)),
-                // An answer that is null is an answer, too.
+                // A null result is an answer too.
                 None => Ok(result.unwrap_or_default()),
             };
             Some(AcpMessage::Answer { id, result })
@@ -66,7 +66,7 @@ pub(super) fn read(line: &[u8]) -> Option<AcpMessage> {
     }
 }
 
-/// Reads a refusal; agents put what matters into its data, in several ways.
+/// Reads a refusal; agents put the relevant text into its data, in several ways.
 fn refusal(error: &Value) -> RpcError {
     let (message, data) = (error.text("message"), error.under("data"));
     let more = ["message", "details", "error"].map(|key| data.under(key));
@@ -81,7 +81,7 @@ fn refusal(error: &Value) -> RpcError {
     RpcError { code: code.map_or(v1::ErrorCode::InternalError, v1::ErrorCode::from), message }
 }
 
-/// Why we asked the agent something.
+/// The purpose of a request to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AcpRequestKind {
     Initialize,
@@ -102,7 +102,7 @@ impl AcpRequestKind {
         (Self::Resume, v1::AGENT_METHOD_NAMES.session_resume),
         (Self::Prompt, v1::AGENT_METHOD_NAMES.session_prompt),
         (Self::SetMode, v1::AGENT_METHOD_NAMES.session_set_mode),
-        // No longer of the protocol; for agents that list their models beside their modes.
+        // No longer part of the protocol; for agents that list their models beside their modes.
         (Self::SetModel, "session/set_model"),
         (Self::SetOption, v1::AGENT_METHOD_NAMES.session_set_config_option),
     ];
@@ -112,31 +112,31 @@ impl AcpRequestKind {
     }
 }
 
-/// Returns why a request was made and its number, if it was ours.
+/// Returns the purpose and number of a request, if it was ours.
 pub(super) fn purpose(id: &Value) -> Option<(AcpRequestKind, u64)> {
     let (method, number) = id.as_str()?.strip_prefix("obey:")?.rsplit_once(':')?;
     let (purpose, _) = AcpRequestKind::ALL.into_iter().find(|(_, own)| *own == method)?;
     Some((purpose, number.parse().ok()?))
 }
 
-/// Asks the agent something; `number` makes the request's name its own.
+/// Sends a request to the agent; `number` makes its id unique.
 pub(super) fn ask(purpose: AcpRequestKind, number: u64, params: impl Serialize, wire: &mut Vec<u8>) {
     let method = purpose.method();
     let id = format!("obey:{method}:{number}");
     line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), wire);
 }
 
-/// Tells the agent something it does not answer.
+/// Sends a notification to the agent.
 pub(super) fn notify(method: &str, params: impl Serialize, wire: &mut Vec<u8>) {
     line(&json!({"jsonrpc": "2.0", "method": method, "params": params}), wire);
 }
 
-/// Answers a request of the agent's.
+/// Answers a request of the agent.
 pub(super) fn reply(id: &Value, result: impl Serialize, wire: &mut Vec<u8>) {
     line(&json!({"jsonrpc": "2.0", "id": id, "result": result}), wire);
 }
 
-/// Answers a request of the agent's that cannot be met.
+/// Refuses a request of the agent.
 pub(super) fn refuse(id: &Value, code: v1::ErrorCode, message: &str, wire: &mut Vec<u8>) {
     let error = v1::Error::new(code.into(), message);
     line(&json!({"jsonrpc": "2.0", "id": id, "error": error}), wire);

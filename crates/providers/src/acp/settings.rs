@@ -1,4 +1,4 @@
-//! What `provider_config` may say to an ACP agent. A closed list:
+//! The keys of `provider_config` for an ACP agent. A closed list:
 //!
 //! | key | value |
 //! |---|---|
@@ -39,7 +39,7 @@ const KNOWN: [(&str, &[&str]); 5] = [
     ("opencode", &["opencode", "acp"]),
 ];
 
-/// Agents by name: the known ones, and those of the daemon's configuration, which win.
+/// Agents by name: the known ones, and those of the daemon's configuration, which take precedence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedAgents(BTreeMap<String, Vec<String>>);
 
@@ -51,7 +51,7 @@ impl Default for NamedAgents {
 }
 
 impl NamedAgents {
-    /// Adds what the configuration names: `name=command line`. The error names the entry that is wrong.
+    /// Adds the agents of the configuration: `name=command line`. The error names the invalid entry.
     pub fn new(configured: &[String]) -> Result<Self, String> {
         let mut all = Self::default();
         for entry in configured {
@@ -73,10 +73,10 @@ impl NamedAgents {
     }
 }
 
-/// `provider_config`, read.
+/// The parsed `provider_config`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AcpSettings {
-    /// How people call the agent.
+    /// The name of the agent for people.
     pub(super) name: String,
     /// The program and its arguments.
     pub(super) command: Vec<String>,
@@ -86,7 +86,7 @@ pub(super) struct AcpSettings {
 }
 
 impl AcpSettings {
-    /// Reads the entries; the first that cannot be used is the error.
+    /// Parses the entries; the first invalid one is the error.
     pub(super) fn read(config: &BTreeMap<String, String>, named: &NamedAgents) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;
@@ -129,6 +129,7 @@ impl AcpSettings {
     }
 }
 
+/// Parses the command line: a JSON list of words, or words separated by blanks.
 fn command(config: &BTreeMap<String, String>) -> Result<Option<Vec<String>>, Error> {
     const KEY: &str = "command";
     let value = argument(config, KEY)?;

@@ -1,5 +1,6 @@
-//! The codec state: everything the codec keeps between two lines. One plain struct, saved with the events: what is
-//! not in it does not survive the daemon, so translating and encoding keep nothing anywhere else. Its size is bounded.
+//! The codec state: everything the codec keeps between two lines. One plain struct, saved with the events.
+//! What is not in it does not survive the daemon, so translating and encoding keep nothing anywhere else. Its
+//! size is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,35 +14,35 @@ use super::permitted::{PermittedAction, UnusedPermission};
 use super::rpc::{self, AcpRequestKind};
 use crate::limits;
 
-/// What is known about the agent and the turn it is in.
+/// What is known about the agent and its current turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct AcpState {
-    /// Requests of ours numbered so far.
+    /// Number of our requests so far.
     pub(super) sent: u64,
     pub(super) cwd: String,
-    /// The conversation to take up; empty: a new one.
+    /// The conversation to resume; empty for a new one.
     pub(super) resume: String,
-    /// The session had turns before this run, so a conversation that is gone is a loss.
+    /// The session had turns before this run, so a missing conversation is a loss.
     pub(super) had_turns: bool,
-    /// The model as it was asked for; empty: the agent's own.
+    /// The requested model; empty for the agent's default.
     pub(super) asked_model: String,
-    /// Somebody asked for that model; it is not just what the agent said it used last time.
+    /// The model was requested; it is not just what the agent reported last time.
     pub(super) model_is_wanted: bool,
     pub(super) mode: Mode,
     pub(super) version: String,
     /// The agent has answered the first request.
     pub(super) is_met: bool,
-    /// Lines nobody understood before that.
+    /// Lines before that which could not be parsed.
     pub(super) garbage: u32,
     pub(super) can: AgentAbilities,
-    /// How the agent calls the conversation; empty until it is ready.
+    /// The agent's id of the conversation; empty until it is ready.
     pub(super) session: String,
     pub(super) is_ready: bool,
     pub(super) models: SelectableOption,
     pub(super) modes: SelectableOption,
-    /// Modes, models and options we asked for and have no answer to yet. Some agents begin a prompt beside such a
-    /// request, in the mode they had before.
+    /// Modes, models and options we sent that are not answered yet. Some agents start a prompt concurrently
+    /// with such a request, in the previous mode.
     pub(super) unsettled: u32,
     /// The agent is ready once they are answered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,20 +51,20 @@ pub(super) struct AcpState {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) held: Vec<v1::ContentBlock>,
     pub(super) turn: Option<AcpTurn>,
-    /// Messages that came during a turn and wait for its end.
+    /// Messages that arrived during a turn and wait for its end.
     pub(super) queued: VecDeque<String>,
     /// Calls that started and have not finished.
     pub(super) calls: BTreeMap<CallId, AcpCall>,
-    /// Permissions that wait for an answer, by their native name.
+    /// Permissions that wait for an answer, by their native id.
     pub(super) asks: BTreeMap<String, PendingPermission>,
-    /// What the agent wants done and has no answer to yet, by its name.
+    /// Pending client requests of the agent, by their id.
     pub(super) errands: BTreeMap<String, PendingClientRequest>,
-    /// The daemon's own server, whose tools go by their plain names and ask by themselves.
+    /// The daemon's own server, whose tools have their plain names and ask for permission themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bridge: Option<BridgeCommand>,
-    /// Commands of the agent were run by us and may run still.
+    /// We ran commands of the agent, which may still be running.
     pub(super) has_commands: bool,
-    /// Money the conversation has cost, as the agent said last, in millionths of a dollar.
+    /// Cost of the conversation as last reported by the agent, in millionths of a dollar.
     pub(super) cost: u64,
 }
 
@@ -74,14 +75,14 @@ pub(super) struct BridgeCommand {
     pub(super) args: Vec<String>,
 }
 
-/// What is told when the agent is ready.
+/// What is reported when the agent is ready.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct PendingReady {
     pub(super) model: String,
 }
 
-/// What an agent says it can do.
+/// The capabilities reported by an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct AgentAbilities {
@@ -92,20 +93,20 @@ pub(super) struct AgentAbilities {
     pub(super) sse_servers: bool,
 }
 
-/// Something to choose from: the names, the current one, and how another is chosen.
+/// A choice: the names, the current one, and how another one is selected.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SelectableOption {
     pub(super) names: Vec<String>,
     pub(super) current: String,
-    /// The configuration option that holds it; empty: it has a call of its own.
+    /// The configuration option that holds it; empty if there is a separate call for it.
     pub(super) option: String,
     /// There were more names than are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_cut: bool,
 }
 
-/// The turn that is open.
+/// The open turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct AcpTurn {
@@ -113,15 +114,15 @@ pub(super) struct AcpTurn {
     pub(super) prompt: u64,
     pub(super) interrupted: bool,
     pub(super) has_thought: bool,
-    /// The last message of the agent. A long one is not saved: it would be written again with each of its pieces. None: it
-    /// was begun before the daemon came back, and is not known as a whole.
+    /// The last message of the agent. A long one is not saved: it would be written again with each of its
+    /// pieces. `None`: it started before the daemon restarted and is not complete.
     #[serde(serialize_with = "unless_long")]
     pub(super) said: Option<String>,
-    /// Tokens of every reply of the model, where the agent says nothing more precise.
+    /// Tokens of all replies of the model, if the agent reports nothing more precise.
     pub(super) used: u64,
-    /// What was said to a denial and the agent does not pass on.
+    /// The message of a denial that the agent does not pass on to its model.
     pub(super) denial: String,
-    /// What was allowed with calls of its own: doing it through us needs no second word.
+    /// What was approved with the agent's own calls: carrying it out through us needs no second approval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) deeds: Vec<UnusedPermission>,
 }
@@ -141,12 +142,12 @@ fn unless_long<S: serde::Serializer>(said: &Option<String>, serializer: S) -> Re
 #[serde(default)]
 pub(super) struct AcpCall {
     pub(super) tool: String,
-    /// What it has shown so far.
+    /// Its output so far.
     pub(super) output: String,
     /// One of the daemon's own tools.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) bridged: bool,
-    /// The terminal of ours that it shows.
+    /// Our terminal that it shows.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) terminal: String,
     /// Why it was denied.
@@ -154,10 +155,10 @@ pub(super) struct AcpCall {
     pub(super) denied: String,
 }
 
-/// A permission that waits.
+/// A pending permission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct PendingPermission {
-    /// The agent's name for its request.
+    /// The agent's id of its request.
     pub(super) id: Value,
     pub(super) call: Option<CallId>,
     pub(super) what: PermissionChoice,
@@ -167,19 +168,19 @@ pub(super) struct PendingPermission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PermissionChoice {
-    /// The agent chooses among these: kind and name of each option.
+    /// The agent chooses among these: kind and id of each option.
     Options {
         #[serde(deserialize_with = "known")]
         options: Vec<(v1::PermissionOptionKind, v1::PermissionOptionId)>,
-        /// What it may have us do then.
+        /// What it may then ask us to do.
         #[serde(default)]
         deeds: Vec<PermittedAction>,
     },
-    /// We do it ourselves.
+    /// A client request that we carry out ourselves.
     Errand(Value),
 }
 
-/// Reads options as every build wrote them: earlier ones kept kinds that the protocol does not have.
+/// Reads options as saved by any version: earlier ones stored kinds that the protocol does not have.
 fn known<'a, D: Deserializer<'a>>(
     saved: D,
 ) -> Result<Vec<(v1::PermissionOptionKind, v1::PermissionOptionId)>, D::Error> {
@@ -188,16 +189,16 @@ fn known<'a, D: Deserializer<'a>>(
     Ok(kept.collect())
 }
 
-/// What the agent wants done.
+/// A pending client request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct PendingClientRequest {
-    /// The agent's name for its request.
+    /// The agent's id of its request.
     pub(super) id: Value,
     pub(super) what: Value,
 }
 
 impl AcpState {
-    /// Asks the agent something.
+    /// Sends a request to the agent.
     pub(super) fn send_request(
         &mut self,
         purpose: AcpRequestKind,
@@ -211,12 +212,12 @@ impl AcpState {
         rpc::ask(purpose, self.sent, params, wire);
     }
 
-    /// Ends what the agent does.
+    /// Cancels what the agent does.
     pub(super) fn cancel(&self, wire: &mut Vec<u8>) {
         rpc::notify("session/cancel", v1::CancelNotification::new(self.session.clone()), wire);
     }
 
-    /// Remembers a permission until it is answered; returns whether there was room.
+    /// Stores a permission until it is answered; returns whether there was room.
     pub(super) fn remember_permission(&mut self, native: &str, asking: PendingPermission) -> bool {
         let has_room = self.asks.len() < limits::ASKS_MAX;
         if has_room {
@@ -225,7 +226,7 @@ impl AcpState {
         has_room
     }
 
-    /// Remembers an errand until it is done. Returns its name.
+    /// Stores a client request until it is done. Returns its id.
     pub(super) fn remember_client_request(&mut self, id: &Value, what: Value) -> Option<String> {
         if self.errands.len() >= limits::ERRANDS_MAX {
             return None;
@@ -237,7 +238,7 @@ impl AcpState {
         Some(name)
     }
 
-    /// Forgets what ended with the turn.
+    /// Drops what ended with the turn.
     pub(super) fn end_turn(&mut self) {
         self.turn = None;
         self.held.clear();

@@ -1,4 +1,4 @@
-//! One conversation line by line: the handshake, a turn, what is asked, what is refused.
+//! One conversation line by line: the handshake, a turn, requests, refusals.
 
 use domain::event::TodoStatus;
 use domain::request::RequestSubject;
@@ -17,7 +17,7 @@ mod types;
 
 struct Talk {
     codec: AcpCodec,
-    /// Lines of ours that were not looked at yet.
+    /// Our lines that were not checked yet.
     written: Vec<Value>,
 }
 
@@ -32,7 +32,7 @@ impl Talk {
         talk
     }
 
-    /// A conversation that has begun, with a prompt under way.
+    /// A started conversation with a prompt in progress.
     fn at_work() -> Self {
         let mut talk = Self::new(AcpState { cwd: "/repo".to_owned(), ..AcpState::default() });
         talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}}));
@@ -86,7 +86,7 @@ impl Talk {
         self.line(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
     }
 
-    /// Our answer to the agent's request.
+    /// Returns our answer to the agent's request.
     fn answered(&mut self, id: &Value) -> Value {
         let at = self.written.iter().position(|line| line["id"] == *id && line.get("method").is_none());
         self.written.remove(at.unwrap_or_else(|| panic!("{id} was not answered: {:?}", self.written)))
@@ -121,7 +121,7 @@ fn the_handshake_leads_to_a_conversation() {
         model: String::new(),
         version: "goose 1.34.0".to_owned(),
     };
-    // Some agents begin a prompt beside a change of mode, in the mode they had before.
+    // Some agents start a prompt concurrently with a change of mode, in the previous mode.
     assert_eq!(events, []);
     talk.tell(AgentInput::Prompt { text: "go".to_owned(), attachments: Vec::new() });
     assert!(talk.written.iter().all(|line| line["method"] != "session/prompt"), "{:?}", talk.written);
@@ -223,7 +223,7 @@ fn a_conversation_is_taken_up_in_the_best_way_there_is() {
     let (mut talk, _) = with(json!({"loadSession": true, "sessionCapabilities": {"resume": {}}}));
     assert_eq!(talk.sent("session/resume")["params"]["sessionId"], "old");
     let (mut talk, _) = with(json!({"loadSession": true}));
-    // What is told again while it is loaded is known.
+    // Updates that are repeated during loading are known.
     let chunk =
         json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "old news"}});
     assert!(talk.update(chunk.clone()).is_empty());
@@ -277,7 +277,7 @@ fn a_permission_may_come_before_its_call_and_a_denial_is_told() {
     assert_eq!(permission.call.as_ref().map(|call| call.as_str()), Some("c1"));
     talk.decide(asked, Decision::Deny, "not on a Sunday");
     assert_eq!(talk.answered(&id)["result"]["outcome"], json!({"outcome": "selected", "optionId": "abort"}));
-    // The agent ends its turn with that; the reason is told in the same turn of ours.
+    // The agent ends its turn with that; the reason is sent in the same turn of ours.
     let events = talk.answer("session/prompt", json!({"stopReason": "cancelled"}));
     assert!(
         matches!(&events[0], AgentEvent::ToolFinished { ok: false, output, .. } if output.contains("not on a Sunday"))
@@ -289,7 +289,7 @@ fn a_permission_may_come_before_its_call_and_a_denial_is_told() {
     let mut talk = Talk::at_work();
     let events = talk.request(id.clone(), "session/request_permission", ask);
     talk.decide(&events[1], Decision::AllowSession, "");
-    // What is remembered is ours to remember.
+    // Grants are remembered by us.
     assert_eq!(talk.answered(&id)["result"]["outcome"]["optionId"], "yes");
 }
 
@@ -301,7 +301,7 @@ fn an_interrupt_answers_what_was_asked() {
     talk.tell(AgentInput::Interrupt);
     talk.sent("session/cancel");
     assert_eq!(talk.answered(&json!(7))["result"]["outcome"], json!({"outcome": "cancelled"}));
-    // Some agents say that all went well.
+    // Some agents report success.
     let events = talk.answer("session/prompt", json!({"stopReason": "end_turn"}));
     let ended = events.last().unwrap();
     assert!(matches!(ended, AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }), "{ended:?}");
@@ -334,7 +334,7 @@ fn files_and_commands_are_errands_that_need_permission_once() {
     talk.decide(&events[0], Decision::AllowOnce, "");
     let errands = talk.codec.take_client_requests();
     assert_eq!(errands[0].what["content"], "new");
-    // A daemon that comes back runs it again.
+    // A restarted daemon runs it again.
     let saved = talk.codec.save();
     let mut twin = AcpCodec {
         state: serde_json::from_str(&saved).unwrap(),
@@ -343,7 +343,7 @@ fn files_and_commands_are_errands_that_need_permission_once() {
     };
     assert_eq!(twin.take_client_requests(), errands);
 
-    // What was allowed in the turn is not asked about a second time.
+    // What was approved in the turn is not asked a second time.
     let call =
         json!({"toolCallId": "c1", "kind": "other", "title": "shell", "rawInput": {"command": "make"}});
     let options = json!([{"kind": "allow_once", "optionId": "yes"}]);
@@ -439,7 +439,7 @@ fn the_daemons_own_server_is_passed_on_and_asks_for_itself() {
         "rawInput": {"server": "obey", "tool": "lift", "arguments": {"x": 1}}});
     let mut events = talk.line(json!({"jsonrpc": "2.0", "method": "session/update",
         "params": {"sessionId": "s1", "update": call}}));
-    // As codex-acp asks about it.
+    // The form in which codex-acp asks about it.
     let call =
         json!({"toolCallId": "c1", "title": "Approve MCP tool call", "rawInput": {"server_name": "obey"}});
     let options =

@@ -1,6 +1,7 @@
-//! Turns a line of an ACP agent into what happened. Pure: a line and the codec state give events and, where the agent asked
-//! something only a program can answer, replies. No line is an error; one nobody understands becomes `Unparsed`.
-//! Agents differ in much that the protocol leaves open; what is taken here is what they were seen to do.
+//! Translates a line of an ACP agent into events. Pure: a line and the codec state give events and, if the
+//! agent asked something only a program can answer, replies. No line is an error; one that cannot be parsed
+//! becomes `Unparsed`. Agents differ in much that the protocol leaves open; what is accepted here is what
+//! they were observed to send.
 
 mod handshake;
 mod requests;
@@ -22,7 +23,7 @@ use crate::text::{cut, one_line, unparsed};
 
 pub(super) use requests::returned;
 
-/// Takes one line of output.
+/// Handles one line of output.
 pub(super) fn line(state: &mut AcpState, settings: &AcpSettings, line: &[u8], out: &mut Decoded) {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -32,7 +33,7 @@ pub(super) fn line(state: &mut AcpState, settings: &AcpSettings, line: &[u8], ou
         Some(AcpMessage::Notification { method, mut params }) if method == "session/update" => {
             updates::update(state, params.get_mut("update").unwrap_or(&mut Value::Null), out)
         }
-        // Agents have notifications of their own, told apart by an underscore; nothing depends on them.
+        // Agents have their own notifications, which start with an underscore; nothing depends on them.
         Some(AcpMessage::Notification { method, params }) => {
             method.starts_with('_') || method.starts_with("$/") || !params.text("sessionId").is_empty()
         }
@@ -58,7 +59,8 @@ pub(super) fn line(state: &mut AcpState, settings: &AcpSettings, line: &[u8], ou
     }
 }
 
-/// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
+/// Ends an agent that does not speak the protocol at all. After a valid answer an agent may print other
+/// lines.
 fn give_up(state: &mut AcpState, settings: &AcpSettings, line: &[u8], out: &mut Decoded) {
     if state.is_met {
         return;
@@ -71,7 +73,7 @@ fn give_up(state: &mut AcpState, settings: &AcpSettings, line: &[u8], out: &mut 
     }
 }
 
-/// Tells a person something.
+/// Adds a notice for people.
 fn notice(out: &mut Decoded, level: Level, message: &str) {
     if !message.trim().is_empty() {
         out.events.push(AgentEvent::Notice { level, message: cut(message.trim(), MESSAGE_MAX_CHARS) });

@@ -1,20 +1,20 @@
-//! Reads what agents wrote with the protocol's own types. Those demand fields that agents leave out or write in their own
-//! way, and skip entries of lists for it without a word. What they demand is filled in before, so that it costs that field
-//! and not the line. Gives no meaning. Pure.
+//! Parses what agents wrote with the protocol's own types. Those require fields that agents omit or write in
+//! their own way, and silently skip list entries for it. What they require is filled in before, so that a
+//! deviation costs that field and not the line. Does not interpret anything. Pure.
 
 use std::sync::LazyLock;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// What the types demand, by the name of the method or the update. Texts, lists and numbers are put where there are none;
-/// null stands for a text that need not be there; of words with bars between them one must be there, else it is the first;
-/// a number is the most there may be. Objects are looked into where they are.
+/// What the types require, by the name of the method or the update. Missing texts, lists and numbers are
+/// filled in; null stands for an optional text; of words separated by bars one must be present, otherwise the
+/// first is used; a number is the maximum. Objects are processed if they are present.
 static DEMANDS: LazyLock<Value> = LazyLock::new(|| {
     const SMALL: u32 = u32::MAX;
     const LARGE: u64 = u64::MAX;
     let part = json!({"text": "", "name": ""});
-    // Of these only texts are of use, whatever they are called.
+    // Only texts are used of these, whatever their type.
     let said = json!({"type": "text|image|audio|resource_link|resource", "text": "", "name": ""});
     let call =
         json!({"toolCallId": "", "title": "", "content": [{"path": "", "newText": "", "content": said}]});
@@ -54,7 +54,7 @@ static DEMANDS: LazyLock<Value> = LazyLock::new(|| {
     })
 });
 
-/// Reads a value with a type, as far as it can be read.
+/// Parses a value with a type, as far as possible.
 pub(super) fn read<T: DeserializeOwned>(value: &mut Value, name: &str) -> Option<T> {
     if !value.is_object() {
         *value = json!({});
@@ -66,7 +66,8 @@ pub(super) fn read<T: DeserializeOwned>(value: &mut Value, name: &str) -> Option
     T::deserialize(&*value).ok()
 }
 
-/// Takes the options of a setting out of their groups. The types have lists with groups and lists without; agents mix them.
+/// Takes the options of a setting out of their groups. The types have lists with groups and lists without;
+/// agents mix them.
 fn ungroup(setting: &mut Value) {
     let Some(Value::Array(options)) = setting.get_mut("options") else { return };
     let each = |mut option: Value| match option.get_mut("options") {
@@ -76,6 +77,7 @@ fn ungroup(setting: &mut Value) {
     *options = std::mem::take(options).into_iter().flat_map(each).collect();
 }
 
+/// Changes a value so that it meets a demand; see [`DEMANDS`].
 fn mend(value: &mut Value, demand: &Value) {
     match (demand, &mut *value) {
         (Value::Object(fields), Value::Object(map)) => {
@@ -87,18 +89,18 @@ fn mend(value: &mut Value, demand: &Value) {
                 }
             }
         }
-        // A yes with nothing to say, and one with more than that.
+        // A flag without details, and a flag with details.
         (Value::Object(_), Value::Bool(true)) => *value = json!({}),
         (Value::Bool(_), Value::Object(_)) => *value = true.into(),
         (Value::Array(entry), Value::Array(all)) => {
-            // Some lists are lost for one entry of another kind.
+            // Some lists would be lost because of one entry of another type.
             all.retain(|value| if entry[0].is_object() { value.is_object() } else { is_text(value) });
             all.iter_mut().for_each(|value| mend(value, &entry[0]));
         }
         (Value::Array(_), _) => *value = json!([]),
         (Value::String(words), Value::String(word))
             if words.is_empty() || words.split('|').any(|one| one == word) => {}
-        // Names that are counted.
+        // Numeric ids.
         (Value::String(words), Value::Number(number)) if words.is_empty() => {
             *value = number.to_string().into()
         }

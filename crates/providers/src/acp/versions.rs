@@ -1,13 +1,13 @@
-//! Which versions of agents were tested, by what they say of themselves in `initialize`. Agents that are not listed, and
-//! those that say nothing of themselves, have no range to be outside of. Pure.
+//! Which versions of agents were tested, by what they report in `initialize`. Agents that are not listed, and
+//! those that report nothing, have no tested range. Pure.
 
 use agent_client_protocol_schema::v1;
 
 use crate::limits::TITLE_MAX_CHARS;
 use crate::text::one_line;
 
-/// An agent's own name and the version that was tested. Others of the same line, up to the second dot, are expected to
-/// work. The tested goose (1.34.0) says nothing of itself; one that does is another.
+/// An agent's own name and the tested version. Others of the same minor version are expected to work. The
+/// tested goose (1.34.0) reports nothing; a goose that does is another version.
 const TESTED: [(&str, &str); 6] = [
     ("codex-acp", "0.16.0"),
     ("@agentclientprotocol/codex-acp", "2.6.0"),
@@ -31,7 +31,7 @@ pub(super) fn warning(info: &v1::Implementation) -> Option<String> {
     Some(format!("this {name} is {version}; obey is tested with {line}.0 up to, but not including, {next}.0"))
 }
 
-/// Returns the line of a version, and the next one: `1.18` and `1.19` for `1.18.33`.
+/// Returns the minor version of a version, and the next one: `1.18` and `1.19` for `1.18.33`.
 fn line(version: &str) -> Option<(&str, String)> {
     let (line, _) = version.rsplit_once('.')?;
     let (major, minor) = line.split_once('.')?;
@@ -56,7 +56,7 @@ mod tests {
             of("OpenCode", "1.2.0").as_deref(),
             Some("this OpenCode is 1.2.0; obey is tested with 1.18.0 up to, but not including, 1.19.0")
         );
-        // The two of one name are told apart by what they call themselves.
+        // The two agents of one name are distinguished by the name they report.
         assert!(of("codex-acp", "2.6.0").is_some_and(|said| said.contains("0.16.0 up to")));
         assert!(
             of("@agentclientprotocol/codex-acp", "0.16.0").is_some_and(|said| said.contains("2.6.0 up to"))

@@ -1,5 +1,5 @@
-//! Turns what an agent is told into lines for Claude Code. One JSON value per line; a line the agent cannot read ends
-//! it, so nothing is written that was not made by `line`.
+//! Encodes inputs as lines for Claude Code. One JSON value per line; a line the agent cannot parse ends it,
+//! so everything is written through `line`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::models;
 use super::state::ClaudeState;
 use crate::base64;
 
-/// Why we asked the agent something. Part of the request's name, so that its answer needs no stored state.
+/// The purpose of a request to the agent. Part of the request's id, so that its answer needs no stored state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ControlRequestKind {
     Initialize,
@@ -38,7 +38,7 @@ impl ControlRequestKind {
         }
     }
 
-    /// Says it within a sentence.
+    /// Returns the purpose as part of a sentence.
     pub(super) fn what(self) -> &'static str {
         match self {
             Self::Initialize => "begin",
@@ -51,20 +51,20 @@ impl ControlRequestKind {
     }
 }
 
-/// Returns why a request was made, if it was ours.
+/// Returns the purpose of a request, if it was ours.
 pub(super) fn purpose(request_id: &str) -> Option<ControlRequestKind> {
     let (name, _) = request_id.strip_prefix("obey-")?.rsplit_once('-')?;
     ControlRequestKind::ALL.into_iter().find(|purpose| purpose.name() == name)
 }
 
-/// Writes what the agent is told first.
+/// Writes the first requests to the agent.
 pub(super) fn open(
     state: &mut ClaudeState,
     system_prompt: &str,
     servers: Map<String, Value>,
     wire: &mut Vec<u8>,
 ) {
-    // Without the words of sub-agents a long one looks like a hang.
+    // Without the text of sub-agents a long one looks like a hang.
     let mut body = json!({"subtype": "initialize", "forwardSubagentText": true});
     if !system_prompt.is_empty() {
         body["appendSystemPrompt"] = system_prompt.into();
@@ -81,7 +81,7 @@ pub(super) fn open(
     }
 }
 
-/// Writes the lines for an input.
+/// Encodes an input.
 pub(super) fn input(state: &mut ClaudeState, input: &AgentInput, wire: &mut Vec<u8>) -> Result<(), Error> {
     match input {
         AgentInput::Prompt { text, attachments } => {
@@ -98,7 +98,7 @@ pub(super) fn input(state: &mut ClaudeState, input: &AgentInput, wire: &mut Vec<
         AgentInput::Decide { native, decision, message, updated_input, ask } => {
             reply(native, &decided(*decision, message, updated_input.as_ref(), ask), wire);
             if *decision == Decision::DenyAndStop && state.outstanding.len() > 1 {
-                // Takes back what was added to the turn meanwhile; it would start the next one.
+                // Cancels messages that were added to the turn meanwhile; they would start the next one.
                 interrupt(state, wire);
             }
         }
@@ -110,7 +110,7 @@ pub(super) fn input(state: &mut ClaudeState, input: &AgentInput, wire: &mut Vec<
         }
         AgentInput::SetModel(model) => {
             models::check(model)?;
-            // What the name stands for is seen at the next turn and is then no change.
+            // The model behind the name is seen at the next turn, and is then no change.
             state.turn_model.clear();
             state.asked_model.clone_from(model);
             let name = if model.is_empty() { "default" } else { model };
@@ -120,14 +120,15 @@ pub(super) fn input(state: &mut ClaudeState, input: &AgentInput, wire: &mut Vec<
             let body = json!({"subtype": "end_session", "reason": "the session was stopped"});
             ask(state, ControlRequestKind::Leave, body, wire);
         }
-        // Tools of clients reach the agent as an MCP server of the daemon's.
+        // Tools of clients reach the agent as an MCP server of the daemon.
         AgentInput::Tools(_) | AgentInput::ToolResult { .. } => {}
     }
     Ok(())
 }
 
-/// Returns the agent's name for a mode. An autonomous session lets the agent ask and has the rules answer: that
-/// works for root, where the agent refuses its own mode without questions, and leaves a record of every call.
+/// Returns the agent's name for a mode. An autonomous session lets the agent ask and has the rules answer.
+/// That works for root, for which the agent refuses its own unattended mode, and leaves a record of every
+/// call.
 pub(super) fn native_mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Supervised | Mode::Autonomous => "default",
@@ -136,13 +137,13 @@ pub(super) fn native_mode(mode: Mode) -> &'static str {
     }
 }
 
-/// Answers a request of the agent's.
+/// Answers a request of the agent.
 pub(super) fn reply(native: &str, answer: &Value, wire: &mut Vec<u8>) {
     let response = json!({"subtype": "success", "request_id": native, "response": answer});
     line(&json!({"type": "control_response", "response": response}), wire);
 }
 
-/// Answers a request of the agent's that cannot be met.
+/// Refuses a request of the agent.
 pub(super) fn refuse(native: &str, error: &str, wire: &mut Vec<u8>) {
     let response = json!({"subtype": "error", "request_id": native, "error": error});
     line(&json!({"type": "control_response", "response": response}), wire);
@@ -165,7 +166,7 @@ fn say(state: &mut ClaudeState, content: Value, wire: &mut Vec<u8>) {
     line(&json!({"type": "user", "message": message, "parent_tool_use_id": null, "uuid": uuid}), wire);
 }
 
-/// Returns a prompt as text, or as blocks when files come with it: the files first, as the model prefers.
+/// Returns a prompt as text, or as blocks if it has files: the files first, as the model prefers.
 fn content(text: &str, attachments: &[Attachment]) -> Result<Value, Error> {
     if attachments.is_empty() {
         return Ok(text.into());
@@ -177,6 +178,7 @@ fn content(text: &str, attachments: &[Attachment]) -> Result<Value, Error> {
     Ok(blocks.into())
 }
 
+/// Converts a file: images and PDF as they are, everything else as text in a tag.
 fn block(file: &Attachment) -> Result<Value, Error> {
     let source = || json!({"type": "base64", "media_type": file.media_type, "data": file.content});
     let bytes = base64::decode(&file.content).ok_or_else(|| {
@@ -202,8 +204,9 @@ fn block(file: &Attachment) -> Result<Value, Error> {
     Ok(json!({"type": "text", "text": format!("<attachment name=\"{name}\">\n{text}\n</attachment>")}))
 }
 
-/// Returns the answer to a permission request. Nothing is added to the agent's own rules for "always": the session's
-/// grants answer the next such request, exactly and on record, where the agent's rules go by prefix and unseen.
+/// Returns the answer to a permission request. Nothing is added to the agent's own rules for "always": the
+/// session's grants answer the next such request, exactly and on record, while the agent's rules match by
+/// prefix and are not recorded.
 fn decided(decision: Decision, message: &str, updated: Option<&Value>, ask: &RequestSubject) -> Value {
     if decision.allows() {
         let original = match ask {
@@ -221,7 +224,7 @@ fn decided(decision: Decision, message: &str, updated: Option<&Value>, ask: &Req
     answer
 }
 
-/// Returns the answer to questions: the agent wants them back, with the answers by the question's text.
+/// Returns the answer to questions: the agent expects them back, with the answers by the question's text.
 fn answered(answers: &BTreeMap<String, String>, ask: &RequestSubject) -> Value {
     let questions: &[Question] = match ask {
         RequestSubject::Question { questions, .. } => questions,
@@ -239,7 +242,7 @@ fn answered(answers: &BTreeMap<String, String>, ask: &RequestSubject) -> Value {
     json!({"behavior": "allow", "updatedInput": input})
 }
 
-/// Returns questions as the agent wrote them.
+/// Returns questions in the agent's form.
 fn asked(questions: &[Question]) -> Value {
     let written = |question: &Question| {
         let options: Vec<Value> = question

@@ -1,5 +1,5 @@
-//! How Claude Code is started: its program, its command line, its environment, and whether an earlier conversation
-//! is taken up. Looks at the disk; starts nothing.
+//! How Claude Code is started: its program, its command line, its environment, and whether an earlier
+//! conversation is resumed. Reads the disk; starts nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{encode, models, uuid};
 use crate::limits;
 use crate::program::{ProgramSearch, variable};
 
-/// The program, and what to tell somebody who has no Claude Code.
+/// The program, and the hint for users without Claude Code.
 pub(super) const PROGRAM: ProgramSearch = ProgramSearch {
     name: "claude",
     title: "Claude Code",
@@ -22,8 +22,8 @@ pub(super) const PROGRAM: ProgramSearch = ProgramSearch {
              or name its program in obey's configuration",
 };
 
-/// What one Claude Code leaves in the environment of its children. An agent that finds it believes that it runs
-/// inside another, whose socket and session these name.
+/// Variables that one Claude Code sets for its children. An agent that finds them assumes that it runs inside
+/// another one, whose socket and session they name.
 const PARENT_MARKS: [&str; 14] = [
     "AI_AGENT",
     "CLAUDECODE",
@@ -41,7 +41,7 @@ const PARENT_MARKS: [&str; 14] = [
     "CLAUDE_PROJECT_DIR",
 ];
 
-/// Returns the name of the conversation and whether the agent has it already.
+/// Returns the id of the conversation and whether the agent already has it.
 pub(super) fn conversation(request: &LaunchRequest<'_>) -> (String, bool) {
     let known = &request.state.native_session;
     let name = if request.resume && uuid::is_uuid(known) {
@@ -72,7 +72,8 @@ fn has_conversation(projects: &Path, name: &str) -> bool {
     folders.take(limits::PROJECT_FOLDERS_MAX).flatten().any(|folder| folder.path().join(&file).is_file())
 }
 
-/// Returns the command line. Every value is bound to its option with `=`, so that none can pass for an option.
+/// Returns the command line. Every value is bound to its option with `=`, so that none can be taken for an
+/// option.
 pub(super) fn arguments(settings: &ClaudeSettings, state: &State, name: &str, resume: bool) -> Vec<OsString> {
     let mut args: Vec<OsString> = [
         "-p",
@@ -92,7 +93,8 @@ pub(super) fn arguments(settings: &ClaudeSettings, state: &State, name: &str, re
     };
     option(if resume { "--resume" } else { "--session-id" }, name.as_ref());
     option("--permission-mode", encode::native_mode(state.mode).as_ref());
-    // The session's model may be one that the agent named itself; what does not look like a model is left out.
+    // The session's model may be one that the agent reported itself; what does not look like a model is left
+    // out.
     if !state.model.is_empty() && models::check(&state.model).is_ok() {
         option("--model", state.model.as_ref());
     }
@@ -114,24 +116,24 @@ pub(super) fn arguments(settings: &ClaudeSettings, state: &State, name: &str, re
     args
 }
 
-/// Returns the agent's environment: what it was given, less the marks of another agent, plus what a supervised
-/// program needs. What the session's own environment sets stands.
+/// Returns the agent's environment: the inherited one, minus the variables of another agent, plus what a
+/// supervised program needs. Variables set by the session's own environment are kept.
 pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsString)> {
     let own = &request.spec.environment;
     let is_mark = |name: &OsStr| PARENT_MARKS.iter().any(|mark| name == *mark && !own.contains_key(*mark));
     let mut environment: Vec<(OsString, OsString)> =
         request.environment.iter().filter(|(name, _)| !is_mark(name)).cloned().collect();
-    // A program that replaces itself under its supervisor is one nobody tested.
+    // A program that updates itself under its supervisor is untested.
     if variable(&environment, "DISABLE_AUTOUPDATER").is_none() {
         environment.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
     }
     environment
 }
 
-/// Returns the option that names the daemon's own server. It holds no secret, and from the command line the agent starts the
-/// server while it gets ready itself, not afterwards.
+/// Returns the option that names the daemon's own server. It contains no secret, and with the command line
+/// the agent starts the server while it starts itself, not afterwards.
 pub(super) fn bridge(server: &BridgeServer) -> OsString {
-    // Otherwise the agent hides the tools behind a search of its own, and starts without waiting for them.
+    // Otherwise the agent hides the tools behind its tool search, and starts without waiting for them.
     let own = json!({
         "type": "stdio",
         "command": server.command.to_string_lossy(),
@@ -141,17 +143,17 @@ pub(super) fn bridge(server: &BridgeServer) -> OsString {
     format!("--mcp-config={}", json!({"mcpServers": {BridgeServer::NAME: own}})).into()
 }
 
-/// Has the agent call the daemon's own tools without a word: the daemon asks about them once the call is there. In plan
-/// mode the agent would refuse them all by itself.
+/// Lets the agent call the daemon's own tools without asking: the daemon asks once the call arrives. In plan
+/// mode the agent would refuse them all.
 pub(super) fn allow_bridge(settings: &mut ClaudeSettings) {
     let gap = if settings.allowed_tools.is_empty() { "" } else { "," };
     settings.allowed_tools = format!("{}{gap}mcp__{}", settings.allowed_tools, BridgeServer::NAME);
 }
 
-/// Returns what the codec of a new run knows.
+/// Returns the codec state of a new run.
 pub(super) fn codec_state(request: &LaunchRequest<'_>, name: &str) -> ClaudeState {
     let state = request.state;
-    // A launch is told from every other of its session by when it happened and what had happened before.
+    // The start time and what happened before it distinguish a launch from every other of its session.
     let started = state.started_at.unwrap_or_default().0;
     ClaudeState {
         session: name.to_owned(),

@@ -1,17 +1,17 @@
-//! Which model names Claude Code takes. The agent itself accepts any text and fails at the first prompt; we refuse
-//! a name that cannot be right before a session exists.
+//! Which model names Claude Code accepts. The agent itself accepts any text and fails at the first prompt; we
+//! refuse a name that cannot be right before a session exists.
 
 use domain::{Error, ErrorCode};
 
 use crate::suggestion::near;
 
-/// The short names, as `claude --help` and its model list give them.
+/// The aliases, as in `claude --help` and its model list.
 pub(super) const ALIASES: [&str; 6] = ["default", "opus", "sonnet", "haiku", "opusplan", "best"];
 
-/// Longest name taken; the longest real ones are Bedrock profiles of about 150 letters.
+/// Longest name accepted; the longest real ones are Bedrock profiles of about 150 characters.
 const NAME_MAX_CHARS: usize = 256;
 
-/// Checks a model's name; empty means the agent's own default.
+/// Checks a model's name; empty means the agent's default.
 pub(super) fn check(model: &str) -> Result<(), Error> {
     if model.is_empty() || is_known_form(model) {
         return Ok(());
@@ -29,6 +29,7 @@ pub(super) fn check(model: &str) -> Result<(), Error> {
     ))
 }
 
+/// Returns whether a name is an alias or has the form of a name at Anthropic, Vertex or Bedrock.
 fn is_known_form(model: &str) -> bool {
     // `[1m]` asks for the long context window.
     let name = model.strip_suffix("[1m]").unwrap_or(model);

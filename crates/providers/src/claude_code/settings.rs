@@ -1,4 +1,4 @@
-//! What `provider_config` may say to Claude Code. A closed list:
+//! The keys of `provider_config` for Claude Code. A closed list:
 //!
 //! | key | value |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `mcp_servers` | JSON object of MCP servers by name, as in `.mcp.json` |
 //! | `strict_mcp` | `true`: only those servers, none from the user's or the repository's files |
 //!
-//! Not on it, on purpose: `settings` (can switch off asking, and run commands as hooks) and the program itself.
+//! Deliberately missing: `settings` (can disable asking, and run commands as hooks) and the program itself.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub(super) const KEYS: [&str; 8] = [
     "strict_mcp",
 ];
 
-/// `provider_config`, read.
+/// The parsed `provider_config`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ClaudeSettings {
     pub(super) append_system_prompt: String,
@@ -44,12 +44,12 @@ pub(super) struct ClaudeSettings {
 }
 
 impl ClaudeSettings {
-    /// Reads the entries; the first that cannot be used is the error.
+    /// Parses the entries; the first invalid one is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;
         Ok(Self {
-            // Goes through standard input, not the command line: any text is fine.
+            // Sent through stdin, not the command line: any text is fine.
             append_system_prompt: config.get("append_system_prompt").cloned().unwrap_or_default(),
             allowed_tools: argument(config, "allowed_tools")?,
             disallowed_tools: argument(config, "disallowed_tools")?,

@@ -1,5 +1,6 @@
-//! The codec state: everything the codec keeps between two lines. One plain struct, saved with the events: what is
-//! not in it does not survive the daemon, so translating and encoding keep nothing anywhere else. Its size is bounded.
+//! The codec state: everything the codec keeps between two lines. One plain struct, saved with the events.
+//! What is not in it does not survive the daemon, so translating and encoding keep nothing anywhere else. Its
+//! size is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,39 +12,39 @@ use super::usage::UsageTally;
 use super::uuid;
 use crate::limits;
 
-/// What is known about the agent and the turn it is in.
+/// What is known about the agent and its current turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ClaudeState {
-    /// How the agent calls the conversation.
+    /// The agent's id of the conversation.
     pub(super) session: String,
-    /// Tells the runs of one session's agent apart, so that no two messages share a name.
+    /// Distinguishes the runs of one session's agent, so that no two messages share an id.
     pub(super) run: String,
-    /// Lines numbered so far.
+    /// Number of our lines so far.
     pub(super) sent: u64,
-    /// The agent said that it takes prompts.
+    /// The agent reported that it accepts prompts.
     pub(super) ready: bool,
-    /// Lines before that which nobody understood.
+    /// Lines before that which could not be parsed.
     pub(super) garbage: u32,
     pub(super) version: String,
-    /// The model as it was asked for; empty: the agent's default.
+    /// The requested model; empty for the agent's default.
     pub(super) asked_model: String,
-    /// The model the agent last named at the start of a turn.
+    /// The model the agent last reported at the start of a turn.
     pub(super) turn_model: String,
     pub(super) mode: Mode,
-    /// The agent's own name of the mode it is in.
+    /// The agent's own name of its current mode.
     pub(super) native_mode: String,
     /// The agent has the daemon's own server.
     pub(super) bridged: bool,
     /// Fingerprint of the commands last listed at the start of a turn.
     pub(super) commands: u64,
-    /// The agent has told of servers of tools.
+    /// The agent has reported MCP servers.
     pub(super) servers: bool,
     /// Prompts and steering messages whose end has not been seen, oldest first.
     pub(super) outstanding: VecDeque<String>,
-    /// A turn began and has not ended, ours or the agent's own.
+    /// A turn started and has not ended, ours or the agent's own.
     pub(super) in_turn: bool,
-    /// The agent was told to end its turn.
+    /// The agent was asked to end its turn.
     pub(super) interrupting: bool,
     /// Calls that started and have not finished.
     pub(super) calls: BTreeMap<CallId, ClaudeCall>,
@@ -56,9 +57,9 @@ pub(super) struct ClaudeState {
     pub(super) context_window: Option<u64>,
     /// A compaction that was announced; its summary is the next line.
     pub(super) compaction: Option<PendingCompaction>,
-    /// An error the agent wrote as its own words; the end of the turn normally repeats it.
+    /// An error the agent wrote as text; the end of the turn normally repeats it.
     pub(super) error: String,
-    /// That error was the model's limit on what it writes.
+    /// That error was the model's output limit.
     pub(super) cut_off: bool,
 }
 
@@ -68,12 +69,12 @@ pub(super) struct ClaudeCall {
     /// The call of the sub-agent that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<CallId>,
-    /// What the call changes in the list of things to do, once it succeeds.
+    /// What the call changes in the to-do list, once it succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) todo: Option<TodoChange>,
 }
 
-/// A change to one entry of the list of things to do.
+/// A change to one entry of the to-do list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct TodoChange {
     pub(super) id: String,
@@ -83,7 +84,7 @@ pub(super) struct TodoChange {
     pub(super) status: Option<String>,
 }
 
-/// A message of the model: what of it was told already.
+/// A message of the model, and what of it was already reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ModelMessage {
@@ -99,17 +100,17 @@ pub(super) struct ModelMessage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct StreamedBlocks {
-    /// Told piece by piece.
+    /// Number of blocks that were streamed.
     pub(super) streamed: u32,
-    /// Index of the one streamed last.
+    /// Index of the block streamed last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last: Option<u64>,
-    /// Of those, how many came whole as well.
+    /// How many of those were also received as a whole.
     pub(super) repeated: u32,
 }
 
 impl StreamedBlocks {
-    /// Notes a piece of the block with this index.
+    /// Records a piece of the block with this index.
     pub(super) fn piece(&mut self, index: u64) {
         if self.last != Some(index) {
             self.last = Some(index);
@@ -117,7 +118,7 @@ impl StreamedBlocks {
         }
     }
 
-    /// Notes a whole block; returns whether its pieces were told already.
+    /// Records a whole block; returns whether its pieces were already reported.
     pub(super) fn whole(&mut self) -> bool {
         let told = self.repeated < self.streamed;
         if told {
@@ -126,13 +127,13 @@ impl StreamedBlocks {
         told
     }
 
-    /// Returns whether something was streamed that never came whole: the model was cut off.
+    /// Returns whether something was streamed that was never received as a whole: the model was cut off.
     pub(super) fn is_torn(&self) -> bool {
         self.repeated < self.streamed
     }
 }
 
-/// A compaction whose summary has not come yet.
+/// A compaction whose summary was not received yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct PendingCompaction {
     pub(super) before: Option<u64>,
@@ -146,7 +147,7 @@ impl ClaudeState {
         self.sent
     }
 
-    /// Names the next message to the agent and waits for its end.
+    /// Returns an id for the next message to the agent and waits for its end.
     pub(super) fn expect_end(&mut self) -> String {
         let number = self.next_number();
         let name = uuid::of_message(&self.session, &self.run, number);
@@ -157,7 +158,7 @@ impl ClaudeState {
         name
     }
 
-    /// Returns the message with this id, made when it is new.
+    /// Returns the message with this id; adds it if it is new.
     pub(super) fn message(&mut self, id: &str, parent: Option<&CallId>) -> &mut ModelMessage {
         let known = self.messages.iter().rposition(|message| message.id == id);
         let at = known.unwrap_or_else(|| {
@@ -171,14 +172,14 @@ impl ClaudeState {
         &mut self.messages[at]
     }
 
-    /// Returns the id of the message that this speaker is in the middle of.
+    /// Returns the id of the message that this speaker is currently writing.
     pub(super) fn current_message(&self, parent: Option<&CallId>) -> Option<String> {
         let latest = self.messages.iter().rev().find(|message| message.parent.as_ref() == parent);
         latest.map(|message| message.id.clone())
     }
 
-    /// Forgets what ended with the turn. A call still open is closed by the session's rules, so its late result
-    /// must not close it again.
+    /// Drops what ended with the turn. A call that is still open is closed by the session's rules, so its
+    /// late result must not close it again.
     pub(super) fn end_turn(&mut self) {
         self.in_turn = false;
         self.interrupting = false;

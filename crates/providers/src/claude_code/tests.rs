@@ -1,4 +1,4 @@
-//! Lines that no recording has: other versions, other orders, and nonsense.
+//! Lines that are in no recording: other versions, other orders, and nonsense.
 
 mod bridge;
 
@@ -97,7 +97,7 @@ fn an_interrupted_turn_ends_whatever_still_waits() {
     codec.encode(&AgentInput::Steer { text: "y".into() }, &mut Vec::new()).unwrap();
     hear(&mut codec, init());
     codec.encode(&AgentInput::Interrupt, &mut Vec::new()).unwrap();
-    // An older agent: takes nothing back and does not say so.
+    // An older agent: cancels nothing and does not say so.
     let answer = json!({"type": "control_response", "response": {"subtype": "success", "request_id": "obey-interrupt-3"}});
     assert!(hear(&mut codec, answer).is_empty());
     let mut aborted = result(&[&ours]);
@@ -319,7 +319,7 @@ fn a_saved_state_that_cannot_be_read_is_an_error() {
     }))
     .unwrap();
     assert!(ClaudeCode::new(None).codec(&spec, "nonsense").is_err());
-    // What an older version saved is read, with defaults for what it did not know.
+    // State saved by an older version is read, with defaults for missing fields.
     assert!(ClaudeCode::new(None).codec(&spec, r#"{"session":"s","from_the_future":1}"#).is_ok());
 }
 
@@ -342,7 +342,7 @@ fn versions_are_read_from_where_a_program_is_installed() {
     assert!(TESTED_RANGE.starts_with(&format!("{line}.0 ")), "{TESTED_RANGE}");
 }
 
-/// Values with the names the agent uses, in places it does not.
+/// Values with the names the agent uses, in unexpected places.
 fn nonsense() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -19,7 +19,7 @@ pub(super) fn of(tool: &str, input: &Value) -> String {
     one_line(&format!("{shown}: {detail}"), TITLE_MAX_CHARS)
 }
 
-/// Returns what tells this call of a tool from the next.
+/// Returns what distinguishes this call of a tool from the next.
 fn detail(tool: &str, input: &Value) -> String {
     match tool {
         "AskUserQuestion" => input
@@ -32,7 +32,7 @@ fn detail(tool: &str, input: &Value) -> String {
         "TodoWrite" => format!("{} entries", input.list("todos").len()),
         "TaskUpdate" => format!("{} {}", input.text("taskId"), input.text("status")),
         _ => {
-            // The first of these that a call has says most about it.
+            // The first of these keys that a call has says most about it.
             const TELLING: [&str; 12] = [
                 "command",
                 "file_path",

@@ -1,10 +1,12 @@
-//! Turns a line of Claude Code into what happened. Pure: a line and the codec state give events and, where the agent asked
-//! something only a program can answer, replies. No line is an error; one nobody understands becomes `Unparsed`.
+//! Translates a line of Claude Code into events. Pure: a line and the codec state give events and, if the
+//! agent asked something only a program can answer, replies. No line is an error; one that cannot be parsed
+//! becomes `Unparsed`.
 //!
-//! Dropped on purpose, because they carry nothing a session needs: `keep_alive`, `tool_progress` (seconds passed),
-//! `tool_use_summary`, `prompt_suggestion`, `active_goal`, block starts and stops, signatures and partial inputs of
-//! tools (their `assistant` line has the whole), the agent's notes to itself in the user's name, and the `system`
-//! lines listed in `notes`. `command_lifecycle` is only used to tell which prompts are over.
+//! Dropped on purpose, because they contain nothing a session needs: `keep_alive`, `tool_progress` (seconds
+//! passed), `tool_use_summary`, `prompt_suggestion`, `active_goal`, block starts and stops, signatures and
+//! partial inputs of tools (their `assistant` line has the whole), the agent's notes to itself in the user's
+//! name, and the `system` lines listed in `system_messages`. `command_lifecycle` is only used to tell which
+//! prompts have ended.
 
 mod requests;
 mod stream;
@@ -22,7 +24,7 @@ use super::wire::{LineHead, Look};
 use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::text::{cut, one_line, unparsed};
 
-/// Takes one line of output.
+/// Handles one line of output.
 pub(super) fn line(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -47,7 +49,7 @@ pub(super) fn line(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) {
     }
 }
 
-/// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
+/// Ends an agent that does not speak the protocol at all. After it was ready an agent may print other lines.
 fn give_up(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) {
     if state.ready {
         return;
@@ -60,7 +62,7 @@ fn give_up(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) {
     }
 }
 
-/// Takes a line that is not a piece of a message; returns whether it was understood.
+/// Handles a line that is not a piece of a message; returns whether it was understood.
 fn whole(state: &mut ClaudeState, kind: &str, value: &Value, out: &mut Decoded) -> bool {
     system_messages::compaction_over(state, Some((kind, value)), out);
     match kind {
@@ -81,7 +83,7 @@ fn whole(state: &mut ClaudeState, kind: &str, value: &Value, out: &mut Decoded) 
     true
 }
 
-/// Tells a person something.
+/// Adds a notice for people.
 fn notice(out: &mut Decoded, level: Level, message: &str) {
     if !message.trim().is_empty() {
         out.events.push(AgentEvent::Notice { level, message: cut(message.trim(), MESSAGE_MAX_CHARS) });

@@ -1,31 +1,32 @@
-//! Counts tokens and money so that the session's sum is what the agent says, at every moment and never twice.
+//! Counts tokens and cost so that the session's sum equals what the agent reports, at every moment and never
+//! twice.
 //!
-//! While a turn runs, every message of the model reports its own tokens; a `result` then says what was really used
-//! since the last one, sub-agents and side requests included. What was reported ahead of a result is set off
-//! against it, and what was reported too much (a message that was cut off is not billed by the agent's reckoning) is
-//! set off against what comes next.
+//! While a turn runs, every message of the model reports its own tokens; a `result` then reports what was
+//! really used since the last one, including sub-agents and side requests. What was reported ahead of a
+//! result is offset against it. What was reported in excess (the agent does not count a message that was cut
+//! off) is offset against what comes next.
 
 use domain::Usage;
 use serde::{Deserialize, Serialize};
 
-/// The books of one run of an agent.
+/// The usage counts of one run of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct UsageTally {
-    /// What results said, summed.
+    /// The sum of all results.
     said: Usage,
-    /// Its cost, finer than the sum shown, so that rounding does not add up.
+    /// Its cost, finer than the sum shown, so that rounding errors do not add up.
     said_nano_usd: u64,
-    /// What messages said since the last result.
+    /// What messages reported since the last result.
     ahead: Usage,
-    /// What the session was told.
+    /// What was reported to the session.
     reported: Usage,
-    /// Running totals of the last result, for agents that do not say what is new.
+    /// Running totals of the last result, for agents that do not report differences.
     total: Option<(Usage, u64)>,
 }
 
 impl UsageTally {
-    /// Adds what a message used beyond what it said before; returns what to report.
+    /// Adds what a message used beyond its earlier counts; returns what to report.
     pub(super) fn message(&mut self, more: &Usage) -> Usage {
         self.ahead.add(more);
         let mut sum = self.said;
@@ -33,7 +34,7 @@ impl UsageTally {
         self.report(&sum)
     }
 
-    /// Adds what a result says was used since the last one; returns what to report.
+    /// Adds what a result reports as used since the last one; returns what to report.
     pub(super) fn settle(&mut self, since: &Usage, nano_usd: u64) -> Usage {
         self.said.add(since);
         self.said_nano_usd = self.said_nano_usd.saturating_add(nano_usd);
@@ -43,8 +44,8 @@ impl UsageTally {
         self.report(&sum)
     }
 
-    /// Returns what is new in a running total. It starts again at zero when the conversation is cleared, and
-    /// carries the past of a conversation that was resumed: then the first one tells nothing.
+    /// Returns what is new in a running total. The total restarts at zero when the conversation is cleared,
+    /// and includes the past of a resumed conversation, so the first one says nothing.
     pub(super) fn since(&mut self, total: Usage, nano_usd: u64) -> Option<(Usage, u64)> {
         let last = self.total.replace((total, nano_usd))?;
         let shrank = total.input_tokens < last.0.input_tokens || total.output_tokens < last.0.output_tokens;
@@ -74,10 +75,10 @@ mod tests {
         let mut tally = UsageTally::default();
         assert_eq!(tally.message(&tokens(10, 1)), tokens(10, 1));
         assert_eq!(tally.message(&tokens(0, 35)), tokens(0, 35));
-        // A sub-agent that nobody saw used 5 and 7 more.
+        // A sub-agent that was not reported used 5 and 7 more.
         assert_eq!(tally.settle(&tokens(15, 43), 1_499), Usage { cost_micro_usd: 1, ..tokens(5, 7) });
         assert_eq!(tally.settle(&tokens(0, 0), 0), tokens(0, 0));
-        // Half a micro dollar each time must not vanish.
+        // Half a micro-dollar each time must not vanish.
         assert_eq!(tally.settle(&tokens(0, 0), 501).cost_micro_usd, 1);
     }
 

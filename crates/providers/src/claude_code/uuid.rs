@@ -1,15 +1,15 @@
-//! Names the agent wants as UUIDs, made from what we know already: the same input gives the same name, so nothing
-//! here needs randomness and a daemon that comes back can make them again.
+//! Ids that the agent requires as UUIDs, derived from what is already known: the same input gives the same
+//! id, so nothing here needs randomness and a restarted daemon can derive them again.
 
 use domain::id::SESSION_PREFIX;
 
-/// Returns the conversation's name for a session: the bits of its ULID, marked as a UUID of our own making.
+/// Returns the conversation's id for a session: the bits of its ULID, marked as a custom UUID.
 pub(super) fn of_session(session: &str) -> String {
     let text = session.strip_prefix(SESSION_PREFIX).unwrap_or(session);
     print(ulid_bits(text).unwrap_or_else(|| hash(&[session.as_bytes()])))
 }
 
-/// Returns the name of the `number`th message that one run of an agent is sent.
+/// Returns the id of the `number`th message to one run of an agent.
 pub(super) fn of_message(session: &str, run: &str, number: u64) -> String {
     print(hash(&[&number.to_be_bytes(), session.as_bytes(), run.as_bytes()]))
 }
@@ -23,7 +23,7 @@ pub(super) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// Reads the 26 letters of a ULID (Crockford's base 32).
+/// Parses the 26 characters of a ULID (Crockford's base 32).
 fn ulid_bits(text: &str) -> Option<u128> {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     if text.len() != 26 {
@@ -35,7 +35,7 @@ fn ulid_bits(text: &str) -> Option<u128> {
     })
 }
 
-/// FNV-1a of 128 bits: names must differ, not withstand an attacker.
+/// FNV-1a of 128 bits: ids must differ, not withstand an attacker.
 fn hash(parts: &[&[u8]]) -> u128 {
     let mut state = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     for part in parts {
@@ -46,7 +46,7 @@ fn hash(parts: &[&[u8]]) -> u128 {
     state
 }
 
-/// Prints bits as a UUID of version 8 ("custom"), variant 1; six of the bits give way to these marks.
+/// Formats bits as a UUID of version 8 ("custom"), variant 1; these marks replace six of the bits.
 fn print(bits: u128) -> String {
     let bits = bits & !(0xf << 76) | 0x8 << 76;
     let bits = bits & !(0x3 << 62) | 0x2 << 62;

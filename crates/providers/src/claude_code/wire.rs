@@ -1,6 +1,6 @@
-//! The lines of Claude Code as they are written. The pieces of a message come by the thousand and are read into
-//! types; every other line is read as a value and looked into field by field, so that a field of another type in
-//! another version costs that field and not the line. Meaning is given in `translate`.
+//! The lines of Claude Code as written. The pieces of a message come by the thousand and are parsed into
+//! types. Every other line is parsed as a value and read field by field, so that a field of another type in
+//! another version costs that field and not the line. Interpretation is in `translate`.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(super) use crate::json_fields::Look;
 
-/// What every line has: enough to know how to read the rest. `type` is not always the first field.
+/// What every line has: enough to know how to parse the rest. `type` is not always the first field.
 #[derive(Deserialize)]
 pub(super) struct LineHead<'a> {
     #[serde(borrow, rename = "type")]
@@ -59,8 +59,8 @@ pub(super) struct MessageStart {
     pub(super) usage: Value,
 }
 
-/// Reads the tokens of a message's or a turn's `usage`. What was written to the cache is input, too; a later report on
-/// the same message leaves out what has not changed.
+/// Reads the tokens of a message's or a turn's `usage`. Tokens written to the cache are input too; a later
+/// report on the same message omits what has not changed.
 pub(super) fn api_usage(value: &Value) -> Usage {
     let written = value.count("cache_creation_input_tokens").unwrap_or(0);
     Usage {
@@ -89,9 +89,9 @@ pub(super) fn model_usage(models: &Value) -> (Usage, u64) {
     (sum, nano_usd)
 }
 
-/// Reads dollars as billionths.
+/// Converts dollars to billionths.
 pub(super) fn nano(dollars: &Value) -> u64 {
     let dollars = dollars.as_f64().filter(|dollars| dollars.is_finite()).unwrap_or(0.0);
-    // A float that is too large or negative becomes the nearest number there is.
+    // A float that is too large or negative saturates.
     (dollars * 1e9).round() as u64
 }

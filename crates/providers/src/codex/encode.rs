@@ -1,4 +1,4 @@
-//! Turns what an agent is told into lines for Codex. Answers to its own requests are in `answer`.
+//! Encodes inputs as lines for Codex. Answers to its own requests are in `answer`.
 
 mod answer;
 
@@ -17,7 +17,7 @@ use crate::base64;
 
 pub(super) use answer::release;
 
-/// Notifications that nobody here reads and that come often or are large; the agent does not send them.
+/// Notifications that are not used here and are frequent or large; the agent does not send them.
 const UNWANTED: [&str; 8] = [
     "account/rateLimits/updated",
     "fs/changed",
@@ -29,17 +29,17 @@ const UNWANTED: [&str; 8] = [
     "turn/diff/updated",
 ];
 
-/// Writes what the agent is told first.
+/// Writes the first request to the agent.
 pub(super) fn open(state: &mut CodexState, wire: &mut Vec<u8>) {
     let params = json!({
         "clientInfo": {"name": "obey", "title": "obey", "version": env!("CARGO_PKG_VERSION")},
-        // Settings of a running conversation and its left-over commands are behind this word.
+        // Required for changing the settings of a running conversation and for its left-over commands.
         "capabilities": {"experimentalApi": true, "optOutNotificationMethods": UNWANTED},
     });
     state.send_request(CodexRequestKind::Initialize, params, wire);
 }
 
-/// Begins a conversation, or takes up the one that was. Everything a mode means is told again when one is taken up:
+/// Starts a conversation, or resumes the previous one. On a resume all settings of the mode are sent again:
 /// the agent does not always keep the sandbox of a conversation, and the mode may have changed since.
 pub(super) fn begin_thread(state: &mut CodexState, settings: &CodexSettings, wire: &mut Vec<u8>) {
     let stance = CodexModeSettings::of(state.mode, settings);
@@ -71,11 +71,11 @@ fn overrides(state: &CodexState, settings: &CodexSettings) -> Value {
     let mut config = Map::new();
     let mut set = |key: &str, value: Value| config.insert(key.to_owned(), value);
     if is_tested(&state.version) {
-        // Somebody is there to answer a question and to see what is to be done.
+        // There are clients to answer questions and to see the plan.
         set("features.default_mode_request_user_input", json!(true));
         set("tools.update_plan.enabled", json!(true));
         set("suppress_unstable_features_warning", json!(true));
-        // A turn whose model cannot be reached fails; the agent would try for ever.
+        // A turn whose model cannot be reached fails; otherwise the agent would retry forever.
         set("features.unbounded_connection_retries", json!(false));
         if state.bridged {
             // Tools come and go with their clients; without this only the first list counts.
@@ -105,7 +105,7 @@ fn overrides(state: &CodexState, settings: &CodexSettings) -> Value {
     Value::Object(config)
 }
 
-/// Writes the lines for an input.
+/// Encodes an input.
 pub(super) fn input(
     state: &mut CodexState,
     settings: &CodexSettings,
@@ -137,13 +137,13 @@ pub(super) fn input(
             change_stance(state, settings, wire);
         }
         AgentInput::SetModel(model) => set_model(state, model, wire)?,
-        // It leaves when its input is closed. Tools of clients reach it as an MCP server of the daemon's.
+        // It exits when its stdin is closed. Tools of clients reach it as an MCP server of the daemon.
         AgentInput::Leave | AgentInput::Tools(_) | AgentInput::ToolResult { .. } => {}
     }
     Ok(())
 }
 
-/// Tells the agent what the session's mode means, from its next turn on.
+/// Sends the settings of the session's mode to the agent, effective from its next turn.
 pub(super) fn change_stance(state: &mut CodexState, settings: &CodexSettings, wire: &mut Vec<u8>) {
     let stance = CodexModeSettings::of(state.mode, settings);
     let mut params = stance.update(settings, &state.workspace, &state.model);
@@ -166,12 +166,12 @@ fn set_model(state: &mut CodexState, model: &str, wire: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Adds a message to the running turn. Returns the request's name.
+/// Adds a message to the running turn. Returns the request's id.
 pub(super) fn steer(state: &mut CodexState, text: &str, wire: &mut Vec<u8>) -> String {
     say(state, CodexRequestKind::Steer, json!([text_part(text)]), wire)
 }
 
-/// Says something as the user. Returns the request's name.
+/// Sends a message as the user. Returns the request's id.
 pub(super) fn say(
     state: &mut CodexState,
     purpose: CodexRequestKind,
@@ -182,7 +182,7 @@ pub(super) fn say(
     state.send_request(purpose, params, wire)
 }
 
-/// Ends the turn, as soon as it is known how the agent calls it.
+/// Ends the turn, as soon as the agent's id of it is known.
 pub(super) fn interrupt(state: &mut CodexState, wire: &mut Vec<u8>) {
     match &mut state.turn {
         Some(turn) if turn.plan_asked => {
@@ -194,7 +194,7 @@ pub(super) fn interrupt(state: &mut CodexState, wire: &mut Vec<u8>) {
             let params = json!({"threadId": state.thread, "turnId": turn.id});
             state.send_request(CodexRequestKind::Interrupt, params, wire);
         }
-        // The agent never heard of the turn; it ends all the same.
+        // The agent never received the turn; it ends all the same.
         None => state.settle(EndReason::Cancelled, wire),
     }
 }
@@ -212,6 +212,7 @@ pub(super) fn text_part(text: &str) -> Value {
     json!({"type": "text", "text": text, "text_elements": []})
 }
 
+/// Converts a file: images as data URLs, everything else as text in a tag.
 fn part(file: &Attachment) -> Result<Value, Error> {
     let bytes = base64::decode(&file.content).ok_or_else(|| {
         Error::invalid("attachments", format_args!("the content of {:?} is not base64", file.name))

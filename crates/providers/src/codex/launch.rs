@@ -1,5 +1,5 @@
-//! How Codex is started: its program, its command line, its environment, and what its codec knows at first. Looks at
-//! the disk; starts nothing.
+//! How Codex is started: its program, its command line, its environment, and the initial state of its codec.
+//! Reads the disk; starts nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -15,19 +15,19 @@ use crate::config::invalid;
 use crate::limits::{BRIDGE_CALL_SECS, BRIDGE_START_SECS};
 use crate::program::{ProgramSearch, variable};
 
-/// The program, and what to tell somebody who has no Codex.
+/// The program, and the hint for users without Codex.
 pub(super) const PROGRAM: ProgramSearch = ProgramSearch {
     name: "codex",
     title: "Codex",
     remedy: "install Codex with `npm install -g @openai/codex` where the daemon's PATH finds it",
 };
 
-/// The model provider that `base_url` makes.
+/// The name of the model provider that `base_url` defines.
 const OWN_PROVIDER: &str = "obey";
 const DEFAULT_KEY: &str = "OPENAI_API_KEY";
 
-/// What one Codex leaves in the environment of its children. An agent that finds it believes that it runs inside
-/// another, whose sandbox and conversation these name.
+/// Variables that one Codex sets for its children. An agent that finds them assumes that it runs inside
+/// another one, whose sandbox and conversation they name.
 const PARENT_MARKS: [&str; 9] = [
     "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
     "CODEX_PERMISSION_PROFILE",
@@ -40,12 +40,12 @@ const PARENT_MARKS: [&str; 9] = [
     "CODEX_VERSION",
 ];
 
-/// What is set unless the session's own environment says otherwise: a start that fails must end in its reason, not in
-/// a trace and colours. Commands that the agent runs are given no colours by it anyway.
+/// Set unless the session's own environment sets them: a start that fails must end with its reason, not with
+/// a trace and colours. The agent runs its commands without colours anyway.
 const QUIET: [(&str, &str); 2] = [("RUST_LIB_BACKTRACE", "0"), ("NO_COLOR", "1")];
 
-/// Returns the agent's environment: what it was given, less the marks of another agent, plus what a supervised
-/// program needs. What the session's own environment sets stands.
+/// Returns the agent's environment: the inherited one, minus the variables of another agent, plus what a
+/// supervised program needs. Variables set by the session's own environment are kept.
 pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsString)> {
     let own = &request.spec.environment;
     let is_mark = |name: &OsStr| PARENT_MARKS.iter().any(|mark| name == *mark && !own.contains_key(*mark));
@@ -60,7 +60,7 @@ pub(super) fn environment(request: &LaunchRequest<'_>) -> Vec<(OsString, OsStrin
     environment
 }
 
-/// Refuses what the agent itself would only say on its way out.
+/// Refuses what the agent itself would only report when it exits.
 pub(super) fn check_environment(
     settings: &CodexSettings,
     environment: &[(OsString, OsString)],
@@ -84,8 +84,8 @@ pub(super) fn check_environment(
     Ok(())
 }
 
-/// Returns what the agent runs when a turn is over: our own forwarder where the session names a sink, else what the
-/// configuration says. The forwarder learns of the sink through the environment.
+/// Returns what the agent runs at the end of a turn: our own forwarder if the session names a sink, otherwise
+/// the configured program. The forwarder gets the sink through the environment.
 pub(super) fn notify(
     settings: &CodexSettings,
     configured: &[String],
@@ -100,8 +100,8 @@ pub(super) fn notify(
     vec![obey_exe.to_string_lossy().into_owned(), "acp-notify".to_owned()]
 }
 
-/// Returns the command line. Only what concerns the whole program is on it; everything else is told through standard
-/// input, because every user of the machine can read a command line.
+/// Returns the command line. It contains only what concerns the whole program; everything else is sent
+/// through stdin, because every user of the machine can read a command line.
 pub(super) fn arguments(
     settings: &CodexSettings,
     environment: &[(OsString, OsString)],
@@ -127,7 +127,7 @@ pub(super) fn arguments(
             "" if variable(environment, DEFAULT_KEY).is_some_and(|key| !key.is_empty()) => DEFAULT_KEY,
             named => named,
         };
-        // Without a key the endpoint is asked without one, as a local model wants it.
+        // Without a key the endpoint gets none, as a local model expects.
         let key = if key.is_empty() { String::new() } else { format!(",env_key={}", text(key)) };
         let url = text(&settings.base_url);
         set(
@@ -146,12 +146,12 @@ pub(super) fn arguments(
     args
 }
 
-/// Writes a text as the configuration language has it; for printable text that is what JSON has, too.
+/// Writes a text in the configuration language; for printable text that is the same as JSON.
 fn text(value: &str) -> String {
     Value::from(value).to_string()
 }
 
-/// Returns what the agent sees in the sandbox. Where its models are, its own configuration may say.
+/// Returns what the agent sees in the sandbox. Its own configuration may name the addresses of its models.
 pub(super) fn places(settings: &CodexSettings, environment: &[(OsString, OsString)]) -> Places {
     let home = variable(environment, "CODEX_HOME").map(std::path::PathBuf::from);
     let home = home.or_else(|| variable(environment, "HOME").map(|home| Path::new(home).join(".codex")));
@@ -162,8 +162,8 @@ pub(super) fn places(settings: &CodexSettings, environment: &[(OsString, OsStrin
     places
 }
 
-/// Returns the daemon's own server as the agent's configuration has it. A call may wait for a person's permission and a
-/// client's tool, which have bounds of their own.
+/// Returns the daemon's own server in the form of the agent's configuration. A call may wait for a person's
+/// permission and a client's tool, which have their own timeouts.
 pub(super) fn bridge(server: &BridgeServer) -> Value {
     json!({
         "command": server.command.to_string_lossy(),
@@ -173,7 +173,7 @@ pub(super) fn bridge(server: &BridgeServer) -> Value {
     })
 }
 
-/// Returns what the codec of a new run knows.
+/// Returns the codec state of a new run.
 pub(super) fn codec_state(request: &LaunchRequest<'_>) -> CodexState {
     let (spec, state) = (request.spec, request.state);
     let asked = if models::check_form(&state.model).is_ok() { state.model.clone() } else { String::new() };

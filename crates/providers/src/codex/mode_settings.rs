@@ -1,18 +1,20 @@
-//! How much Codex may do by itself: the session's mode as a sandbox, an approval policy and a way of working.
+//! How much Codex may do on its own: the session's mode as a sandbox, an approval policy and a collaboration
+//! mode.
 //!
-//! | mode | sandbox | approvals | what it comes to |
+//! | mode | sandbox | approvals | result |
 //! |---|---|---|---|
-//! | supervised | `read-only` | `on-request` | reads by itself; every edit, and every command that needs more, is asked |
-//! | acceptEdits | `workspace-write` | `on-request` | edits and runs within its directory; what leads out of it is asked |
+//! | supervised | `read-only` | `on-request` | reads freely; asks for edits and commands that need more |
+//! | acceptEdits | `workspace-write` | `on-request` | edits and runs in its directory; asks for the rest |
 //! | plan | `read-only` | `on-request` | plans; carrying out the plan is asked |
 //! | autonomous | `workspace-write` | `on-request` | as acceptEdits; the rules allow what is asked, on record |
 //!
-//! `untrusted` is no mode's policy: with it Codex asks about every `cat`. `never` is none either: what is not asked is
-//! not on record, and what the sandbox forbids could then not be allowed by anybody. Both can be had by
-//! `provider_config`, which wins over the mode.
+//! No mode uses `untrusted`: with it Codex asks about every `cat`. No mode uses `never` either: what is not
+//! asked is not on record, and what the sandbox forbids could then never be allowed. Both can be set with
+//! `provider_config`, which overrides the mode.
 //!
-//! In our own sandbox Codex' cannot be built, as it needs namespaces, and is not needed. What its `read-only` makes it ask
-//! about, `untrusted` does there: supervised and plan ask about every command that is not known to be harmless. Pure.
+//! In our own sandbox Codex' sandbox cannot be built, as it needs namespaces, and is not needed. There
+//! `untrusted` replaces `read-only` as the reason to ask: supervised and plan ask about every command that is
+//! not known to be harmless. Pure.
 
 use domain::Mode;
 use serde::{Deserialize, Serialize};
@@ -21,7 +23,7 @@ use serde_json::{Value, json};
 use super::settings::CodexSettings;
 use crate::json_fields::Look;
 
-/// What the agent is told about a mode.
+/// The agent's settings for a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CodexModeSettings<'a> {
     pub(super) sandbox: &'a str,
@@ -30,7 +32,7 @@ pub(super) struct CodexModeSettings<'a> {
 }
 
 impl<'a> CodexModeSettings<'a> {
-    /// Returns what a mode means, with what `provider_config` says instead.
+    /// Returns the settings of a mode, with the overrides of `provider_config`.
     pub(super) fn of(mode: Mode, settings: &'a CodexSettings) -> Self {
         let sandbox = match mode {
             Mode::Supervised | Mode::Plan => "read-only",
@@ -60,7 +62,7 @@ impl<'a> CodexModeSettings<'a> {
             "approvalPolicy": self.approval_policy,
             "sandboxPolicy": self.policy(settings, workspace),
         });
-        // Its settings must name a model, so without one the way of working stays as it is.
+        // These settings must name a model, so without one the collaboration mode stays unchanged.
         if !model.is_empty() {
             let mode = if self.planning { "plan" } else { "default" };
             let effort = Some(&settings.reasoning_effort).filter(|effort| !effort.is_empty());
@@ -72,6 +74,7 @@ impl<'a> CodexModeSettings<'a> {
         update
     }
 
+    /// Returns the sandbox policy, with the writable folders of the configuration and of the session.
     fn policy(&self, settings: &CodexSettings, workspace: &Workspace) -> Value {
         match self.sandbox {
             "danger-full-access" => json!({"type": "dangerFullAccess"}),
@@ -91,8 +94,8 @@ impl<'a> CodexModeSettings<'a> {
     }
 }
 
-/// What Codex's own configuration says about `workspace-write`. A later change of the sandbox must be told whole, so
-/// it has to be known.
+/// The `workspace-write` section of Codex's own configuration. A later change of the sandbox must be sent
+/// completely, so these values must be known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Workspace {

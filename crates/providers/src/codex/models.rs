@@ -1,5 +1,5 @@
-//! Which model names Codex takes. It starts with any text, whatever its model provider has, and fails at the first
-//! prompt; we refuse a name that neither its own list nor its configuration knows. Pure.
+//! Which model names Codex accepts. It starts with any text, whatever its model provider has, and fails at
+//! the first prompt; we refuse a name that neither its own list nor its configuration contains. Pure.
 
 use domain::{Error, ErrorCode};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::json_fields::Look;
 use crate::limits::{MODEL_NAME_MAX_CHARS, MODELS_MAX};
 use crate::suggestion::near;
 
-/// Checks what can be checked before the agent runs; empty means the agent's own default.
+/// Checks what can be checked before the agent runs; empty means the agent's default.
 pub(super) fn check_form(model: &str) -> Result<(), Error> {
     let plain = |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\'' | '\\' | '`');
     let begins = model.starts_with(|letter: char| letter.is_ascii_alphanumeric());

@@ -1,13 +1,14 @@
-//! JSON-RPC as `codex app-server` speaks it: one object a line, without the `jsonrpc` key. Reads lines and writes
-//! them; gives no meaning. Why we asked something is part of the request's name, so that its answer needs no stored state.
+//! JSON-RPC as `codex app-server` speaks it: one object per line, without the `jsonrpc` key. Reads and writes
+//! lines without interpreting them. The purpose of a request is part of its id, so that its answer needs no
+//! stored state.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The code of an answer that says "I do not do that".
+/// The error code for an unsupported method.
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// One line of the agent's.
+/// One line of the agent.
 #[derive(Debug, PartialEq)]
 pub(super) enum CodexMessage {
     Notification {
@@ -20,7 +21,7 @@ pub(super) enum CodexMessage {
         method: String,
         params: Value,
     },
-    /// What it answered to a request of ours, or why it refused.
+    /// The answer to one of our requests, or why it was refused.
     Answer {
         id: Value,
         result: Result<Value, String>,
@@ -41,7 +42,7 @@ struct CodexLine {
     error: Option<Value>,
 }
 
-/// Reads a line; nothing where it is not JSON-RPC.
+/// Parses a line; `None` if it is not JSON-RPC.
 pub(super) fn read(line: &[u8]) -> Option<CodexMessage> {
     let CodexLine { id, method, params, result, error } = serde_json::from_slice(line).ok()?;
     match (method, id) {
@@ -50,7 +51,7 @@ pub(super) fn read(line: &[u8]) -> Option<CodexMessage> {
         (None, Some(id)) => {
             let result = match error {
                 Some(error) => Err(error["message"].as_str().unwrap_or("it gave no reason").to_owned()),
-                // An answer that is null is an answer, too.
+                // A null result is an answer too.
                 None => Ok(result.unwrap_or_default()),
             };
             Some(CodexMessage::Answer { id, result })
@@ -59,7 +60,7 @@ pub(super) fn read(line: &[u8]) -> Option<CodexMessage> {
     }
 }
 
-/// Why we asked the agent something.
+/// The purpose of a request to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CodexRequestKind {
     Initialize,
@@ -73,13 +74,13 @@ pub(super) enum CodexRequestKind {
     Steer,
     Interrupt,
     Compact,
-    /// Which commands still run.
+    /// List the commands that still run.
     Terminals,
     /// End one of them.
     Terminate,
-    /// Which tools a server has.
+    /// List the tools of a server.
     Servers,
-    /// Nothing but an answer, on which a turn without the agent's part ends.
+    /// Only causes an answer, at which a turn without the agent's participation ends.
     Settle,
 }
 
@@ -93,8 +94,8 @@ impl CodexRequestKind {
         (Self::Resume, "resume", "thread/resume"),
         (Self::Settings, "settings", "thread/settings/update"),
         (Self::Turn, "turn", "turn/start"),
-        // Not `turn/steer`: that fails when the turn has just ended, and the message would be lost. A second
-        // `turn/start` steers a running turn and begins one where there is none.
+        // Not `turn/steer`: that fails if the turn has just ended, and the message would be lost. A second
+        // `turn/start` steers a running turn and starts one if there is none.
         (Self::Steer, "steer", "turn/start"),
         (Self::Interrupt, "interrupt", "turn/interrupt"),
         (Self::Compact, "compact", "thread/compact/start"),
@@ -110,13 +111,13 @@ impl CodexRequestKind {
     }
 }
 
-/// Returns why a request was made, if it was ours.
+/// Returns the purpose of a request, if it was ours.
 pub(super) fn purpose(id: &Value) -> Option<CodexRequestKind> {
     let (name, _) = id.as_str()?.strip_prefix("obey-")?.rsplit_once('-')?;
     CodexRequestKind::ALL.iter().find(|(_, own, _)| *own == name).map(|(purpose, ..)| *purpose)
 }
 
-/// Asks the agent something; `number` makes the request's name its own. Returns that name.
+/// Sends a request to the agent; `number` makes its id unique. Returns that id.
 pub(super) fn ask(purpose: CodexRequestKind, number: u64, params: Value, wire: &mut Vec<u8>) -> String {
     let (name, method) = purpose.names();
     let id = format!("obey-{name}-{number}");
@@ -124,22 +125,22 @@ pub(super) fn ask(purpose: CodexRequestKind, number: u64, params: Value, wire: &
     id
 }
 
-/// Tells the agent something it does not answer.
+/// Sends a notification to the agent.
 pub(super) fn notify(method: &str, wire: &mut Vec<u8>) {
     line(&json!({"method": method}), wire);
 }
 
-/// Answers a request of the agent's.
+/// Answers a request of the agent.
 pub(super) fn reply(id: &Value, result: Value, wire: &mut Vec<u8>) {
     line(&answer(id, result), wire);
 }
 
-/// Returns the answer to a request of the agent's.
+/// Returns the answer to a request of the agent.
 pub(super) fn answer(id: &Value, result: Value) -> Value {
     json!({"id": id, "result": result})
 }
 
-/// Answers a request of the agent's that cannot be met.
+/// Refuses a request of the agent.
 pub(super) fn refuse(id: &Value, message: &str, wire: &mut Vec<u8>) {
     line(&json!({"id": id, "error": {"code": METHOD_NOT_FOUND, "message": message}}), wire);
 }

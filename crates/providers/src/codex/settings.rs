@@ -1,4 +1,4 @@
-//! What `provider_config` may say to Codex. A closed list:
+//! The keys of `provider_config` for Codex. A closed list:
 //!
 //! | key | value |
 //! |---|---|
@@ -14,10 +14,10 @@
 //! | `reasoning_summary` | `auto`, `concise`, `detailed` or `none` |
 //! | `append_system_prompt` | text added to the agent's own instructions |
 //! | `mcp_servers` | JSON object of MCP servers by name, as in `.mcp.json` |
-//! | `notify_path`, `notify_kind` | an absolute path of a `file` or `fifo` that is told when a turn is over |
+//! | `notify_path`, `notify_kind` | absolute path of a `file` or `fifo` that is notified when a turn ends |
 //!
-//! Not on it, on purpose: anything else of Codex's configuration (it can run commands as hooks), who reviews approvals
-//! (an agent must not answer its own requests) and the program itself.
+//! Deliberately missing: anything else of Codex's configuration (it can run commands as hooks), who reviews
+//! approvals (an agent must not answer its own requests) and the program itself.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ const SANDBOXES: [&str; 3] = ["read-only", "workspace-write", "danger-full-acces
 const POLICIES: [&str; 3] = ["untrusted", "on-request", "never"];
 const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
 
-/// `provider_config`, read. Empty texts: not said.
+/// The parsed `provider_config`. Empty texts are not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CodexSettings {
     pub(super) sandbox: String,
@@ -65,7 +65,7 @@ pub(super) struct CodexSettings {
     pub(super) reasoning_effort: String,
     pub(super) reasoning_summary: String,
     pub(super) append_system_prompt: String,
-    /// In Codex's own form.
+    /// In Codex's own format.
     pub(super) mcp_servers: Map<String, Value>,
     pub(super) notify_path: String,
     pub(super) notify_kind: String,
@@ -74,7 +74,7 @@ pub(super) struct CodexSettings {
 }
 
 impl CodexSettings {
-    /// Reads the entries; the first that cannot be used is the error.
+    /// Parses the entries; the first invalid one is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;
@@ -88,7 +88,7 @@ impl CodexSettings {
             api_key_env: word(config, "api_key_env")?,
             reasoning_effort: word(config, "reasoning_effort")?,
             reasoning_summary: one_of(config, "reasoning_summary", &SUMMARIES)?,
-            // Goes through standard input, not the command line: any text is fine.
+            // Sent through stdin, not the command line: any text is fine.
             append_system_prompt: config.get("append_system_prompt").cloned().unwrap_or_default(),
             mcp_servers: own_servers(mcp_servers(config)?),
             notify_path: argument(config, "notify_path")?,
@@ -133,7 +133,7 @@ impl CodexSettings {
     }
 }
 
-/// Returns servers as Codex's configuration has them: `.mcp.json` names a few things differently.
+/// Returns servers in the format of Codex's configuration: `.mcp.json` names a few fields differently.
 fn own_servers(servers: Map<String, Value>) -> Map<String, Value> {
     let own = |(name, server): (String, Value)| {
         let mut server = match server {

@@ -1,6 +1,7 @@
-//! The codec state: everything the codec keeps between two lines. One plain struct, saved with the events: what is
-//! not in it does not survive the daemon, so translating and encoding keep nothing anywhere else. Its size is bounded. What `provider_config` says
-//! is not in here (it may hold keys); it is read from the session again.
+//! The codec state: everything the codec keeps between two lines. One plain struct, saved with the events.
+//! What is not in it does not survive the daemon, so translating and encoding keep nothing anywhere else. Its
+//! size is bounded. `provider_config` is not in here (it may contain keys); it is read from the session
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,91 +15,92 @@ use super::mode_settings::Workspace;
 use super::rpc::{self, CodexRequestKind};
 use crate::limits;
 
-/// What is known about the agent and the turn it is in.
+/// What is known about the agent and its current turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct CodexState {
-    /// Requests of ours numbered so far.
+    /// Number of our requests so far.
     pub(super) sent: u64,
     pub(super) cwd: String,
-    /// The conversation to take up; empty: a new one.
+    /// The conversation to resume; empty for a new one.
     pub(super) resume: String,
-    /// The session had turns before this run, so a conversation that is gone is a loss.
+    /// The session had turns before this run, so a missing conversation is a loss.
     pub(super) had_turns: bool,
-    /// The model as it was asked for; empty: the agent's default.
+    /// The requested model; empty for the agent's default.
     pub(super) asked_model: String,
-    /// Somebody asked for that model; it is not just what the agent said it used last time.
+    /// The model was requested; it is not just what the agent reported last time.
     pub(super) model_is_wanted: bool,
     pub(super) mode: Mode,
     /// The agent has the daemon's own server.
     pub(super) bridged: bool,
-    /// How it starts that server, told when a conversation begins.
+    /// How the agent starts that server; sent when a conversation starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bridge: Option<Value>,
     pub(super) version: String,
-    /// Lines nobody understood before the agent said what it is.
+    /// Lines that could not be parsed before the agent reported its version.
     pub(super) garbage: u32,
-    /// The model that was asked for is one the agent has.
+    /// The requested model is one the agent has.
     pub(super) checked: bool,
-    /// How the agent calls the conversation; empty until it has begun.
+    /// The agent's id of the conversation; empty until it has started.
     pub(super) thread: String,
     pub(super) model: String,
-    /// Names that can be asked for.
+    /// Names that can be requested.
     pub(super) models: Vec<String>,
     pub(super) workspace: Workspace,
-    /// The agent works in its planning mode.
+    /// The agent is in its planning mode.
     pub(super) planning: bool,
     /// The plan it has proposed in this turn.
     pub(super) plan: String,
-    /// The session left its planning mode and has not heard of it.
+    /// The session left plan mode, which is not reported yet.
     pub(super) left_plan: bool,
-    /// The agent is ready as soon as it has taken its planning mode.
+    /// The agent is ready as soon as it is in its planning mode.
     pub(super) awaits_plan_mode: bool,
     pub(super) turn: Option<CodexTurn>,
-    /// A turn without the agent's part ends with the next answer, like this.
+    /// How a turn without the agent's participation ends at the next answer.
     pub(super) settling: Option<EndReason>,
-    /// Items of the model that were told piece by piece.
+    /// Items of the model that were streamed.
     pub(super) streamed: BTreeSet<String>,
     /// Calls that started and have not finished.
     pub(super) calls: BTreeMap<CallId, CodexCall>,
-    /// Commands of a turn that was cut short; what still runs of them is ended.
+    /// Commands of an interrupted turn; those that still run are ended.
     pub(super) strays: BTreeSet<String>,
-    /// Conversations whose commands were asked for, by the names of our requests.
+    /// Conversations whose commands were asked for, by the ids of our requests.
     pub(super) lists: BTreeMap<String, String>,
-    /// Requests that wait for an answer, by their native name.
+    /// Requests that wait for an answer, by their native id.
     pub(super) asks: BTreeMap<String, AnswerForm>,
-    /// Answers that wait until the agent has taken what explains them, by the name of our request that does.
+    /// Answers that wait until the agent has accepted the message that explains them, by the id of that
+    /// request.
     pub(super) held: BTreeMap<String, Value>,
-    /// Sub-agents, by the name of their conversation.
+    /// Sub-agents, by the id of their conversation.
     pub(super) workers: BTreeMap<String, CodexSubagent>,
-    /// Servers of tools, as they were told.
+    /// MCP servers, as reported.
     pub(super) servers: Vec<ToolServer>,
-    /// Tokens of the conversation that were reported; absent until its past is known.
+    /// Tokens of the conversation that were reported; `None` until its past is known.
     pub(super) counted: Option<Usage>,
     pub(super) context_tokens: Option<u64>,
     pub(super) context_window: Option<u64>,
-    /// Tokens in use when a compaction began.
+    /// Tokens in use when a compaction started.
     pub(super) compacting: Option<u64>,
 }
 
-/// The turn that is open.
+/// The open turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct CodexTurn {
-    /// How the agent calls it; empty until it says, and while a plan is put before a person.
+    /// The agent's id of it; empty until it is reported, and while a plan waits for a decision.
     pub(super) id: String,
     pub(super) interrupt: InterruptState,
     /// The agent is done and its plan waits for a decision.
     pub(super) plan_asked: bool,
 }
 
-/// Whether the turn was told to end.
+/// Whether the turn was asked to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum InterruptState {
     #[default]
     No,
-    /// As soon as the agent has said how it calls the turn.
+    /// As soon as the agent has reported its id of the turn.
     Wanted,
     Sent,
 }
@@ -111,10 +113,10 @@ pub(super) struct CodexCall {
     /// The files of a change, for the request that asks about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) files: Vec<(String, String)>,
-    /// The tool, where a request does not name it.
+    /// The tool, if a request does not name it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) tool: String,
-    /// Somebody was asked whether a server's tool may run.
+    /// A permission for a server's tool was asked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_asked: bool,
     /// Why it was denied.
@@ -125,6 +127,7 @@ pub(super) struct CodexCall {
     pub(super) parent: Option<CallId>,
 }
 
+/// What a call does, as far as its end depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CodexCallKind {
@@ -133,13 +136,13 @@ pub(super) enum CodexCallKind {
     Other,
 }
 
-/// What kind of answer a request wants.
+/// The form of the answer that a request needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AnswerForm {
     /// A decision about a command or a change.
     Decision,
-    /// Permissions, given back as they were asked for.
+    /// Permissions, returned as they were asked for.
     Permissions,
     /// Answers to questions.
     Answers,
@@ -159,13 +162,13 @@ pub(super) struct CodexSubagent {
     /// Its tokens that were reported.
     #[serde(default)]
     pub(super) counted: Usage,
-    /// Its turn that is open.
+    /// Its open turn.
     #[serde(default)]
     pub(super) turn: String,
     /// It has had a turn.
     #[serde(default)]
     pub(super) has_begun: bool,
-    /// The turn it works for was cut short, and it is to end.
+    /// The turn it works for was interrupted, and it must end.
     #[serde(default)]
     pub(super) is_cut: bool,
 }
@@ -177,7 +180,7 @@ impl CodexSubagent {
 }
 
 impl CodexState {
-    /// Asks the agent something. Returns the request's name.
+    /// Sends a request to the agent. Returns the request's id.
     pub(super) fn send_request(
         &mut self,
         purpose: CodexRequestKind,
@@ -188,7 +191,7 @@ impl CodexState {
         rpc::ask(purpose, self.sent, params, wire)
     }
 
-    /// Ends the open turn without the agent's part, at its next answer.
+    /// Ends the open turn without the agent's participation, at its next answer.
     pub(super) fn settle(&mut self, reason: EndReason, wire: &mut Vec<u8>) {
         if self.settling.is_none() {
             self.settling = Some(reason);
@@ -196,30 +199,30 @@ impl CodexState {
         }
     }
 
-    /// Remembers a request until it is answered.
+    /// Stores a request until it is answered.
     pub(super) fn remember_request(&mut self, native: &str, asking: AnswerForm) {
         if self.asks.len() < limits::ASKS_MAX {
             self.asks.insert(native.to_owned(), asking);
         }
     }
 
-    /// Remembers a sub-agent; the oldest is forgotten when there are too many.
+    /// Stores a sub-agent; drops the oldest if there are too many.
     pub(super) fn remember_worker(&mut self, thread: &str, call: CallId) {
         if self.workers.len() >= limits::WORKERS_MAX {
-            // Names grow with time.
+            // Ids increase with time.
             self.workers.pop_first();
         }
         self.workers.insert(thread.to_owned(), CodexSubagent::new(call));
     }
 
-    /// Notes that an item is told piece by piece.
+    /// Records that an item is streamed.
     pub(super) fn remember_streamed(&mut self, item: &str) {
         if !self.streamed.contains(item) && self.streamed.len() < limits::OPEN_CALLS_MAX {
             self.streamed.insert(item.to_owned());
         }
     }
 
-    /// Forgets what ended with the turn.
+    /// Drops what ended with the turn.
     pub(super) fn end_turn(&mut self) {
         self.turn = None;
         self.settling = None;

@@ -1,9 +1,9 @@
-//! Turns a line of Codex into what happened. Pure: a line and the codec state give events and, where the agent asked
-//! something only a program can answer or something has to follow at once, replies. No line is an error; one nobody
-//! understands becomes `Unparsed`.
+//! Translates a line of Codex into events. Pure: a line and the codec state give events and, if the agent
+//! asked something only a program can answer or something has to follow at once, replies. No line is an
+//! error; one that cannot be parsed becomes `Unparsed`.
 //!
-//! Dropped on purpose, because they carry nothing a session needs: what `notes::NOISE` lists, the user's own messages,
-//! and whatever belongs to a conversation we do not know (the agent's reviewers and the like).
+//! Dropped on purpose, because they contain nothing a session needs: what `notifications::NOISE` lists, the
+//! user's own messages, and everything of a conversation we do not know (the agent's reviewers and the like).
 
 mod handshake;
 mod items;
@@ -27,7 +27,7 @@ use crate::json_fields::Look;
 use crate::limits::{GARBAGE_MAX_LINES, MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::text::{cut, one_line, unparsed};
 
-/// Takes one line of output.
+/// Handles one line of output.
 pub(super) fn line(state: &mut CodexState, settings: &CodexSettings, line: &[u8], out: &mut Decoded) {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -59,7 +59,8 @@ pub(super) fn line(state: &mut CodexState, settings: &CodexSettings, line: &[u8]
     }
 }
 
-/// Ends what does not speak the protocol at all. An agent that has begun to may say what it likes.
+/// Ends an agent that does not speak the protocol at all. After a valid answer an agent may print other
+/// lines.
 fn give_up(state: &mut CodexState, line: &[u8], out: &mut Decoded) {
     if !state.version.is_empty() || !state.thread.is_empty() {
         return;
@@ -72,7 +73,7 @@ fn give_up(state: &mut CodexState, line: &[u8], out: &mut Decoded) {
     }
 }
 
-/// Takes a notification; returns whether it was understood.
+/// Handles a notification; returns whether it was understood.
 fn notification(state: &mut CodexState, method: &str, params: &Value, out: &mut Decoded) -> bool {
     match method {
         "turn/started" => turn::started(state, params, out),
@@ -95,12 +96,12 @@ fn notification(state: &mut CodexState, method: &str, params: &Value, out: &mut 
     true
 }
 
-/// Whose a notification is.
+/// Whom a notification concerns.
 enum NotificationScope {
     Own,
-    /// A sub-agent's, started by this call.
+    /// A sub-agent, started by this call.
     Workers(CallId),
-    /// Of a conversation that is not the session's.
+    /// A conversation that is not the session's.
     Nobodys,
 }
 
@@ -115,12 +116,12 @@ fn whose(state: &CodexState, params: &Value) -> NotificationScope {
     }
 }
 
-/// Returns the sub-agent's call a notification belongs to, or nothing for the agent itself; an error where it is
-/// nobody's.
+/// Returns the sub-agent's call a notification belongs to, or `None` for the agent itself; an error if it
+/// belongs to neither.
 fn parent(state: &CodexState, params: &Value) -> Result<Option<CallId>, ()> {
     match whose(state, params) {
         NotificationScope::Own => Ok(None),
-        // What a sub-agent still does when it is being ended is not shown: there is no turn to show it in.
+        // What a sub-agent still does while it is being ended is not shown: there is no turn to show it in.
         NotificationScope::Workers(_)
             if state.workers.get(params.text("threadId")).is_some_and(|it| it.is_cut) =>
         {
@@ -131,7 +132,7 @@ fn parent(state: &CodexState, params: &Value) -> Result<Option<CallId>, ()> {
     }
 }
 
-/// Tells a person something.
+/// Adds a notice for people.
 fn notice(out: &mut Decoded, level: Level, message: &str) {
     if !message.trim().is_empty() {
         out.events.push(AgentEvent::Notice { level, message: cut(message.trim(), MESSAGE_MAX_CHARS) });

@@ -1,9 +1,10 @@
-//! What a model calls a server's tool: `mcp__server__tool`, in the letters and the length that model APIs take. Pure.
+//! A model's name for a server's tool: `mcp__server__tool`, in the characters and the length that model APIs
+//! accept. Pure.
 
-/// The longest name of a tool that the OpenAI API takes.
+/// The longest name of a tool that the OpenAI API accepts.
 const NAME_MAX: usize = 64;
 
-/// Returns the name of a tool. One that is too long keeps its beginning and gets a number made of all of it.
+/// Returns the name of a tool. One that is too long keeps its beginning and gets a hash of the whole.
 pub(super) fn shown(server: &str, tool: &str) -> String {
     let letter = |letter: char| {
         if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-') { letter } else { '_' }

@@ -1,9 +1,9 @@
-//! What a call brought, as text for a model. Pure.
+//! The result of a call as text for a model. Pure.
 
 use agent_port::toolbox::ToolOutput;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-/// Returns a result as text; what is no text is named.
+/// Returns a result as text; other content is named.
 pub(super) fn done(result: CallToolResult) -> ToolOutput {
     let ok = !result.is_error.unwrap_or(false);
     let mut parts: Vec<String> = result.content.iter().map(text).collect();

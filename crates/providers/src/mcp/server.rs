@@ -1,5 +1,5 @@
-//! One server: reached, asked for its tools, called, and reached again after it has died. Every wait is bounded, and
-//! everything that can go wrong is a sentence for the model.
+//! One server: connected, asked for its tools, called, and restarted after it has died. Every wait is
+//! bounded, and every failure becomes a message for the model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -29,12 +29,12 @@ use crate::text::one_line;
 pub(super) struct McpServer {
     spec: McpServerSpec,
     ground: Arc<McpContext>,
-    /// What was filled into its settings, which no error may tell.
+    /// Values that were filled into its settings, which no error may contain.
     secrets: Secrets,
     line: Mutex<Option<McpConnection>>,
-    /// Times it was reached.
+    /// How often it was started.
     starts: AtomicU32,
-    /// It has said that its tools are others now.
+    /// It has announced changed tools.
     news: Arc<AtomicBool>,
 }
 
@@ -44,7 +44,7 @@ struct McpConnection {
     held: Option<Box<dyn HelperProcess>>,
 }
 
-/// Hears what a server says unasked.
+/// Handles a server's notifications.
 struct NotificationListener {
     news: Arc<AtomicBool>,
 }
@@ -79,7 +79,7 @@ impl McpServer {
         &self.spec.name
     }
 
-    /// Returns where it is reached, for people.
+    /// Returns its address, for people.
     pub(super) fn endpoint(&self) -> String {
         match &self.spec.reach {
             McpTransport::Program { command, .. } => command.clone(),
@@ -87,12 +87,12 @@ impl McpServer {
         }
     }
 
-    /// Returns whether its tools are others now, once.
+    /// Returns whether it has announced changed tools, once.
     pub(super) fn take_news(&self) -> bool {
         self.news.swap(false, Ordering::Relaxed)
     }
 
-    /// Has it said again.
+    /// Restores the announcement.
     pub(super) fn put_news_back(&self) {
         self.news.store(true, Ordering::Relaxed);
     }
@@ -102,6 +102,7 @@ impl McpServer {
         self.list().await.map_err(|error| self.told(&error))
     }
 
+    /// Lists its tools page by page, within the start timeout.
     async fn list(&self) -> Result<Vec<rmcp::model::Tool>, String> {
         let wait = self.spec.start_wait;
         let listing = async {
@@ -133,7 +134,7 @@ impl McpServer {
         self.ask(tool, arguments).await.map_err(|error| self.told(&error))
     }
 
-    /// Returns an error as it may be told: without secrets, and of a bounded length.
+    /// Returns an error in a form that may be shown: without secrets, and of limited length.
     fn told(&self, error: &str) -> String {
         one_line(&self.secrets.hide(error), MESSAGE_MAX_CHARS)
     }
@@ -152,7 +153,7 @@ impl McpServer {
         }
     }
 
-    /// Returns the way to it. A server that has died is started again, a few times.
+    /// Returns the connection to it. A server that has died is restarted, a few times.
     async fn peer(&self) -> Result<Peer<RoleClient>, String> {
         let mut line = self.line.lock().await;
         if let Some(McpConnection { service, .. }) = &*line
@@ -160,7 +161,7 @@ impl McpServer {
         {
             return Ok(service.peer().clone());
         }
-        // What is left of the former one goes before the next one comes.
+        // The rest of the previous one is removed before the next one is started.
         drop(line.take());
         if self.starts.fetch_add(1, Ordering::Relaxed) > MCP_RESTARTS_MAX {
             return Err(format!("it ended {MCP_RESTARTS_MAX} times and is not started again"));
@@ -174,6 +175,7 @@ impl McpServer {
         Ok(peer)
     }
 
+    /// Starts the program or opens the HTTP connection, and performs the handshake.
     async fn connect(&self) -> Result<McpConnection, String> {
         let ear = NotificationListener { news: Arc::clone(&self.news) };
         match &self.spec.reach {
@@ -226,7 +228,7 @@ impl McpServer {
         Ok(HelperCommand { command: filled(command, given)?.into(), args, environment })
     }
 
-    /// Says why a request failed.
+    /// Returns why a request failed.
     async fn failed(&self, error: &ServiceError) -> String {
         match error {
             ServiceError::McpError(error) => error.message.to_string(),
@@ -239,7 +241,7 @@ impl McpServer {
     }
 }
 
-/// Adds what a program said last.
+/// Adds the last line a program printed.
 fn with_last_words(what: &str, held: Option<&dyn HelperProcess>) -> String {
     let words = held.map(<dyn HelperProcess>::last_words).unwrap_or_default();
     let words = if words.is_empty() { String::new() } else { format!(" ({words})") };

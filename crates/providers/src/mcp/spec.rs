@@ -1,12 +1,12 @@
-//! What `provider_config.mcp_servers` says about the servers of an agent inside the daemon, or behind a gateway, as in
-//! `.mcp.json`. Closed lists: what is not known is refused by name. Pure.
+//! The format of `provider_config.mcp_servers` for agents inside the daemon, or behind a gateway, as in
+//! `.mcp.json`. Closed lists: unknown keys are refused by name. Pure.
 //!
 //! | key | value |
 //! |---|---|
-//! | `type` | `stdio` or `http`; absent: by what else is there |
+//! | `type` | `stdio` or `http`; absent: derived from the other keys |
 //! | `command`, `args`, `env` | a program that speaks over its standard streams; it runs in the session's folder |
 //! | `url`, `headers` | a server that speaks streamable HTTP |
-//! | `startup_timeout_sec`, `tool_timeout_sec` | how long its start and a call may take |
+//! | `startup_timeout_sec`, `tool_timeout_sec` | timeouts of its start and of a call |
 //!
 //! `${NAME}` in a text is the variable of that name in the session's environment, so that keys need not be stored.
 
@@ -40,7 +40,7 @@ pub(crate) enum McpTransport {
     Web { url: String, headers: BTreeMap<String, String> },
 }
 
-/// Reads all servers; the first that cannot be used is the error.
+/// Parses all servers; the first invalid one is the error.
 pub(crate) fn read(config: &BTreeMap<String, String>) -> Result<Vec<McpServerSpec>, Error> {
     let servers = mcp_servers(config)?;
     if servers.len() > SERVERS_MAX {
@@ -49,6 +49,7 @@ pub(crate) fn read(config: &BTreeMap<String, String>) -> Result<Vec<McpServerSpe
     servers.iter().map(|(name, server)| spec(name, server)).collect()
 }
 
+/// Parses one server.
 fn spec(name: &str, server: &Value) -> Result<McpServerSpec, Error> {
     let wrong = |what: String| invalid("mcp_servers", format_args!("server {name}: {what}"));
     let Some(server) = server.as_object() else { return Err(wrong("must be an object".to_owned())) };
@@ -85,6 +86,7 @@ fn program(server: &Map<String, Value>) -> Result<McpTransport, String> {
     Ok(McpTransport::Program { command: command.to_owned(), args, env })
 }
 
+/// Parses a server that is reached by HTTP.
 fn web(server: &Map<String, Value>) -> Result<McpTransport, String> {
     let url = server.get("url").and_then(Value::as_str).unwrap_or_default();
     if !is_address(url) {
@@ -131,7 +133,8 @@ pub(super) fn values(reach: &McpTransport, environment: &[(OsString, OsString)])
     names.filter_map(|name| variable(environment, name)?.to_str().map(str::to_owned)).collect()
 }
 
-/// Puts variables in the place of their names, `${NAME}` or `${NAME:-otherwise}`; one that is not set is the error.
+/// Replaces names of variables, `${NAME}` or `${NAME:-default}`, with their values; a variable that is not
+/// set is an error.
 pub(crate) fn filled(text: &str, environment: &[(OsString, OsString)]) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! The agent inside the daemon: a task of its own per session, told through an inbox, reporting through a channel. This
-//! file owns its beginning and its idle time; turns are in `turn`.
+//! The agent inside the daemon: one task per session, with an inbox for inputs and a channel for reports.
+//! This file owns its start and its idle time; turns are in `turn`.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -20,13 +20,13 @@ use super::{content, models, tools};
 use crate::limits::INBOX_MAX;
 use crate::mcp::{McpContext, McpReport, McpServers};
 
-/// What a worker is made of.
+/// Everything needed to start a worker.
 pub(super) struct WorkerConfig {
     pub(super) session: String,
     pub(super) working_dir: String,
     pub(super) endpoint: Endpoint,
     pub(super) settings: OpenaiSettings,
-    /// Empty: the usual one.
+    /// Empty: the default model.
     pub(super) model: String,
     pub(super) mode: Mode,
     pub(super) clients: Vec<ClientTool>,
@@ -105,10 +105,10 @@ impl Drop for OpenaiAgent {
     }
 }
 
-/// The session is gone; nobody is left to tell.
+/// The session has ended; there is no receiver of reports.
 pub(super) struct SessionGone;
 
-/// The agent at work.
+/// The running agent.
 pub(super) struct OpenaiWorker {
     pub(super) session: String,
     pub(super) working_dir: String,
@@ -118,22 +118,22 @@ pub(super) struct OpenaiWorker {
     pub(super) mode: Mode,
     pub(super) clients: Vec<ClientTool>,
     pub(super) tools: Arc<dyn SessionTools>,
-    /// What the daemon offers beside the built-in tools.
+    /// Tools the daemon offers in addition to the built-in ones.
     named: Arc<[OfferedTool]>,
     pub(super) history: History,
-    /// Tokens of the conversation as the endpoint counted them last, and how many entries it had then.
+    /// Tokens of the conversation as last counted by the endpoint, and how many entries it had then.
     pub(super) counted: (u64, usize),
-    /// Something was said that the model has not been sent.
+    /// A message was added that has not been sent to the model.
     pub(super) is_steered: bool,
     pub(super) inbox: mpsc::Receiver<AgentInput>,
     events: mpsc::Sender<AgentEvent>,
     models: Arc<OnceLock<Vec<String>>>,
     past: Option<PastEvents>,
-    /// What servers of tools are reached with; taken at the start.
+    /// What MCP servers are started with; taken at the start.
     ground: Option<McpContext>,
     pub(super) servers: McpServers,
     resume: bool,
-    /// Clients' tools of which it was said that they are not offered.
+    /// Clients' tools for which a warning was given that they are not offered.
     warned: BTreeSet<String>,
 }
 
@@ -186,17 +186,18 @@ impl OpenaiWorker {
         AdditionalTools { named: &self.named, clients: &self.clients, servers: &self.servers }
     }
 
-    /// Lives until the session is gone or wants it gone.
+    /// Runs until the session has ended or stops the agent.
     async fn live(mut self) {
-        // Gone means that nobody listens; there is nobody to tell why.
+        // The error only says that the session has ended, so there is no one to report it to.
         let _ = self.work().await;
     }
 
+    /// Prepares history, model and servers, then handles inputs until the session ends.
     async fn work(&mut self) -> Result<(), SessionGone> {
         self.rebuild().await?;
         if let Err(error) = self.find_model().await? {
             self.emit(AgentEvent::Broken { code: Some(error.code), message: error.message }).await?;
-            // What ends a broken agent is its session.
+            // A broken agent is ended by its session.
             return std::future::pending().await;
         }
         self.start_servers().await?;
@@ -214,14 +215,14 @@ impl OpenaiWorker {
                     self.history.user(&text, &attachments);
                     self.turn().await?;
                 }
-                // The turn it was meant for has ended just now; it begins another.
+                // The turn it was meant for has just ended; it starts another.
                 AgentInput::Steer { text } => {
                     self.history.begin_turn();
                     self.history.user(&text, &[]);
                     self.turn().await?;
                 }
                 AgentInput::Compact => self.compaction_turn().await?,
-                // Its turn has ended; that was reported.
+                // Its turn has already ended, which was reported.
                 AgentInput::Interrupt => {}
                 AgentInput::Leave => return Ok(()),
                 other => {
@@ -233,7 +234,7 @@ impl OpenaiWorker {
         Ok(())
     }
 
-    /// Says once of each client's tool that it cannot be called, where a tool of ours has its name.
+    /// Warns once for each client's tool that cannot be called because one of our tools has its name.
     pub(super) async fn warn_of_hidden(&mut self) -> Result<(), SessionGone> {
         let fresh = |name: &&str| !self.warned.contains(*name);
         let names: Vec<String> = tools::hidden(self.others()).filter(fresh).map(str::to_owned).collect();
@@ -247,7 +248,7 @@ impl OpenaiWorker {
         Ok(())
     }
 
-    /// Starts the servers of tools that the session names.
+    /// Starts the MCP servers of the session.
     async fn start_servers(&mut self) -> Result<(), SessionGone> {
         let Some(ground) = self.ground.take() else { return Ok(()) };
         let (servers, report) = McpServers::start(&self.settings.servers, ground).await;
@@ -255,6 +256,7 @@ impl OpenaiWorker {
         self.tell_of_servers(report).await
     }
 
+    /// Reports the state of the MCP servers and their warnings.
     pub(super) async fn tell_of_servers(&self, report: Option<McpReport>) -> Result<(), SessionGone> {
         let Some(McpReport { servers, warnings }) = report else { return Ok(()) };
         self.emit(AgentEvent::Servers(servers)).await?;
@@ -264,7 +266,7 @@ impl OpenaiWorker {
         Ok(())
     }
 
-    /// Takes over what holds from now on; answers to what nobody waits for any more are forgotten.
+    /// Applies changed settings; answers to requests that are no longer pending are ignored.
     pub(super) fn adopt(&mut self, input: AgentInput) {
         match input {
             AgentInput::SetMode(mode) => self.mode = mode,
@@ -274,7 +276,7 @@ impl OpenaiWorker {
         }
     }
 
-    /// Reports something. Waits where the session has not taken in what came before.
+    /// Sends a report. Waits while the session has not handled the earlier ones.
     pub(super) async fn emit(&self, event: AgentEvent) -> Result<(), SessionGone> {
         self.events.send(event).await.map_err(|_| SessionGone)
     }
@@ -283,7 +285,7 @@ impl OpenaiWorker {
         self.emit(AgentEvent::Notice { level, message }).await
     }
 
-    /// Takes up the conversation that the journal holds.
+    /// Rebuilds the conversation from the journal.
     async fn rebuild(&mut self) -> Result<(), SessionGone> {
         let Some(mut past) = self.past.take() else { return Ok(()) };
         while past.events.seq() < past.last_seq {
@@ -312,7 +314,7 @@ impl OpenaiWorker {
         Ok(())
     }
 
-    /// Finds out which model to use, and says at once what the first turn would fail with.
+    /// Determines which model to use, and reports at once what the first turn would fail with.
     async fn find_model(&mut self) -> Result<Result<(), Error>, SessionGone> {
         let known = match self.endpoint.models().await {
             Ok(known) => known,
@@ -333,7 +335,7 @@ impl OpenaiWorker {
                 return Ok(Err(Error::new(failure.code(), format!("{}{remedy}", failure.message))));
             }
         };
-        // More than one worker never fills it; an earlier list is as good.
+        // Fails only if a list was already stored, which is just as good.
         let _ = self.models.set(known.clone());
         match models::choose(&self.model, &known) {
             Ok(model) => self.model = model,

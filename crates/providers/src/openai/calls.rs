@@ -1,5 +1,5 @@
-//! Carrying out what a model calls for: side by side where nothing speaks against it, with permission where the mode
-//! wants one, each call reported once when it starts and once when it ends.
+//! Carries out a model's calls: in parallel where possible, with permission where the mode demands one. Each
+//! call is reported once when it starts and once when it ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ struct RunningCall {
     act: ToolAction,
 }
 
-/// Calls under way.
+/// Calls in progress.
 struct RunningCalls {
     open: BTreeMap<usize, RunningCall>,
-    /// Calls that wait for an answer, by the name of their request.
+    /// Calls that wait for an answer, by the id of their request.
     waiting: BTreeMap<String, usize>,
     running: JoinSet<(usize, Result<ToolOutput, String>)>,
     /// Files are changed one after the other.
@@ -35,7 +35,7 @@ struct RunningCalls {
 }
 
 impl OpenaiWorker {
-    /// Carries out the calls of one reply and remembers their results.
+    /// Carries out the calls of one reply and stores their results.
     pub(super) async fn carry_out(&mut self, calls: Vec<HistoryCall>) -> Result<(), TurnStop> {
         let mut running = RunningCalls {
             open: BTreeMap::new(),
@@ -78,7 +78,7 @@ impl OpenaiWorker {
         self.attend(&mut running).await
     }
 
-    /// Begins one call: at once, or by asking for what it needs.
+    /// Starts one call: at once, or by asking for what it needs.
     async fn begin(&mut self, running: &mut RunningCalls, at: usize) -> Result<(), TurnStop> {
         let Some(open) = running.open.get(&at) else { return Ok(()) };
         let (id, act) = (open.call.id.clone(), open.act.clone());
@@ -122,7 +122,8 @@ impl OpenaiWorker {
         }
     }
 
-    /// Has a client run its tool. Which go out one at a time, and how long each may take, is the session's to watch.
+    /// Has a client run its tool. The session watches which calls are sent one at a time, and how long each
+    /// may take.
     async fn call_client(&mut self, running: &mut RunningCalls, at: usize) -> Result<(), TurnStop> {
         let Some(open) = running.open.get(&at) else { return Ok(()) };
         let ask = RequestSubject::ClientTool {
@@ -163,7 +164,7 @@ impl OpenaiWorker {
         Ok(())
     }
 
-    /// Takes in what came while calls are under way.
+    /// Handles an input that arrives while calls are in progress.
     async fn answered(
         &mut self,
         running: &mut RunningCalls,
@@ -194,7 +195,7 @@ impl OpenaiWorker {
         }
     }
 
-    /// Goes on with a call that was allowed, perhaps with another input.
+    /// Continues a call that was allowed, perhaps with a changed input.
     async fn allowed(
         &mut self,
         running: &mut RunningCalls,
@@ -259,7 +260,7 @@ impl OpenaiWorker {
 }
 
 impl RunningCall {
-    /// What the rules and perhaps a person are asked.
+    /// Returns the permission to ask for.
     fn permission(&self) -> PermissionSubject {
         PermissionSubject {
             call: Some(CallId::new(self.call.id.as_str())),
@@ -285,7 +286,7 @@ impl RunningCalls {
     }
 }
 
-/// Says to the model what the user answered.
+/// Returns the user's answers as a text for the model.
 fn told(questions: &[Question], answers: &BTreeMap<String, String>) -> String {
     let lines = questions.iter().filter_map(|question| {
         let answer = answers.get(&question.id).or_else(|| answers.get(&question.text))?;

@@ -1,5 +1,5 @@
-//! The Chat Completions API: requests made of a conversation, replies read chunk by chunk. Endpoints differ in small
-//! things; what is said here takes all of them. Pure; sends nothing.
+//! The Chat Completions API: builds requests from a conversation, reads replies chunk by chunk. Endpoints
+//! differ in details; this file accepts all of them. Pure; sends nothing.
 
 use std::collections::BTreeMap;
 
@@ -37,14 +37,14 @@ pub(super) fn body(request: &ModelRequest<'_>) -> Value {
     body
 }
 
-/// Text and calls of one reply are one message here.
+/// Converts the conversation. Text and calls of one reply are one message here.
 fn messages(instructions: &str, items: &[HistoryItem]) -> Vec<Value> {
     let mut messages = vec![json!({"role": "system", "content": instructions})];
     let mut reply: Option<(String, Vec<Value>)> = None;
     for item in items {
         match item {
             HistoryItem::Assistant(text) => {
-                // Text behind calls begins another reply.
+                // Text after calls starts another reply.
                 if reply.as_ref().is_some_and(|(_, calls)| !calls.is_empty()) {
                     end_reply(&mut reply, &mut messages);
                 }
@@ -61,7 +61,7 @@ fn messages(instructions: &str, items: &[HistoryItem]) -> Vec<Value> {
             }
             HistoryItem::User { text, attachments } => {
                 end_reply(&mut reply, &mut messages);
-                // What cannot be sent was refused when it was said.
+                // A file that cannot be sent was refused with its prompt.
                 let parts = parts(text, attachments).unwrap_or_else(|_| vec![PromptPart::Text(text.clone())]);
                 messages.push(json!({"role": "user", "content": content(parts)}));
             }
@@ -82,7 +82,7 @@ fn end_reply(reply: &mut Option<(String, Vec<Value>)>, messages: &mut Vec<Value>
     messages.push(message);
 }
 
-/// A prompt without files is a plain text: some endpoints take nothing else.
+/// Returns a prompt without files as plain text: some endpoints accept nothing else.
 fn content(parts: Vec<PromptPart>) -> Value {
     if let [PromptPart::Text(text)] = parts.as_slice() {
         return json!(text);
@@ -103,7 +103,7 @@ pub(super) struct ChatReplyReader {
 }
 
 impl ChatReplyReader {
-    /// Takes the data of one event.
+    /// Handles the data of one event.
     pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<ReplyPiece>) {
         if data.trim() == "[DONE]" {
             self.finish(pieces);
@@ -136,7 +136,7 @@ impl ChatReplyReader {
         }
     }
 
-    /// Takes the end of the stream; some endpoints say no last word.
+    /// Handles the end of the stream; some endpoints send no final event.
     pub(super) fn finish(&mut self, pieces: &mut Vec<ReplyPiece>) {
         let Some(ended) = self.ended.filter(|_| !self.over) else { return };
         self.over = true;
@@ -144,11 +144,12 @@ impl ChatReplyReader {
         pieces.push(ReplyPiece::Ended(ended));
     }
 
-    /// Returns whether the reply has come to its end.
+    /// Returns whether the reply has ended.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
 
+    /// Handles one delta: thinking, text, refusals and parts of calls.
     fn delta(&mut self, delta: &Value, pieces: &mut Vec<ReplyPiece>) {
         for key in ["reasoning_content", "reasoning"] {
             if !delta.text(key).is_empty() {
@@ -171,7 +172,7 @@ impl ChatReplyReader {
             }
             let call = self.calls.entry(index).or_default();
             let function = part.under("function");
-            // Name and id come once; some endpoints repeat them.
+            // Name and id are sent once; some endpoints repeat them.
             if call.id.is_empty() {
                 part.text("id").clone_into(&mut call.id);
             }

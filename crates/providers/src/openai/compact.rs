@@ -1,5 +1,5 @@
-//! Making room: when a conversation comes near the model's window, the model sums it up, and the summary takes the
-//! conversation's place.
+//! Compaction: when a conversation comes close to the model's context window, the model summarises it, and
+//! the summary replaces the conversation.
 
 use domain::AgentEvent;
 use domain::event::Level;
@@ -14,11 +14,11 @@ use super::shorten::shorter;
 use super::turn::TurnStop;
 use crate::limits::SHORTER_MAX;
 
-/// The part of the window that may be filled before room is made; the rest is for the reply.
+/// The part of the window that may be used before compaction; the rest is for the reply.
 const FULL_PERCENT: u64 = 80;
 
 impl OpenaiWorker {
-    /// Compacts because somebody asked for it: a turn of its own.
+    /// Compacts on request: a separate turn.
     pub(super) async fn compaction_turn(&mut self) -> Result<(), SessionGone> {
         self.history.begin_turn();
         self.emit(AgentEvent::TurnStarted).await?;
@@ -31,17 +31,18 @@ impl OpenaiWorker {
         self.conclude(outcome.map(|()| (EndReason::Completed, String::new()))).await
     }
 
-    /// Compacts where the conversation has come near the window.
+    /// Compacts if the conversation has come close to the window.
     pub(super) async fn make_room(&mut self) -> Result<(), TurnStop> {
         let full = self.window() / 100 * FULL_PERCENT;
-        // One entry is a summary already, or the first prompt.
+        // A single entry is already a summary, or the first prompt.
         if self.tokens() > full && self.history.answered().len() > 1 {
             self.compact().await?;
         }
         Ok(())
     }
 
-    /// Returns roughly how many tokens the conversation has: what the endpoint counted, and what came since.
+    /// Returns roughly how many tokens the conversation has: what the endpoint counted, plus what was added
+    /// since.
     fn tokens(&self) -> u64 {
         let (counted, entries) = self.counted;
         let since = self.history.items().get(entries..).unwrap_or_default();
@@ -52,8 +53,8 @@ impl OpenaiWorker {
         }
     }
 
-    /// Puts a summary in the place of what was said. A conversation that the endpoint does not take as a whole is made
-    /// shorter until it does: a summary of a part is better than a session that can do nothing more.
+    /// Replaces the conversation with a summary. If the endpoint does not accept all of it, it is shortened
+    /// until it does: a summary of a part is better than a session that can do nothing more.
     pub(super) async fn compact(&mut self) -> Result<(), TurnStop> {
         let before = self.tokens();
         let (mut retries, mut round, mut left_out) = (0, 0, 0);
@@ -92,7 +93,7 @@ impl OpenaiWorker {
         Ok(())
     }
 
-    /// Asks the model to sum up these entries.
+    /// Asks the model to summarise these entries.
     async fn summary(
         &mut self,
         mut items: Vec<HistoryItem>,

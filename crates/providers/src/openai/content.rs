@@ -1,4 +1,4 @@
-//! Prompts with files: what is sent for each. Pure; the two APIs only name the parts differently.
+//! Prompts with files: what is sent for each file. Pure; the two APIs only name the parts differently.
 
 use domain::Error;
 use domain::event::Attachment;
@@ -9,7 +9,7 @@ use crate::base64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PromptPart {
     Text(String),
-    /// The address of the picture, which holds it.
+    /// A data URL that contains the image.
     Image(String),
 }
 
@@ -22,6 +22,7 @@ pub(super) fn parts(text: &str, attachments: &[Attachment]) -> Result<Vec<Prompt
     Ok(parts)
 }
 
+/// Converts a file: images as data URLs, everything else as text in a tag.
 fn part(file: &Attachment) -> Result<PromptPart, Error> {
     let bytes = base64::decode(&file.content).ok_or_else(|| {
         Error::invalid("attachments", format_args!("the content of {:?} is not base64", file.name))

@@ -1,5 +1,5 @@
-//! The conversation as a model is sent it. Grows with what happens and can be rebuilt from the journal: both go through
-//! the same few methods, so that a daemon that comes back goes on with the conversation it left. Pure; knows neither
+//! The conversation as it is sent to a model. It grows with events and can be rebuilt from the journal: both
+//! use the same few methods, so that a restarted daemon continues the same conversation. Pure; knows neither
 //! of the two APIs.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(super) enum HistoryItem {
         id: String,
         output: String,
     },
-    /// What the model thought, in a form only its endpoint reads; not in the journal.
+    /// The model's reasoning, in a form only its endpoint reads; not in the journal.
     Reasoning(Value),
 }
 
@@ -41,19 +41,19 @@ pub(super) struct History {
     items: Vec<HistoryItem>,
     /// Calls without a result.
     open: BTreeSet<String>,
-    /// What was said while a reply was under way or calls were open: it comes behind them.
+    /// Messages that arrived during a reply or while calls were open: they are placed after them.
     held: Vec<HistoryItem>,
-    /// The model is speaking.
+    /// The model is replying.
     in_reply: bool,
-    /// In a replay: the model has said all of its reply, which calls may still follow.
+    /// During a replay: the model's text is complete, but calls of the same reply may still follow.
     has_replied: bool,
-    /// A turn has begun and not ended.
+    /// A turn has started and not ended.
     in_turn: bool,
-    /// How many entries there were when the last turn began.
+    /// The number of entries when the last turn started.
     before_turn: usize,
 }
 
-/// What a summary is introduced with when it takes the place of what was said.
+/// The introduction of a summary that replaces the conversation.
 const SUMMARY: &str = "The conversation so far was summarised to save space. The summary:\n\n";
 
 impl History {
@@ -66,19 +66,20 @@ impl History {
         self.before_turn = self.items.len();
     }
 
+    /// Adds a message of the user; during a reply or open calls it is held back.
     pub(super) fn user(&mut self, text: &str, attachments: &[Attachment]) {
         let item = HistoryItem::User { text: text.to_owned(), attachments: attachments.to_vec() };
         let is_free = self.open.is_empty() && !self.in_reply;
         if is_free { self.items.push(item) } else { self.held.push(item) }
     }
 
-    /// Begins an attempt at a reply; what comes back marks where it began.
+    /// Starts an attempt at a reply; returns the position at which it started.
     pub(super) fn begin_reply(&mut self) -> usize {
         self.in_reply = true;
         self.items.len()
     }
 
-    /// Ends a reply. Its calls, if it has any, come before what was said meanwhile.
+    /// Ends a reply. Its calls, if it has any, come before messages that arrived meanwhile.
     pub(super) fn end_reply(&mut self, has_calls: bool) {
         self.in_reply = false;
         if !has_calls {
@@ -86,12 +87,13 @@ impl History {
         }
     }
 
-    /// Takes back what an attempt left that brought no reply.
+    /// Removes what a failed attempt left.
     pub(super) fn undo_reply(&mut self, began: usize) {
         self.items.truncate(began);
         self.end_reply(false);
     }
 
+    /// Appends to the model's text.
     pub(super) fn text(&mut self, text: &str) {
         match self.items.last_mut() {
             Some(HistoryItem::Assistant(said)) => said.push_str(text),
@@ -104,6 +106,7 @@ impl History {
         self.items.push(HistoryItem::Call(call));
     }
 
+    /// Adds the result of an open call; the last one releases the messages that were held back.
     pub(super) fn result(&mut self, id: &str, output: &str) {
         if self.open.remove(id) {
             self.items.push(HistoryItem::Result { id: id.to_owned(), output: output.to_owned() });
@@ -117,7 +120,7 @@ impl History {
         self.items.push(HistoryItem::Reasoning(item));
     }
 
-    /// Closes what is open. What was thought belongs to the turn.
+    /// Closes open calls and removes reasoning, which is only valid within the turn.
     pub(super) fn end_turn(&mut self) {
         for id in std::mem::take(&mut self.open) {
             self.items
@@ -128,7 +131,7 @@ impl History {
         (self.in_turn, self.in_reply, self.has_replied) = (false, false, false);
     }
 
-    /// Puts a summary in the place of everything that was answered.
+    /// Replaces everything that was answered with a summary.
     pub(super) fn compacted(&mut self, summary: &str) {
         let unanswered = self.unanswered();
         let kept = self.items.split_off(self.items.len() - unanswered);
@@ -137,8 +140,8 @@ impl History {
         self.items.extend(kept);
     }
 
-    /// Returns the conversation without what was not answered yet. What an earlier turn was asked, and did not answer, no
-    /// longer waits for it.
+    /// Returns the conversation without messages that are not answered yet. Unanswered messages of an earlier
+    /// turn count as answered.
     pub(super) fn answered(&self) -> &[HistoryItem] {
         &self.items[..self.items.len() - self.unanswered()]
     }
@@ -148,7 +151,7 @@ impl History {
         of_turn.iter().rev().take_while(|item| matches!(item, HistoryItem::User { .. })).count()
     }
 
-    /// Takes in an event of the journal.
+    /// Applies an event of the journal.
     pub(super) fn replay(&mut self, event: &EventKind) {
         match event {
             EventKind::TurnStarted { prompt, attachments, .. } => {
@@ -166,7 +169,7 @@ impl History {
             EventKind::UsageReported { .. } => self.has_replied = true,
             EventKind::ToolStarted { call, tool, input, parent: None, .. } => {
                 let arguments = match input {
-                    // Arguments that were no JSON are kept as they came.
+                    // Arguments that were not JSON are kept as received.
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
@@ -180,7 +183,7 @@ impl History {
         }
     }
 
-    /// Takes in that the model speaks: with another reply, where the one before is known to have ended.
+    /// Handles output of the model: it belongs to a new reply if the previous one has ended.
     fn replay_reply(&mut self) {
         if std::mem::take(&mut self.has_replied) {
             self.end_reply(false);
@@ -188,7 +191,7 @@ impl History {
         self.begin_reply();
     }
 
-    /// Ends the replay: the prompt of a turn that is open is told to the agent again.
+    /// Ends the replay. The prompt of an open turn is removed, since it is sent to the agent again.
     pub(super) fn end_replay(&mut self) {
         if std::mem::take(&mut self.in_turn) && matches!(self.items.last(), Some(HistoryItem::User { .. })) {
             self.items.pop();
@@ -310,7 +313,7 @@ mod tests {
             call("c2"),
             result("c2"),
             result("c1"),
-            // What was said while calls were open comes behind their results.
+            // Messages that arrived while calls were open come after their results.
             user("hurry"),
             HistoryItem::Assistant("done".to_owned()),
         ];

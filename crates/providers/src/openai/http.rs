@@ -1,5 +1,5 @@
-//! Speaks to an endpoint: one request, one stream of pieces, every way it can fail in words for a person. Retries are
-//! not its business. The key is sent and never shown.
+//! Talks to an endpoint: one request, one stream of pieces, and every failure as a message for a person. Does
+//! not retry. The key is sent and never shown.
 
 use std::collections::VecDeque;
 use std::error::Error as _;
@@ -27,7 +27,7 @@ pub(super) struct HttpConnections {
 }
 
 impl HttpConnections {
-    /// Returns the client, made at its first use: reading the machine's certificates takes a while.
+    /// Returns the client, created at its first use: reading the machine's certificates takes a while.
     pub(super) fn client(&self) -> Result<Client, Error> {
         let made = self.client.get_or_init(|| make_client().map_err(|error| chain(&error)));
         made.clone().map_err(|message| {
@@ -52,12 +52,12 @@ pub(super) struct Endpoint {
     base_url: String,
     wire: WireApi,
     headers: HeaderMap,
-    /// The key, which no failure may tell.
+    /// The key, which no error message may contain.
     secrets: Secrets,
 }
 
 impl Endpoint {
-    /// Makes it; `key` may be empty for an endpoint that wants none.
+    /// Creates an endpoint; `key` may be empty if it needs none.
     pub(super) fn new(client: Client, base_url: String, wire: WireApi, key: &str) -> Result<Self, Error> {
         let mut headers = HeaderMap::new();
         if !key.is_empty() {
@@ -86,7 +86,7 @@ impl Endpoint {
         let (status, body) = self.whole(response).await?;
         if !(200..300).contains(&status) {
             let failure = ReplyFailure::of_answer(status, &body);
-            // Whatever it says: nobody asked for a model, so that none can be missing.
+            // Whatever the message says: no model was asked for, so none can be missing.
             let kind = if matches!(status, 404 | 405 | 501) { FailureKind::NotFound } else { failure.kind };
             return Err(ReplyFailure { kind, ..failure });
         }
@@ -100,11 +100,12 @@ impl Endpoint {
         Ok(entries.unwrap_or_default().iter().map(name).filter(|name| !name.is_empty()).collect())
     }
 
-    /// Sends a request and returns its reply as it comes.
+    /// Sends a request and returns its reply as a stream.
     pub(super) async fn ask(&self, body: String) -> Result<ReplyStream, ReplyFailure> {
         self.open(body).await.map_err(|failure| failure.told(&self.secrets))
     }
 
+    /// Sends a request; an error response becomes a failure with its retry time.
     async fn open(&self, body: String) -> Result<ReplyStream, ReplyFailure> {
         let url = format!("{}{}", self.base_url, self.wire.path());
         let request = self
@@ -146,11 +147,11 @@ impl Endpoint {
             }
             body.extend_from_slice(&chunk);
         }
-        // Before any of it is cut: half a key is one, too.
+        // Before it is truncated: half a key is still a secret.
         Ok((status, self.secrets.hide(&String::from_utf8_lossy(&body))))
     }
 
-    /// Says why nothing came back.
+    /// Returns why there was no response.
     fn unsent(&self, error: &reqwest::Error) -> ReplyFailure {
         let (reason, at) = (chain(error), &self.base_url);
         if error.is_timeout() {
@@ -170,7 +171,7 @@ impl Endpoint {
     }
 }
 
-/// Returns an error's causes, the last first: it says most.
+/// Returns the innermost cause of an error, which says most.
 fn chain(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     let mut last = error.to_string();
@@ -181,7 +182,7 @@ fn chain(error: &reqwest::Error) -> String {
     last
 }
 
-/// A reply under way. Dropping it hangs up.
+/// A reply in progress. Dropping it closes the connection.
 pub(super) struct ReplyStream {
     response: Response,
     sse: SseDecoder,
@@ -192,8 +193,8 @@ pub(super) struct ReplyStream {
 }
 
 impl ReplyStream {
-    /// Returns the next piece; nothing after the last, which is an end or a failure unless the reply was cut off.
-    /// Cancel-safe.
+    /// Returns the next piece; `None` after the last, which is an end or a failure unless the reply was cut
+    /// off. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Option<ReplyPiece>, ReplyFailure> {
         match self.read().await {
             Ok(Some(ReplyPiece::Failed(failure))) => {
@@ -204,6 +205,7 @@ impl ReplyStream {
         }
     }
 
+    /// Reads chunks until there is a piece or the stream ends.
     async fn read(&mut self) -> Result<Option<ReplyPiece>, ReplyFailure> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {

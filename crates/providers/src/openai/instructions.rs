@@ -1,4 +1,4 @@
-//! What a model is told about its place: the folder, the tools, the mode. Pure.
+//! The instructions for a model: the folder, the tools, the mode. Pure.
 
 use domain::Mode;
 
@@ -26,7 +26,7 @@ pub(super) fn instructions(working_dir: &str, mode: Mode, added: &str) -> String
     text
 }
 
-/// What asks a model to sum a conversation up; its reply takes the conversation's place.
+/// The prompt that asks a model to summarise a conversation; its reply replaces the conversation.
 pub(super) const SUMMARISE: &str = "Summarise the conversation so far for somebody who takes it over and sees nothing \
 but your summary: what the user wants, word for word where it matters, what was found out, what was done to which \
 files, what is open and what comes next. Leave nothing out that is needed to go on. Write only the summary.";

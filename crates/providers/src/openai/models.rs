@@ -1,14 +1,14 @@
-//! Which models an endpoint has and which of them a session gets. Pure.
+//! Which models an endpoint has and which of them a session uses. Pure.
 
 use domain::{Error, ErrorCode};
 
 use crate::limits::{MODEL_NAME_MAX_CHARS, WINDOW_TOKENS};
 use crate::suggestion::near;
 
-/// What is taken where a session names no model and the endpoint has it; else the endpoint's first.
+/// Used if a session names no model and the endpoint has it; otherwise the endpoint's first.
 const USUAL: &str = "gpt-5.5";
 
-/// Windows of models by the beginnings of their names, the longer before the shorter.
+/// Context windows of models by prefixes of their names, longer ones before shorter ones.
 const WINDOWS: [(&str, u64); 8] = [
     ("gpt-5", 272_000),
     ("gpt-6", 272_000),
@@ -20,10 +20,10 @@ const WINDOWS: [(&str, u64); 8] = [
     ("o4", 200_000),
 ];
 
-/// Names of models shown where none is near the one that was asked for.
+/// Names of models shown if none is similar to the requested one.
 const SHOWN_MAX: usize = 12;
 
-/// Checks what can be checked before the endpoint is asked; empty means the usual model.
+/// Checks what can be checked without the endpoint; empty means the default model.
 pub(super) fn check_form(model: &str) -> Result<(), Error> {
     let plain = |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\'' | '\\' | '`');
     if model.len() <= MODEL_NAME_MAX_CHARS && model.chars().all(plain) {
@@ -33,8 +33,8 @@ pub(super) fn check_form(model: &str) -> Result<(), Error> {
     Err(unsupported(format!("model: {shown:?} cannot be the name of a model")))
 }
 
-/// Returns the model of a session: the one that was asked for, if the endpoint has it, or the usual one. An endpoint
-/// without a list is believed to have what is asked for.
+/// Returns the model of a session: the requested one, if the endpoint has it, or the default. An endpoint
+/// without a list is assumed to have it.
 pub(super) fn choose(asked: &str, known: &[String]) -> Result<String, Error> {
     if known.is_empty() {
         if asked.is_empty() {
@@ -61,7 +61,7 @@ pub(super) fn choose(asked: &str, known: &[String]) -> Result<String, Error> {
     Err(unsupported(format!("model: the endpoint has no model {asked:?}; {remedy}")))
 }
 
-/// Returns how many tokens a model takes in, as far as is known.
+/// Returns the context window of a model in tokens, as far as known.
 pub(super) fn window(model: &str) -> u64 {
     let name = model.rsplit('/').next().unwrap_or(model);
     WINDOWS.iter().find(|(start, _)| name.starts_with(start)).map_or(WINDOW_TOKENS, |(_, window)| *window)

@@ -1,18 +1,19 @@
-//! Which commands only look. A supervised session runs those without asking, as agents that are programs do. Knows a
-//! short list and reads it narrowly: whatever is not surely harmless is asked about. All of them run in the sandbox.
+//! Which commands are read-only. A supervised session runs those without asking, as agents that are programs
+//! do. Knows a short list and interprets it narrowly: whatever is not certainly harmless is asked about. All
+//! of them run in the sandbox.
 
-/// Programs that only show things, whatever they are given.
+/// Programs that only print things, whatever their arguments.
 const LOOKING: [&str; 20] = [
     "basename", "cat", "cmp", "cut", "df", "diff", "dirname", "du", "echo", "false", "grep", "head", "ls",
     "pwd", "realpath", "stat", "tail", "true", "wc", "which",
 ];
 
-/// What git can be asked without changing anything.
+/// Git subcommands that change nothing.
 const GIT: [&str; 6] = ["diff", "log", "ls-files", "rev-parse", "show", "status"];
 
-/// Returns whether a command line is one program that only looks.
+/// Returns whether a command line is a single read-only program.
 pub(super) fn only_looks(command: &str) -> bool {
-    // Nothing that a shell gives a meaning to.
+    // No characters that are special to a shell.
     let plain = |letter: char| {
         letter.is_alphanumeric()
             || matches!(letter, ' ' | '.' | '/' | '_' | '-' | '=' | ':' | ',' | '@' | '%' | '+')

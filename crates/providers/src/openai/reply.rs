@@ -1,4 +1,4 @@
-//! What a model's reply is made of, in words both APIs share, and why a request failed. Pure.
+//! The pieces of a model's reply, in types both APIs share, and why a request failed. Pure.
 
 use domain::turn::EndReason;
 use domain::{ErrorCode, Usage};
@@ -16,7 +16,7 @@ pub(super) enum ReplyPiece {
     Text(String),
     Thinking(String),
     Call(HistoryCall),
-    /// To be sent back as it is while the turn lasts.
+    /// To be sent back unchanged during the turn.
     Reasoning(Value),
     Used(ReplyUsage),
     Ended(ReplyEnd),
@@ -27,12 +27,12 @@ pub(super) enum ReplyPiece {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ReplyUsage {
     pub(super) usage: Usage,
-    /// All of the window that is in use now.
+    /// Tokens of the context window in use now.
     pub(super) context_tokens: u64,
 }
 
 impl ReplyUsage {
-    /// Makes it of what the APIs count: what was read from a cache is part of the input there.
+    /// Converts the APIs' counts, in which input includes what was read from a cache.
     pub(super) fn new(input: u64, cached: u64, output: u64) -> Self {
         let usage = Usage {
             input_tokens: input.saturating_sub(cached),
@@ -48,7 +48,7 @@ impl ReplyUsage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyEnd {
     Whole,
-    /// It ran into a limit of its length.
+    /// It reached a length limit.
     Cut,
     Refused,
 }
@@ -64,17 +64,17 @@ impl ReplyEnd {
     }
 }
 
-/// Why there is no reply, or no end of it.
+/// Why there is no reply, or only part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ReplyFailure {
     pub(super) message: String,
     pub(super) kind: FailureKind,
-    /// How long the endpoint wants to be left alone.
+    /// How long the endpoint asks to wait before a retry.
     pub(super) retry_after: Option<std::time::Duration>,
 }
 
-/// What endpoints call a request that does not fit into the window, in small letters: OpenAI's codes, the type that
-/// llama.cpp gives, and what vLLM and others only say in words.
+/// How endpoints report a request that does not fit into the window, in lower case: OpenAI's codes, the type
+/// that llama.cpp uses, and the texts of vLLM and others.
 const TOO_LONG: [&str; 8] = [
     "context_length_exceeded",
     "string_above_max_length",
@@ -94,9 +94,9 @@ fn says_too_long(text: &str) -> bool {
 /// What to do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// It may pass.
+    /// Temporary.
     Passing,
-    /// Nobody answers there.
+    /// The endpoint cannot be reached.
     Unreachable,
     /// The key is missing or wrong.
     Key,
@@ -106,7 +106,7 @@ pub(super) enum FailureKind {
     TooLong,
     /// The endpoint has no such call.
     NotFound,
-    /// Nothing will change it.
+    /// Permanent.
     Lasting,
 }
 
@@ -115,17 +115,18 @@ impl ReplyFailure {
         Self { message: message.into(), kind, retry_after: None }
     }
 
-    /// Returns it as it may be told: without secrets, and of a bounded length. In this order: half a key is one, too.
+    /// Returns it in a form that may be shown: without secrets, and of limited length. In this order: half a
+    /// key is still a secret.
     pub(super) fn told(self, secrets: &Secrets) -> Self {
         Self { message: cut(&secrets.hide(&self.message), MESSAGE_MAX_CHARS), ..self }
     }
 
-    /// Returns whether another attempt may help.
+    /// Returns whether a retry may help.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.kind, FailureKind::Passing | FailureKind::Unreachable)
     }
 
-    /// Returns the code a session fails with where this happens at its start.
+    /// Returns the error code of a session for which this happens at its start.
     pub(super) fn code(&self) -> ErrorCode {
         match self.kind {
             FailureKind::Model => ErrorCode::ModelUnsupported,
@@ -133,7 +134,7 @@ impl ReplyFailure {
         }
     }
 
-    /// Reads an error object inside a stream or an answer.
+    /// Parses an error object inside a stream or an answer.
     pub(super) fn of_error(error: &Value) -> Self {
         let code = [error.text("code"), error.text("type")];
         let has = |words: &[&str]| code.iter().any(|code| words.contains(code));
@@ -157,11 +158,11 @@ impl ReplyFailure {
         Self::new(kind, message)
     }
 
-    /// Reads an answer that is an error.
+    /// Parses an error response.
     pub(super) fn of_answer(status: u16, body: &str) -> Self {
         let value: Value = serde_json::from_str(body).unwrap_or_default();
         let said = match value.under("error") {
-            // Some endpoints say it at the top.
+            // Some endpoints put it at the top level.
             Value::Null => Self::of_error(&json!({
                 "message": one_reason(&value, body), "code": value.text("code"), "type": value.text("type"),
             })),

@@ -1,4 +1,4 @@
-//! One request to a model, in words both APIs share, and the reader of what comes back. Pure.
+//! One request to a model, in types both APIs share, and the reader of its reply. Pure.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::settings::WireApi;
 use super::tools::ToolDefinition;
 use super::{chat, responses};
 
-/// What a model is asked.
+/// A request to a model.
 pub(super) struct ModelRequest<'a> {
     pub(super) model: &'a str,
     pub(super) instructions: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct ModelRequest<'a> {
 }
 
 impl WireApi {
-    /// Returns where requests go, below the endpoint's address.
+    /// Returns the path of requests, relative to the endpoint's address.
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Responses => "/responses",
@@ -53,7 +53,7 @@ pub(super) enum ReplyReader {
 }
 
 impl ReplyReader {
-    /// Takes the data of one event.
+    /// Handles the data of one event.
     pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<ReplyPiece>) {
         match self {
             Self::Responses(reader) => reader.take(data, pieces),
@@ -61,14 +61,14 @@ impl ReplyReader {
         }
     }
 
-    /// Takes the end of the stream.
+    /// Handles the end of the stream.
     pub(super) fn finish(&mut self, pieces: &mut Vec<ReplyPiece>) {
         if let Self::Chat(reader) = self {
             reader.finish(pieces);
         }
     }
 
-    /// Returns whether the reply has come to its end.
+    /// Returns whether the reply has ended.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Responses(reader) => reader.is_over(),

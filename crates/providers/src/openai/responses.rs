@@ -1,4 +1,4 @@
-//! The Responses API: requests made of a conversation, replies read event by event. Pure; sends nothing.
+//! The Responses API: builds requests from a conversation, reads replies event by event. Pure; sends nothing.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(super) fn body(request: &ModelRequest<'_>) -> Value {
         "instructions": request.instructions,
         "input": request.items.iter().map(item).collect::<Vec<Value>>(),
         "stream": true,
-        // The journal is the memory; nothing is left behind at the endpoint.
+        // The history is the journal; nothing is stored at the endpoint.
         "store": false,
         "prompt_cache_key": request.session,
     });
@@ -39,10 +39,11 @@ pub(super) fn body(request: &ModelRequest<'_>) -> Value {
     body
 }
 
+/// Converts an entry of the conversation to an input item.
 fn item(item: &HistoryItem) -> Value {
     match item {
         HistoryItem::User { text, attachments } => {
-            // What cannot be sent was refused when it was said.
+            // A file that cannot be sent was refused with its prompt.
             let parts = parts(text, attachments).unwrap_or_else(|_| vec![PromptPart::Text(text.clone())]);
             let part = |part: PromptPart| match part {
                 PromptPart::Text(text) => json!({"type": "input_text", "text": text}),
@@ -66,7 +67,7 @@ fn item(item: &HistoryItem) -> Value {
 /// Reads a reply.
 #[derive(Debug, Default)]
 pub(super) struct ResponsesReplyReader {
-    /// Items whose text came piece by piece.
+    /// Items whose text was streamed.
     streamed: BTreeSet<String>,
     thought: bool,
     refused: bool,
@@ -74,7 +75,7 @@ pub(super) struct ResponsesReplyReader {
 }
 
 impl ResponsesReplyReader {
-    /// Takes the data of one event.
+    /// Handles the data of one event.
     pub(super) fn take(&mut self, data: &str, pieces: &mut Vec<ReplyPiece>) {
         let Ok(event) = serde_json::from_str::<Value>(data) else { return };
         match event.text("type") {
@@ -110,11 +111,12 @@ impl ResponsesReplyReader {
         }
     }
 
-    /// Returns whether the reply has come to its end.
+    /// Returns whether the reply has ended.
     pub(super) fn is_over(&self) -> bool {
         self.ended
     }
 
+    /// Handles a complete output item; text that was streamed is not repeated.
     fn item(&mut self, item: &Value, pieces: &mut Vec<ReplyPiece>) {
         let streamed = self.streamed.contains(item.text("id"));
         match item.text("type") {
@@ -144,6 +146,7 @@ impl ResponsesReplyReader {
         }
     }
 
+    /// Reports the usage and how the reply ended.
     fn end(&mut self, response: &Value, pieces: &mut Vec<ReplyPiece>) {
         self.ended = true;
         let usage = response.under("usage");

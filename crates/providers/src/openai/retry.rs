@@ -1,4 +1,4 @@
-//! When a request is tried again, and after how long. Pure: chance and the time come from outside.
+//! Whether a request is retried, and after how long. Pure: randomness and the time are passed in.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,14 +6,14 @@ use jiff::fmt::rfc2822;
 
 use crate::limits::{RETRY_AFTER_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT};
 
-/// Returns how long to wait before another attempt, or nothing where that makes no sense. `retries` counts those made,
+/// Returns how long to wait before a retry, or `None` if there should be none. `retries` counts those made,
 /// `said` is what the endpoint asked for, `chance` lies between 0 and 1.
 pub(super) fn wait(retries: u32, most: u32, said: Option<Duration>, chance: f64) -> Option<Duration> {
     if retries >= most {
         return None;
     }
     if let Some(said) = said {
-        // Everybody was told the same time; a little more keeps them apart.
+        // All clients got the same time; a random addition spreads them.
         return (said <= RETRY_AFTER_MAX).then(|| said + RETRY_BASE_WAIT.mul_f64(chance / 2.0));
     }
     let most = RETRY_BASE_WAIT.saturating_mul(2_u32.saturating_pow(retries)).min(RETRY_MAX_WAIT);
@@ -21,14 +21,14 @@ pub(super) fn wait(retries: u32, most: u32, said: Option<Duration>, chance: f64)
     Some(most.mul_f64(0.5 + chance / 2.0))
 }
 
-/// What an endpoint says about the time at which it wants to be asked again.
+/// What an endpoint says about when to retry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RetryHeaders<'a> {
     /// `retry-after`: seconds, or a date.
     pub(super) after: Option<&'a str>,
-    /// `retry-after-ms`, which some have beside it.
+    /// `retry-after-ms`, which some endpoints send in addition.
     pub(super) after_ms: Option<&'a str>,
-    /// `date`: what the endpoint takes for now; its clock may be another than ours.
+    /// `date`: the endpoint's current time; its clock may differ from ours.
     pub(super) date: Option<&'a str>,
 }
 
@@ -45,12 +45,12 @@ pub(super) fn retry_after(headers: RetryHeaders<'_>, now: SystemTime) -> Option<
     Some(until.duration_since(now).unwrap_or_default())
 }
 
-/// Reads a date as HTTP writes it.
+/// Parses an HTTP date.
 fn date(text: &str) -> Option<SystemTime> {
     rfc2822::DateTimeParser::new().parse_timestamp(text.trim()).ok().map(SystemTime::from)
 }
 
-/// Returns whether a status may be another at the next attempt.
+/// Returns whether a retry may get another status.
 pub(super) fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 409 | 429 | 500..=599)
 }

@@ -1,4 +1,4 @@
-//! What `provider_config` may say to the OpenAI API provider. A closed list:
+//! The keys of `provider_config` for the OpenAI API provider. A closed list:
 //!
 //! | key | value |
 //! |---|---|
@@ -8,10 +8,10 @@
 //! | `wire_api` | `responses` (the default) or `chat` |
 //! | `reasoning_effort` | such as `low`, `medium`, `high`; what the model offers |
 //! | `max_output_tokens` | the longest reply; absent: what the endpoint allows |
-//! | `context_window` | tokens the model takes in; absent: what is known of it, else 128000 |
-//! | `max_retries` | how often a request is tried again that the endpoint could not serve; 4 |
+//! | `context_window` | context window of the model in tokens; absent: the known value, otherwise 128000 |
+//! | `max_retries` | how often a request that the endpoint could not serve is retried; default 4 |
 //! | `append_system_prompt` | text added to the agent's instructions |
-//! | `mcp_servers` | servers of tools by name, as in `.mcp.json`; see `crate::mcp` |
+//! | `mcp_servers` | MCP servers by name, as in `.mcp.json`; see `crate::mcp` |
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub(super) enum WireApi {
     Chat,
 }
 
-/// `provider_config`, read. Empty texts: not said.
+/// The parsed `provider_config`. Empty texts are not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct OpenaiSettings {
     pub(super) base_url: String,
@@ -60,7 +60,7 @@ pub(super) struct OpenaiSettings {
 }
 
 impl OpenaiSettings {
-    /// Reads the entries; the first that cannot be used is the error.
+    /// Parses the entries; the first invalid one is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;

@@ -1,5 +1,5 @@
-//! A conversation made shorter for a summary, where the endpoint does not take all of it: first the outputs of calls, then
-//! the oldest entries. No call is left without its result and no result without its call. Pure.
+//! Shortens a conversation for a summary if the endpoint does not accept all of it: first the outputs of
+//! calls, then the oldest entries. No call is left without its result and no result without its call. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,11 @@ use crate::limits::SHORTER_OUTPUT_MAX_BYTES;
 /// Bytes of a token, roughly.
 const TOKEN_BYTES: u64 = 4;
 
-/// The part of what is kept that one entry may take: one that is longer must not push all others out.
+/// The share of the result that one entry may take: a longer one must not displace all others.
 const SHARE: u64 = 4;
 
-/// Returns the conversation made shorter for the `round`th time, from 1, and how many of its oldest entries are left out.
+/// Returns the conversation shortened for the `round`th time, from 1, and how many of its oldest entries are
+/// left out.
 pub(super) fn shorter(items: &[HistoryItem], round: u32) -> (Vec<HistoryItem>, usize) {
     let mut items: Vec<HistoryItem> = items.to_vec();
     for item in &mut items {
@@ -37,7 +38,7 @@ pub(super) fn shorter(items: &[HistoryItem], round: u32) -> (Vec<HistoryItem>, u
     (kept, left_out)
 }
 
-/// Cuts the texts of an entry; files that are too long go.
+/// Shortens the texts of an entry; files that are too long are dropped.
 fn cut(item: &mut HistoryItem, longest: usize) {
     match item {
         HistoryItem::User { text, attachments } => {
@@ -45,14 +46,14 @@ fn cut(item: &mut HistoryItem, longest: usize) {
             attachments.retain(|file| file.content.len() <= longest);
         }
         HistoryItem::Assistant(text) => *text = ends(text, longest),
-        // Some endpoints read them: what is left must be JSON.
+        // Some endpoints parse them: the rest must be JSON.
         HistoryItem::Call(call) if call.arguments.len() > longest => call.arguments = "{}".to_owned(),
         HistoryItem::Result { output, .. } => *output = ends(output, longest),
         HistoryItem::Call(_) | HistoryItem::Reasoning(_) => {}
     }
 }
 
-/// Leaves out calls and results whose other half is gone, and what was thought: it belongs to what came before it.
+/// Drops calls and results whose counterpart is missing, and reasoning, which belongs to what came before it.
 fn whole_calls(items: Vec<HistoryItem>) -> Vec<HistoryItem> {
     let (mut made, mut answered) = (BTreeSet::new(), BTreeSet::new());
     for item in &items {
@@ -71,7 +72,7 @@ fn whole_calls(items: Vec<HistoryItem>) -> Vec<HistoryItem> {
     items.into_iter().filter(is_whole).collect()
 }
 
-/// Leaves out the middle of a text: what matters stands at its ends.
+/// Drops the middle of a text: the important parts are at its ends.
 pub(super) fn ends(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();

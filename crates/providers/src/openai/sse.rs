@@ -1,9 +1,9 @@
-//! Server-sent events out of the bytes of a stream, however they are cut. Gives the data of each event; the names of
-//! events are in their data again. Pure; memory is bounded.
+//! Decodes server-sent events from the bytes of a stream, regardless of its chunks. Returns the data of each
+//! event; the names of events are repeated in their data. Pure; memory is bounded.
 
 use crate::limits::SSE_EVENT_MAX_BYTES;
 
-/// Puts events together.
+/// Assembles events.
 #[derive(Debug, Default)]
 pub(super) struct SseDecoder {
     line: Vec<u8>,
@@ -17,7 +17,7 @@ pub(super) struct SseDecoder {
 pub(super) struct EventTooLong;
 
 impl SseDecoder {
-    /// Takes bytes in and returns the data of the events that they complete.
+    /// Adds bytes and returns the data of the events that they complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         let mut rest = bytes;
@@ -49,6 +49,7 @@ impl SseDecoder {
         Ok(())
     }
 
+    /// Handles one complete line: data is collected, an empty line ends the event.
     fn end_line(&mut self, events: &mut Vec<String>) -> Result<(), EventTooLong> {
         let line = std::mem::take(&mut self.line);
         let line = line.strip_suffix(b"\r").unwrap_or(&line);
@@ -56,7 +57,7 @@ impl SseDecoder {
             self.end_event(events);
             return Ok(());
         }
-        // Comments, names and numbers of events say nothing that their data does not.
+        // Comments, event names and event ids add nothing to the data.
         let Some(value) = line.strip_prefix(b"data:") else { return Ok(()) };
         if self.has_data {
             self.data.push(b'\n');

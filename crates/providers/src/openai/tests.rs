@@ -1,4 +1,4 @@
-//! What is refused before anything is sent, and what an agent is told it cannot have.
+//! What is refused before anything is sent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The tools a model is offered, and what a call of one means. Named and shaped as in other agents, so that one
-//! permission rule covers all of them. Pure: says what to do, does nothing.
+//! The tools offered to a model, and what a call of one means. Named and shaped as in other agents, so that
+//! one permission rule covers all of them. Pure: decides what to do, does nothing.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::limits::{TITLE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
 use crate::mcp::McpServers;
 use crate::text::{cut, one_line};
 
-/// A tool as a model is told of it.
+/// A tool as described to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ToolDefinition {
     pub(super) name: String,
@@ -23,17 +23,17 @@ pub(super) struct ToolDefinition {
     pub(super) schema: Value,
 }
 
-/// What a call wants.
+/// What a call asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ToolAction {
     Task(ToolTask),
     Ask(Vec<Question>),
     Todos(Vec<Todo>),
-    /// The plan is ready and wants to be carried out.
+    /// The plan is ready to be approved.
     LeavePlan,
     /// A client runs it.
     Client(ClientTool),
-    /// A server runs it; `only_looks` is what the server says of it.
+    /// A server runs it; `only_looks` is the server's own claim.
     Server {
         arguments: Map<String, Value>,
         only_looks: bool,
@@ -51,22 +51,22 @@ pub(super) struct AdditionalTools<'a> {
     pub(super) servers: &'a McpServers,
 }
 
-/// Whether a call may go on.
+/// What a call needs before it may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallPermission {
     Nothing,
-    /// Nobody need be asked, but grants and rules may be against it.
+    /// No person need be asked, but grants and rules may object.
     NoObjection,
     Permission,
     /// Not in this mode.
     Refused,
 }
 
-/// Names of our own tools, in all modes.
+/// Names of the built-in tools, in all modes.
 const BUILT_IN: [&str; 9] =
     ["Read", "Write", "Edit", "LS", "Grep", "Bash", "AskUserQuestion", "TodoWrite", "ExitPlanMode"];
 
-/// Returns the names of clients' tools that are not offered because a tool of ours has the same.
+/// Returns the names of clients' tools that are not offered because one of our tools has the same name.
 pub(super) fn hidden<'a>(others: AdditionalTools<'a>) -> impl Iterator<Item = &'a str> {
     let names = others.clients.iter().map(|tool| tool.name.as_str());
     names.filter(move |name| is_ours(name, others))
@@ -76,7 +76,8 @@ fn is_ours(name: &str, others: AdditionalTools<'_>) -> bool {
     BUILT_IN.contains(&name) || others.named.iter().any(|named| named.name == name)
 }
 
-/// Returns the tools of a session: its own, the daemon's, then those of clients and of servers. None hides one before it.
+/// Returns the tools of a session: built-in, the daemon's, then those of clients and of servers. None hides
+/// an earlier one.
 pub(super) fn offers(mode: Mode, others: AdditionalTools<'_>) -> Vec<ToolDefinition> {
     let mut offers = working();
     offers.extend(asking());
@@ -181,7 +182,7 @@ fn working() -> Vec<ToolDefinition> {
     ]
 }
 
-/// Tools that speak to the user.
+/// Tools that address the user.
 fn asking() -> Vec<ToolDefinition> {
     vec![
         offer(
@@ -219,7 +220,7 @@ fn asking() -> Vec<ToolDefinition> {
     ]
 }
 
-/// Reads a call; an error says to the model what is wrong with it.
+/// Parses a call; an error explains to the model what is wrong with it.
 pub(super) fn read(
     name: &str,
     input: &Value,
@@ -273,6 +274,7 @@ pub(super) fn read(
     Ok(ToolAction::Task(task))
 }
 
+/// Parses the questions of an `AskUserQuestion` call.
 fn questions(input: &Value) -> Result<ToolAction, String> {
     let question = |(at, asked): (usize, &Value)| Question {
         id: format!("question_{}", at + 1),
@@ -308,7 +310,7 @@ fn todos(input: &Value) -> Vec<Todo> {
     input.list("todos").iter().take(TODOS_MAX).enumerate().map(entry).collect()
 }
 
-/// Says what a call needs before it is carried out.
+/// Returns what a call needs before it is carried out.
 pub(super) fn need(act: &ToolAction, mode: Mode) -> CallPermission {
     match act {
         ToolAction::Task(ToolTask::Read { .. } | ToolTask::List { .. } | ToolTask::Search { .. }) => {
@@ -320,7 +322,7 @@ pub(super) fn need(act: &ToolAction, mode: Mode) -> CallPermission {
         ToolAction::Task(task) if task.changes_files() && mode == Mode::AcceptEdits => {
             CallPermission::NoObjection
         }
-        // What a server says of itself is believed as far as it may be asked about, not further.
+        // A server's claim only decides whether the call may be asked about, nothing more.
         ToolAction::Server { only_looks, .. } if mode == Mode::Plan && !only_looks => CallPermission::Refused,
         ToolAction::Task(_) | ToolAction::LeavePlan | ToolAction::Server { .. } => CallPermission::Permission,
         ToolAction::Client(tool) if tool.asks => CallPermission::Permission,
@@ -437,7 +439,7 @@ mod tests {
             [Permission, Permission, Permission, Refused]
         );
         let written = json!({"file_path": "a", "content": ""});
-        // An autonomous session asks, too; our rules answer.
+        // An autonomous session asks too; our rules answer.
         assert_eq!(needs("Write", written), [Permission, NoObjection, Permission, Refused]);
         assert_eq!(needs("ExitPlanMode", json!({"plan": "x"})), [Permission; 4]);
         let lift = ToolAction::Client(ClientTool { asks: true, ..client("lift") });

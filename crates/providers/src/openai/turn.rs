@@ -1,5 +1,5 @@
-//! One turn: ask the model, pass on what it says, do what it calls for, ask again. Whatever comes through the inbox
-//! meanwhile is heeded at once.
+//! One turn: ask the model, report its reply, carry out its calls, ask again. Inputs that arrive meanwhile
+//! are handled at once.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -44,17 +44,17 @@ struct ModelReply {
     ended: ReplyEnd,
 }
 
-/// What was thought, over all attempts at one reply. What was shown cannot be taken back; a further attempt shows only
-/// what goes beyond it.
+/// The model's thinking over all attempts at one reply. What was shown cannot be withdrawn; a further attempt
+/// shows only what goes beyond it.
 #[derive(Default)]
 struct ThinkingFilter {
     shown: String,
-    /// Of the attempt under way.
+    /// Of the current attempt.
     now: String,
 }
 
 impl ThinkingFilter {
-    /// Takes in a piece and returns what of it is to be shown.
+    /// Adds a piece and returns the part of it that is to be shown.
     fn fresh(&mut self, piece: &str) -> String {
         self.now.push_str(piece);
         let more = self.now.strip_prefix(self.shown.as_str()).unwrap_or_default().to_owned();
@@ -66,8 +66,8 @@ impl ThinkingFilter {
 /// Why an attempt brought no reply.
 enum AttemptFailure {
     Stop(TurnStop),
-    /// `spoke`: some of its text was passed on already and cannot be taken back. What was thought does not count: another
-    /// attempt thinks anew.
+    /// `spoke`: some of its text was already reported and cannot be withdrawn. Thinking does not count:
+    /// another attempt starts its own.
     Failed {
         failure: ReplyFailure,
         spoke: bool,
@@ -109,6 +109,7 @@ impl OpenaiWorker {
         self.emit(AgentEvent::TurnEnded { reason, text, error }).await
     }
 
+    /// Alternates between replies and calls until the model is done or the step limit is reached.
     async fn steps(&mut self) -> Result<(EndReason, String), TurnStop> {
         let mut used = HashSet::new();
         for _ in 0..TURN_STEPS_MAX {
@@ -128,7 +129,7 @@ impl OpenaiWorker {
         Err(TurnStop::Failed { reason: EndReason::LimitReached, error })
     }
 
-    /// Asks servers whose tools are others now, heeding the inbox.
+    /// Asks servers whose tools have changed, while handling the inbox.
     async fn ask_servers(&mut self) -> Result<(), TurnStop> {
         let changed = self.servers.changed();
         if changed.is_empty() {
@@ -152,7 +153,7 @@ impl OpenaiWorker {
         Ok(self.tell_of_servers(Some(report)).await?)
     }
 
-    /// Asks the model until there is a reply, or no hope of one.
+    /// Asks the model until there is a reply, or a retry is pointless.
     async fn reply(&mut self) -> Result<ModelReply, TurnStop> {
         let (mut retries, mut compacted) = (0, false);
         let mut thought = ThinkingFilter::default();
@@ -187,7 +188,7 @@ impl OpenaiWorker {
         }
     }
 
-    /// Waits before another attempt, or gives up.
+    /// Waits before a retry, or gives up.
     pub(super) async fn wait_out(&mut self, failure: &ReplyFailure, retries: u32) -> Result<(), TurnStop> {
         let most = self.settings.max_retries;
         let Some(wait) = retry::wait(retries, most, failure.retry_after, chance()) else {
@@ -200,7 +201,7 @@ impl OpenaiWorker {
         self.pause(wait).await
     }
 
-    /// Says why a turn ends without a reply.
+    /// Returns why a turn ends without a reply.
     pub(super) fn given_up(&self, failure: &ReplyFailure) -> TurnStop {
         let (reason, remedy) = match failure.kind {
             FailureKind::Key => (EndReason::Failed, self.key_remedy()),
@@ -211,7 +212,7 @@ impl OpenaiWorker {
         TurnStop::Failed { reason, error: format!("{}{remedy}", failure.message) }
     }
 
-    /// Waits, heeding the inbox.
+    /// Waits, while handling the inbox.
     async fn pause(&mut self, wait: Duration) -> Result<(), TurnStop> {
         let until = tokio::time::Instant::now() + wait;
         loop {
@@ -251,7 +252,7 @@ impl OpenaiWorker {
         self.endpoint.wire().body(&request).to_string()
     }
 
-    /// Asks the model once and passes on what it says.
+    /// Asks the model once and reports its reply.
     async fn attempt(&mut self, thought: &mut ThinkingFilter) -> Result<ModelReply, AttemptFailure> {
         self.is_steered = false;
         let body = self.request_body();
@@ -283,7 +284,7 @@ impl OpenaiWorker {
         }
     }
 
-    /// Sends a request, heeding the inbox until there is an answer.
+    /// Sends a request, handling the inbox until there is an answer.
     async fn open(&mut self, body: String) -> Result<ReplyStream, AttemptFailure> {
         let endpoint = std::sync::Arc::clone(&self.endpoint);
         let asking = endpoint.ask(body);
@@ -299,6 +300,7 @@ impl OpenaiWorker {
         }
     }
 
+    /// Adds a piece to the reply and the history, and reports it.
     async fn pass_on(
         &mut self,
         piece: ReplyPiece,
@@ -341,13 +343,13 @@ impl OpenaiWorker {
         }
     }
 
-    /// Returns how many tokens the model takes in.
+    /// Returns the context window of the model in tokens.
     pub(super) fn window(&self) -> u64 {
         self.settings.context_window.unwrap_or_else(|| models::window(&self.model))
     }
 }
 
-/// Gives a call a name of its own within the turn; some endpoints give none, or the same again.
+/// Gives a call an id that is unique within the turn; some endpoints send none, or the same again.
 fn named(mut call: HistoryCall, used: &mut HashSet<String>) -> HistoryCall {
     if call.id.is_empty() {
         call.id = "call".to_owned();
@@ -361,7 +363,7 @@ fn named(mut call: HistoryCall, used: &mut HashSet<String>) -> HistoryCall {
     call
 }
 
-/// Returns a number between 0 and 1 that nobody else has.
+/// Returns a random number between 0 and 1.
 fn chance() -> f64 {
     let random = RandomState::new().hash_one(0) >> 11;
     random as f64 / (1_u64 << 53) as f64

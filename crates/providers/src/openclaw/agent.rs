@@ -1,6 +1,6 @@
-//! One conversation at the gateway, as an agent inside the daemon: a task that keeps a connection, comes back when it is
-//! lost, and says so while it is (OBEY-2032). Its servers of tools come with it and go with it. What frames mean is in
-//! `frames`.
+//! One conversation at the gateway, as an agent inside the daemon: a task that keeps a connection, reconnects
+//! when it is lost, and reports the loss meanwhile (OBEY-2032). Its MCP servers are registered when it starts
+//! and removed when it ends. What frames mean is in `frames`.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::limits::{
     GATEWAY_USAGE_WAIT, INBOX_MAX, RETRY_BASE_WAIT, RETRY_MAX_WAIT,
 };
 
-/// The servers of tools that a conversation has at its gateway.
+/// The MCP servers that a conversation has at its gateway.
 #[derive(Clone)]
 pub(super) struct GatewayTools {
     pub(super) registry: ConfigWriter,
@@ -32,17 +32,17 @@ pub(super) struct GatewayTools {
 }
 
 impl GatewayTools {
-    /// Tells the gateway of them.
+    /// Registers them at the gateway.
     async fn come(&self) -> Result<(), String> {
         let all = self.servers.iter().map(|server| (server.name.clone(), Some(server.definition.clone())));
         self.registry.change(&self.url, &self.token, all.collect()).await
     }
 
-    /// Takes them away from the gateway.
+    /// Removes them from the gateway.
     async fn go(&self) {
         let all = self.servers.iter().map(|server| (server.name.clone(), None));
         if let Err(reason) = self.registry.change(&self.url, &self.token, all.collect()).await {
-            // Nobody uses what is left: it is switched off for all but a conversation that has ended.
+            // What is left is harmless: it is enabled only for a conversation that has ended.
             tracing::warn!(
                 url = self.url,
                 reason,
@@ -56,7 +56,7 @@ impl GatewayTools {
 pub(super) struct OpenclawAgent {
     worker: Option<(GatewayConversation, Gateway)>,
     tools: GatewayTools,
-    /// Where it reports, while its servers are at the gateway.
+    /// The channel for reports, while its servers are registered at the gateway.
     events: Option<mpsc::WeakSender<AgentEvent>>,
     inbox: mpsc::Sender<AgentInput>,
     waiting: Option<mpsc::Receiver<AgentInput>>,
@@ -108,8 +108,9 @@ impl InProcessAgent for OpenclawAgent {
         let events = self.events.take().map(|events| events.upgrade());
         let (inbox, tools) = (self.inbox.clone(), self.tools.clone());
         tokio::spawn(async move {
-            // The agent has ended when nobody can report any more; for a while that waits for the end of what it does at the
-            // gateway, and of its servers, which cannot go while it works.
+            // The agent counts as ended when nothing can send reports any more. For a limited time that is
+            // delayed until its work at the gateway has ended, and its servers are removed, which is not
+            // possible while it works.
             let _open = events;
             let abort = task.abort_handle();
             let left = async {
@@ -126,7 +127,7 @@ impl InProcessAgent for OpenclawAgent {
         });
     }
 
-    /// Its conversation goes on at the gateway, with its servers.
+    /// Its conversation continues at the gateway, with its servers.
     fn detach(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -140,7 +141,7 @@ impl Drop for OpenclawAgent {
     }
 }
 
-/// Returns a file as the gateway takes it.
+/// Returns a file in the gateway's format.
 fn part(file: &Attachment) -> Result<serde_json::Value, Error> {
     crate::base64::decode(&file.content).ok_or_else(|| {
         Error::invalid("attachments", format_args!("the content of {:?} is not base64", file.name))
@@ -151,7 +152,7 @@ fn part(file: &Attachment) -> Result<serde_json::Value, Error> {
     )
 }
 
-/// The session is gone, or wants the agent gone.
+/// The session has ended, or stops the agent.
 struct SessionGone;
 
 struct OpenclawWorker {
@@ -166,7 +167,7 @@ struct OpenclawWorker {
 
 impl OpenclawWorker {
     async fn live(mut self) {
-        // Gone means that nobody listens; there is nobody to tell why.
+        // The error only says that the session has ended, so there is no one to report it to.
         let _ = self.work().await;
     }
 
@@ -178,7 +179,7 @@ impl OpenclawWorker {
         }
     }
 
-    /// Connects, starting a gateway where there is none and one can be had.
+    /// Connects; starts a gateway if none runs and one can be started.
     async fn first_connection(&mut self) -> Result<Socket, SessionGone> {
         match self.gateway.connect().await {
             Ok(socket) => return Ok(socket),
@@ -206,11 +207,11 @@ impl OpenclawWorker {
             self.gateway.url()
         );
         self.emit(AgentEvent::Broken { code: Some(ErrorCode::ProviderNotReady), message }).await?;
-        // What ends a broken agent is its session.
+        // A broken agent is ended by its session.
         std::future::pending().await
     }
 
-    /// Passes frames and inputs on until the connection is lost.
+    /// Forwards frames and inputs until the connection is lost.
     async fn converse(&mut self, socket: &mut Socket) -> Result<(), SessionGone> {
         let (mut over_at, mut unsure_at, mut heard_at) = (None, None, Instant::now());
         loop {
@@ -228,10 +229,10 @@ impl OpenclawWorker {
                         self.conversation.take(text.as_str(), &mut out);
                     }
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
-                    // Pings are answered by the library.
+                    // The library answers pings.
                     Some(Ok(_)) => heard_at = Instant::now(),
                 },
-                // Last: what has come while nobody looked was heard.
+                // Last: messages that have already arrived count as received.
                 () = since(Some(heard_at), self.conversation.silence()) => return Ok(()),
             }
             if self.conversation.is_connected {
@@ -255,13 +256,13 @@ impl OpenclawWorker {
         }
     }
 
-    /// Reports and sends. Returns whether the connection still is.
+    /// Sends reports and frames. Returns whether the connection still works.
     async fn carry_out(&mut self, socket: &mut Socket, out: FrameEffects) -> Result<bool, SessionGone> {
         for event in out.events {
             self.emit(event).await?;
         }
         for frame in out.frames {
-            // Whoever says nothing may take nothing in either.
+            // A silent peer may also not read.
             let sent =
                 tokio::time::timeout(self.conversation.silence(), socket.send(Message::text(frame))).await;
             if !matches!(sent, Ok(Ok(()))) {
@@ -288,15 +289,16 @@ impl OpenclawWorker {
             Some(AgentInput::Decide { native, decision, message, .. }) => {
                 self.conversation.decide(&native, decision, &message, out);
             }
-            // Nobody would see what it goes on doing.
+            // No client would see what it continues to do.
             Some(AgentInput::Leave) => self.conversation.leave(out),
-            // Modes are ours: the gateway asks, and is answered. Tools of clients reach it through the bridge.
+            // Modes are ours: the gateway asks, and is answered. Tools of clients reach it through the
+            // bridge.
             Some(_) => {}
         }
         Ok(())
     }
 
-    /// Names a run: the gateway takes a name once, across restarts of the daemon too.
+    /// Returns a new run id: the gateway accepts an id once, also across restarts of the daemon.
     fn name(&mut self) -> String {
         use std::hash::{BuildHasher as _, RandomState};
         self.runs += 1;
@@ -304,7 +306,7 @@ impl OpenclawWorker {
         format!("{}-{}-{random:016x}", self.conversation.key, self.runs)
     }
 
-    /// Connects again, and says so while that does not succeed.
+    /// Reconnects, and reports the loss until that succeeds.
     async fn come_back(&mut self) -> Result<Socket, SessionGone> {
         self.conversation.lose();
         let since = *self.lost_since.get_or_insert_with(Instant::now);
@@ -326,14 +328,14 @@ impl OpenclawWorker {
                         self.emit(event).await?;
                     }
                 }
-                // One that was started here is started again.
+                // A gateway that was started here is restarted.
                 Err(_) if self.gateway.is_ours() => drop(self.gateway.start().await),
                 Err(_) => {}
             }
         }
     }
 
-    /// Waits. What is asked meanwhile is refused; what is said to a run is kept.
+    /// Waits. New prompts are refused meanwhile; messages to a run are kept.
     async fn pause(&mut self, wait: Duration) -> Result<(), SessionGone> {
         let until = Instant::now() + wait;
         loop {
@@ -350,7 +352,7 @@ impl OpenclawWorker {
                             error: lost("nobody answers there"),
                         });
                     }
-                    // It is over for whoever asked; the gateway hears of it when it is back.
+                    // It has ended for the caller; the gateway is informed after the reconnect.
                     Some(AgentInput::Interrupt) => {
                         self.conversation.interrupt(&mut FrameEffects::default());
                         self.conversation.fail(String::new(), &mut out);
@@ -374,14 +376,15 @@ impl OpenclawWorker {
     }
 }
 
-/// Returns a number between 0 and 1 that no other session has: they all lost the same gateway at the same time.
+/// Returns a random number between 0 and 1: all sessions lost the same gateway at the same time and must not
+/// reconnect together.
 fn chance() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     let random = RandomState::new().hash_one(0) >> 11;
     random as f64 / (1_u64 << 53) as f64
 }
 
-/// Waits for a while after something; without it, forever.
+/// Waits until some time after an instant; forever if there is none.
 async fn since(at: Option<Instant>, wait: Duration) {
     match at {
         Some(at) => tokio::time::sleep_until(at + wait).await,

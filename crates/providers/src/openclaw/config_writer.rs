@@ -1,6 +1,6 @@
-//! Changing the servers of a gateway's configuration, by the gateway's own method (`config.patch`): every session of this
-//! daemon that has servers there comes by. Changes that are wanted at the same time are written together, and not too
-//! often: the gateway counts. What is written is made in `servers`.
+//! Changes the servers in a gateway's configuration, with the gateway's own method (`config.patch`). Every
+//! session of this daemon that has servers there uses it. Concurrent changes are written together, and not
+//! too often: the gateway limits the rate. The patch is computed in `servers`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use super::servers::{Changes, patch};
 use crate::json_fields::Look;
 use crate::limits::{GATEWAY_WRITE_GAP, GATEWAY_WRITE_WAIT, RETRY_BASE_WAIT};
 
-/// What waits to be written, by the gateway's address. An entry is there while somebody writes.
+/// Pending changes, by the gateway's address. An entry exists while a task is writing.
 #[derive(Clone, Default)]
 pub(super) struct ConfigWriter {
     waiting: Arc<Mutex<BTreeMap<String, Vec<PendingPatch>>>>,
@@ -31,7 +31,7 @@ struct PendingPatch {
 }
 
 impl ConfigWriter {
-    /// Changes servers of a gateway. An error says why the gateway did not take it.
+    /// Changes servers of a gateway. An error says why the gateway did not accept it.
     pub(super) async fn change(&self, url: &str, token: &str, changes: Changes) -> Result<(), String> {
         let (done, told) = oneshot::channel();
         let wish = PendingPatch { token: token.to_owned(), changes, done };
@@ -44,11 +44,12 @@ impl ConfigWriter {
         if is_first {
             tokio::spawn(self.clone().write_all(url.to_owned()));
         }
-        // Whoever writes is bounded itself; others may come first.
+        // Each write is bounded itself; other writes may come first.
         let told = tokio::time::timeout(GATEWAY_WRITE_WAIT * 2, told).await;
         told.ok().and_then(Result::ok).unwrap_or_else(|| Err("it does not answer in time".to_owned()))
     }
 
+    /// Writes pending changes of a gateway until there are none, with a pause after each write.
     async fn write_all(self, url: String) {
         loop {
             let wishes = {
@@ -67,7 +68,8 @@ impl ConfigWriter {
     }
 }
 
-/// Writes what several want. Where that is refused, each is tried alone: what is wrong with one is not the others' fault.
+/// Writes several changes at once. If that is refused, each is tried alone: an error in one must not fail the
+/// others.
 async fn write_together(url: &str, wishes: Vec<PendingPatch>) {
     let Some(token) = wishes.first().map(|wish| wish.token.clone()) else { return };
     let all: Changes = wishes.iter().flat_map(|wish| wish.changes.clone()).collect();
@@ -75,12 +77,12 @@ async fn write_together(url: &str, wishes: Vec<PendingPatch>) {
     let alone = written.is_err() && wishes.len() > 1;
     for wish in wishes {
         let outcome = if alone { write(url, &wish.token, &wish.changes).await } else { written.clone() };
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = wish.done.send(outcome);
     }
 }
 
-/// Why something was refused, and after which wait it may be tried again.
+/// Why a change was refused, and after which wait it may be retried.
 struct PatchRefusal {
     reason: String,
     again: Option<Duration>,
@@ -109,7 +111,7 @@ async fn write(url: &str, token: &str, changes: &Changes) -> Result<(), String> 
 
 async fn write_once(url: &str, token: &str, changes: &Changes) -> Result<(), PatchRefusal> {
     let mut socket = open(url).await.map_err(PatchRefusal::lost)?;
-    // The gateway speaks first.
+    // The gateway sends the first message.
     while heard(&mut socket).await?.text("event") != "connect.challenge" {}
     call(&mut socket, "connect", hello(token)).await?;
     let known = call(&mut socket, "config.get", json!({})).await?;
@@ -138,7 +140,7 @@ async fn call(socket: &mut Socket, method: &str, params: Value) -> Result<Value,
     }
 }
 
-/// Reads a refusal. Somebody else may have changed the configuration meanwhile, or the gateway may be busy.
+/// Parses a refusal. The configuration may have been changed meanwhile, or the gateway may be busy.
 fn refused(error: &Value) -> PatchRefusal {
     let reason = reason(error);
     let again = match error.count("retryAfterMs") {
@@ -158,7 +160,7 @@ async fn heard(socket: &mut Socket) -> Result<Value, PatchRefusal> {
             }
             Some(Ok(Message::Close(_))) | None => return Err(PatchRefusal::lost("it hung up")),
             Some(Err(error)) => return Err(PatchRefusal::lost(error)),
-            // Pings are answered by the library.
+            // The library answers pings.
             Some(Ok(_)) => {}
         }
     }

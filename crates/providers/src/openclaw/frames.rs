@@ -1,5 +1,5 @@
-//! The gateway's protocol, version 4: text frames of JSON. Turns frames into what happened and what an agent is told
-//! into frames. Pure: no socket, no clock, no chance; names of runs come from outside.
+//! The gateway's protocol, version 4: text frames of JSON. Translates frames into events and inputs into
+//! frames. Pure: no socket, no clock, no randomness; run ids are passed in.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) use text::{hello, reason};
 const PROTOCOL: u64 = 4;
 const TESTED: &str = "2026.9";
 
-/// What is known of the conversation. Lives as long as its session's agent; the gateway keeps the rest.
+/// The state of the conversation. Exists as long as its session's agent; the gateway keeps the rest.
 #[derive(Debug, Default)]
 pub(super) struct GatewayConversation {
     pub(super) key: String,
@@ -29,42 +29,43 @@ pub(super) struct GatewayConversation {
     model: String,
     working_dir: String,
     had_turns: bool,
-    /// The session's servers of tools: as the gateway calls them, and as the session does.
+    /// The session's MCP servers: the gateway's name and the session's name of each.
     servers: BTreeMap<String, String>,
     is_remote: bool,
     sent: u64,
     version: String,
-    /// How often the gateway says at least something.
+    /// The announced maximum interval between two messages of the gateway.
     tick: Option<Duration>,
-    /// The gateway's process that answered last; another one knows nothing of its runs.
+    /// The gateway process that answered last; another one knows nothing of its runs.
     boot: String,
-    /// The gateway has been told who we are, and knows the conversation.
+    /// The gateway has accepted our greeting, and knows the conversation.
     pub(super) is_connected: bool,
     was_ready: bool,
-    /// The gateway would not begin the conversation in the session's folder, so its agent is told where that is.
+    /// The gateway refused to start the conversation in the session's folder, so its agent gets the path.
     is_elsewhere: bool,
-    /// The run that is open.
+    /// The open run.
     run: Option<GatewayRun>,
-    /// Messages to runs that were sent, the last ones. One that comes too late begins a run of its own.
+    /// The last messages sent to runs. One that arrives too late starts its own run.
     steers: VecDeque<String>,
-    /// The run that began last in the conversation, whoever began it; empty when it is over.
+    /// The run that started last in the conversation, whoever started it; empty once it has ended.
     started: String,
-    /// The session ends: the request that ends its run, or nothing when that is over.
+    /// Set when the session ends: the request that aborts its run, or empty once that is done.
     farewell: Option<String>,
-    /// Messages to a run that has not begun, with their names.
+    /// Messages to a run that has not started, with their ids.
     held: Vec<(String, String)>,
-    /// What became of it was asked for, and is not known yet.
+    /// The state of the run was asked for, and is not known yet.
     is_unsure: bool,
-    /// Messages that the gateway has not confirmed: by the names of their requests, as they were sent.
+    /// Messages that the gateway has not confirmed: by the id of their request, as they were sent.
     unheard: BTreeMap<String, Value>,
     calls: BTreeSet<CallId>,
-    /// Calls that only pass another one on, until it is seen.
+    /// Calls that only forward another one, until that is seen.
     wrappers: BTreeMap<CallId, Value>,
-    /// Approvals that wait, with their calls.
+    /// Pending approvals, with their calls.
     asks: BTreeMap<String, Option<CallId>>,
-    /// Decisions that the gateway has not confirmed, with the requests that told it.
+    /// Decisions that the gateway has not confirmed, with their requests.
     decided: BTreeMap<String, SentDecision>,
-    /// Runs that ended here while the connection was lost. The gateway is told to end them when it is back.
+    /// Runs that ended here while the connection was lost. They are aborted at the gateway after the
+    /// reconnect.
     left: Vec<String>,
     /// Why calls were denied.
     denials: BTreeMap<CallId, String>,
@@ -73,55 +74,55 @@ pub(super) struct GatewayConversation {
 #[derive(Debug, Default)]
 struct GatewayRun {
     id: String,
-    /// The gateway has begun with it; or it waits there until something else is over.
+    /// The gateway has started it; or it is queued there until something else has ended.
     has_begun: bool,
     is_queued: bool,
-    /// What its last message says, so far.
+    /// The text of its last message so far.
     text: String,
-    /// The piece of text that is being said, and all of it that was.
+    /// The message item being streamed, and all of its text so far.
     item: String,
     said: String,
-    /// Pieces may have been missed before the next one, and at all.
+    /// Text may have been missed before the next piece, and at all.
     has_gap: bool,
     was_lost: bool,
     interrupted: bool,
-    /// What the last message of the model used is known.
+    /// The usage of the model's last message is known.
     is_counted: bool,
-    /// It is over, but for that.
+    /// It has ended, except for that.
     is_over: bool,
-    /// The run of the same turn before this one, of which something may still be said.
+    /// The previous run of the same turn, for which frames may still arrive.
     former: String,
 }
 
-/// A decision and the name of the request that told it.
+/// A decision and the id of the request that sent it.
 #[derive(Debug)]
 struct SentDecision {
     allowed: bool,
     request: String,
 }
 
-/// What frames lead to.
+/// The effects of a frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameEffects {
     pub(super) events: Vec<AgentEvent>,
     pub(super) frames: Vec<String>,
-    /// The gateway must be told of the session's servers before it is told more.
+    /// The session's servers must be registered at the gateway before anything else is sent.
     pub(super) register: bool,
 }
 
-/// What a conversation is to be.
+/// The settings of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct ConversationSettings {
-    /// The conversation's name at the gateway.
+    /// The conversation's key at the gateway.
     pub(super) key: String,
     pub(super) agent_id: String,
     pub(super) token: String,
-    /// Empty: the gateway's own.
+    /// Empty: the gateway's default.
     pub(super) model: String,
     pub(super) working_dir: String,
     /// The session had turns before, so a conversation that the gateway does not have is a loss.
     pub(super) had_turns: bool,
-    /// Servers of tools: as the gateway calls them, and as the session does.
+    /// MCP servers: the gateway's name and the session's name of each.
     pub(super) servers: BTreeMap<String, String>,
     /// The gateway is on another machine, where the daemon's own tools cannot be reached.
     pub(super) is_remote: bool,
@@ -134,7 +135,7 @@ impl GatewayConversation {
         Self { key, agent_id, token, model, working_dir, had_turns, servers, is_remote, ..Self::default() }
     }
 
-    /// Asks the gateway for something. Returns the request's name; names are in the order of what was asked.
+    /// Sends a request to the gateway. Returns its id; ids sort in the order of the requests.
     fn ask(&mut self, method: &str, params: Value, out: &mut FrameEffects) -> String {
         self.sent += 1;
         let id = format!("{method}#{:08}", self.sent);
@@ -142,7 +143,7 @@ impl GatewayConversation {
         id
     }
 
-    /// Says something as the user; `run` names what it starts.
+    /// Sends a prompt; `run` is the id of the run it starts.
     pub(super) fn prompt(
         &mut self,
         text: &str,
@@ -156,7 +157,7 @@ impl GatewayConversation {
             text.to_owned()
         };
         let mut params = json!({"sessionKey": self.key, "message": message, "idempotencyKey": run});
-        // Nobody else's run may take the message for one to itself.
+        // A run of another client must not take the message for its own.
         params["queueMode"] = json!("followup");
         if !attachments.is_empty() {
             params["attachments"] = attachments.into();
@@ -165,7 +166,7 @@ impl GatewayConversation {
         self.send(params, out);
     }
 
-    /// Sends a message. The gateway takes its name once, so that it can be sent again until it is confirmed.
+    /// Sends a message. The gateway accepts its id once, so that it can be sent again until it is confirmed.
     fn send(&mut self, params: Value, out: &mut FrameEffects) {
         let request = self.ask("chat.send", params.clone(), out);
         self.unheard.insert(request, params);
@@ -186,7 +187,7 @@ impl GatewayConversation {
         }
         let mut params = json!({"sessionKey": self.key, "message": text, "idempotencyKey": name});
         if self.is_over() {
-            // The run is at its end, and its turn is not: the message begins the turn's next run.
+            // The run is at its end, but its turn is not: the message starts the turn's next run.
             params["queueMode"] = json!("followup");
             self.follow(name.to_owned());
         } else {
@@ -199,6 +200,7 @@ impl GatewayConversation {
         self.send(params, out);
     }
 
+    /// Aborts the open run; its turn ends when the gateway reports that.
     pub(super) fn interrupt(&mut self, out: &mut FrameEffects) {
         let Some(run) = &mut self.run else { return };
         run.interrupted = true;
@@ -206,24 +208,24 @@ impl GatewayConversation {
         self.abort(&run, out);
     }
 
-    /// Asks the gateway to end a run. Returns the request's name.
+    /// Asks the gateway to abort a run. Returns the request's id.
     fn abort(&mut self, run: &str, out: &mut FrameEffects) -> String {
         let params = json!({"sessionKey": self.key, "runId": run});
         self.ask("chat.abort", params, out)
     }
 
-    /// Ends what is being done, for good.
+    /// Aborts what is being done, because the session ends.
     pub(super) fn leave(&mut self, out: &mut FrameEffects) {
         let run = self.run.as_ref().map(|run| run.id.clone());
         self.farewell = Some(run.map(|run| self.abort(&run, out)).unwrap_or_default());
     }
 
-    /// Returns whether nothing is done here any more.
+    /// Returns whether nothing is being done any more after `leave`.
     pub(super) fn has_left(&self) -> bool {
         self.farewell.as_ref().is_some_and(String::is_empty)
     }
 
-    /// Returns how long a gateway that is there may say nothing at all.
+    /// Returns how long a living gateway may be silent.
     pub(super) fn silence(&self) -> Duration {
         let tick = self.tick.unwrap_or(GATEWAY_TICK);
         tick.saturating_mul(GATEWAY_SILENT_TICKS).clamp(GATEWAY_SILENCE_MIN, GATEWAY_SILENCE_MAX)
@@ -234,15 +236,15 @@ impl GatewayConversation {
         self.run.is_some()
     }
 
-    /// Returns whether the conversation has begun, so that a lost connection is a loss.
+    /// Returns whether the conversation was ready once, so that a lost connection must be reported.
     pub(super) fn has_begun(&self) -> bool {
         self.was_ready
     }
 
-    /// The connection is gone; whatever was asked before has no answer any more.
+    /// Handles the loss of the connection; earlier requests get no answer any more.
     pub(super) fn lose(&mut self) {
         self.is_connected = false;
-        // It may end unseen.
+        // The run may end unseen.
         self.started.clear();
         if let Some(run) = &mut self.run {
             run.has_gap = true;
@@ -250,7 +252,7 @@ impl GatewayConversation {
         }
     }
 
-    /// Takes one frame.
+    /// Handles one frame.
     pub(super) fn take(&mut self, frame: &str, out: &mut FrameEffects) {
         let Ok(frame) = serde_json::from_str::<Value>(frame) else {
             out.events.push(crate::text::unparsed(frame.as_bytes()));
@@ -263,6 +265,7 @@ impl GatewayConversation {
         }
     }
 
+    /// Dispatches an event of the gateway.
     fn event(&mut self, name: &str, payload: &Value, out: &mut FrameEffects) {
         let own = payload.text("sessionKey") == self.key;
         match name {
@@ -285,13 +288,14 @@ impl GatewayConversation {
         }
     }
 
+    /// Dispatches an answer of the gateway by the method in the request's id.
     fn answer(&mut self, frame: &Value, out: &mut FrameEffects) {
         let method = frame.text("id").split('#').next().unwrap_or_default().to_owned();
         let (payload, error) = (frame.under("payload"), frame.under("error"));
         let ok = frame.is("ok");
         match method.as_str() {
             "connect" if ok => self.connected(payload, out),
-            // It is still starting and hangs up; we come back.
+            // It is still starting and closes the connection; we reconnect.
             "connect" if error.text("code") == "UNAVAILABLE" || error.is("retryable") => {}
             "connect" => {
                 let message = format!(
@@ -325,7 +329,7 @@ impl GatewayConversation {
                 self.farewell = Some(String::new())
             }
             "chat.abort" => self.stopped(payload, out),
-            // The gateway keeps the conversation; the journal has what was said in it.
+            // The gateway keeps the conversation; the journal has its content.
             "chat.history"
                 if ok && self.had_turns && !self.is_queued() && payload.list("messages").is_empty() =>
             {
@@ -347,7 +351,7 @@ impl GatewayConversation {
     }
 }
 
-/// Why a turn cannot go on.
+/// Returns the error of a turn that cannot continue.
 pub(super) fn lost(reason: &str) -> String {
     format!("{}: the connection to the OpenClaw gateway is lost: {reason}", ErrorCode::ConnectionLost)
 }

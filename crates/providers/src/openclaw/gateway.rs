@@ -1,5 +1,5 @@
-//! The gateway itself: connecting to one, and starting one where none runs. A gateway serves all sessions, and other
-//! programs too; one that was started here ends with the daemon's provider, and is reaped.
+//! The gateway itself: connecting to one, and starting one if none runs. A gateway serves all sessions, and
+//! other programs too; one that was started here ends with the daemon's provider, and is reaped.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::limits::{CONNECT_WAIT, GATEWAY_START_WAIT};
 
-/// Where the gateway is that every installation has.
+/// The default address of a gateway.
 pub(super) const USUAL_URL: &str = "ws://127.0.0.1:18789";
 
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -28,7 +28,7 @@ pub(super) async fn open(url: &str) -> Result<Socket, String> {
     }
 }
 
-/// Returns whether a gateway's address is this machine's, so that what is here is there as well.
+/// Returns whether a gateway's address is on this machine, so that it sees the same files and programs.
 pub(super) fn is_here(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let place = rest.split(['/', '?']).next().unwrap_or_default();
@@ -39,16 +39,17 @@ pub(super) fn is_here(url: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The gateway that was started here, if one was. Shared by all sessions.
+/// The gateway that was started here, if any. Shared by all sessions.
 #[derive(Default)]
 pub(super) struct StartedGateway {
     held: Mutex<Option<Child>>,
-    /// Marks all processes of a gateway, so that they are known after a crash of the daemon that started it.
+    /// Marks all processes of a gateway, so that they are recognised after a crash of the daemon that started
+    /// it.
     mark: Option<TreeMark>,
 }
 
 impl StartedGateway {
-    /// With a folder of the daemon's own, which must stay the same from one daemon to the next.
+    /// Takes a folder of the daemon, which must stay the same from one daemon to the next.
     pub(super) fn marked_by(folder: Option<&Path>) -> Self {
         let mark = folder.and_then(|folder| {
             let made = std::fs::create_dir_all(folder).and_then(|()| mark_of(folder));
@@ -62,7 +63,7 @@ impl StartedGateway {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it with all its processes; the first one may have handed the work to another.
+    /// Ends it with all its processes; the first one may have handed over to another.
     pub(super) fn end(&self) {
         let held = self.lock().take();
         self.end_all(held.as_ref());
@@ -71,7 +72,7 @@ impl StartedGateway {
     fn end_all(&self, held: Option<&Child>) {
         let group = held.and_then(Child::id).and_then(|id| i32::try_from(id).ok());
         if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
-            // What is gone already needs no killing.
+            // A process that has already ended need not be killed.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         if let Some(mark) = &self.mark {
@@ -79,12 +80,12 @@ impl StartedGateway {
         }
     }
 
-    /// Returns whether a gateway is on its way of which nothing is heard yet.
+    /// Returns whether a gateway is starting that does not answer yet.
     fn is_starting(&self, held: Option<&mut Child>) -> bool {
         match held {
             Some(child) => matches!(child.try_wait(), Ok(None)),
-            // A former daemon's. What has been there for longer than a start takes, and does not answer, is no gateway: it
-            // hangs, or it is what a dead one's agent left.
+            // A gateway of an earlier daemon. A process that is older than a start takes and does not answer
+            // is no working gateway: it hangs, or it is what a dead gateway's agent left.
             None => {
                 self.mark.as_ref().and_then(process_tree::age).is_some_and(|age| age < GATEWAY_START_WAIT)
             }
@@ -94,7 +95,7 @@ impl StartedGateway {
 
 impl Drop for StartedGateway {
     fn drop(&mut self) {
-        // What a former daemon left is not ended by somebody who only looked.
+        // A gateway that an earlier daemon left is not ended by a process that only checked for it.
         if self.lock().is_some() {
             self.end();
         }
@@ -104,7 +105,7 @@ impl Drop for StartedGateway {
 /// How a session reaches its gateway.
 pub(super) struct Gateway {
     url: String,
-    /// The program that can be a gateway; none where one must not be started.
+    /// The gateway program; `None` if none may be started.
     program: Option<PathBuf>,
     environment: Vec<(OsString, OsString)>,
     started: Arc<StartedGateway>,
@@ -134,14 +135,14 @@ impl Gateway {
         self.started.lock().is_some() || self.started.mark.as_ref().and_then(process_tree::age).is_some()
     }
 
-    /// Starts a gateway on this machine, where none answers. Returns whether one is on its way.
+    /// Starts a gateway on this machine if none answers. Returns whether one is starting.
     pub(super) async fn start(&self) -> Result<bool, String> {
         let port = self
             .url
             .strip_prefix("ws://127.0.0.1:")
             .and_then(|rest| rest.trim_end_matches('/').parse::<u16>().ok());
         let (Some(program), Some(port)) = (&self.program, port) else { return Ok(false) };
-        // Sessions that lost the same gateway come here together; one of them starts it.
+        // Sessions that lost the same gateway come here together; only one of them starts it.
         let mut held = self.started.lock();
         if self.started.is_starting(held.as_mut()) {
             return Ok(true);
@@ -169,7 +170,7 @@ impl Gateway {
 mod tests {
     use super::*;
 
-    /// A gateway whose program is a script, which notes each time it is started.
+    /// A gateway whose program is a script that records each start.
     fn gateway(folder: &Path, script: &str, started: &Arc<StartedGateway>) -> Gateway {
         let program = folder.join("openclaw");
         let text = format!("#!/bin/sh\necho begun >> {}\n{script}\n", folder.join("starts").display());
@@ -202,7 +203,7 @@ mod tests {
         let script = "sleep 1000 & exec sleep 1000";
         assert!(gateway(folder.path(), script, &first).start().await.unwrap());
         until("start", || starts(folder.path()) == 1).await;
-        // Whoever is killed does not tidy up.
+        // A killed daemon does not clean up.
         let pid = first.lock().as_ref().and_then(Child::id).unwrap();
         std::mem::forget(first);
         let second = Arc::new(StartedGateway::marked_by(Some(&place)));
@@ -210,7 +211,7 @@ mod tests {
         assert!(joined.is_ours() && joined.start().await.unwrap());
         assert!(second.lock().is_none(), "a second one was started");
         second.end();
-        // It was a child of this very process, which reaps it as the system does for a daemon's that died.
+        // It was a child of this process, which reaps it as init does for a dead daemon's.
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap());
         rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()).ok();
         until("end of its processes", || !joined.is_ours()).await;

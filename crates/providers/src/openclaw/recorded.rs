@@ -1,5 +1,6 @@
-//! Recorded conversations with a real gateway, lived through by a session: what `crate::suite` wants is in its journal.
-//! The frames of ours have other names than those of the recording's client; answers are renamed on the way.
+//! Replays recorded conversations with a real gateway through a session, and checks that its journal shows
+//! what `crate::suite` demands. Our frames have other ids than those of the recording's client, so answers
+//! are renamed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,17 +43,17 @@ fn spec(model: &str) -> SessionSpec {
     }
 }
 
-/// A session at a gateway that says what a recorded one said.
+/// A session at a gateway that replays a recording.
 struct Replay {
     conversation: GatewayConversation,
     machine: Machine,
     now: i64,
     journal: Vec<EventKind>,
-    /// Our requests that have no answer yet: method and name.
+    /// Our requests without an answer: method and id.
     asked: Vec<(String, String)>,
-    /// What the recording's client asked, by its name.
+    /// The requests of the recording's client, by id.
     theirs: BTreeMap<String, String>,
-    /// What is done to every frame of the gateway.
+    /// Applied to every frame of the gateway.
     alter: fn(String) -> Vec<String>,
 }
 
@@ -92,7 +93,7 @@ impl Replay {
         }
     }
 
-    /// A run of the agent: all that a recording has.
+    /// Plays one run of the agent: everything in a recording.
     fn play(&mut self, name: &str, model: &str) {
         self.apply(Input::Launched { pid: 0 });
         let file =
@@ -171,7 +172,7 @@ impl Replay {
         for frame in (self.alter)(frame.to_string()) {
             let mut out = FrameEffects::default();
             self.conversation.take(&frame, &mut out);
-            // Recordings tell nothing of what was used.
+            // Recordings contain no usage.
             self.conversation.settle(&mut out);
             self.took(out);
         }
@@ -196,7 +197,7 @@ fn journal(name: &str, alter: fn(String) -> Vec<String>) -> Vec<EventKind> {
     replay.journal
 }
 
-/// A session that is stopped and started again.
+/// A session that is stopped and restarted.
 fn resumed() -> Vec<EventKind> {
     let mut replay = Replay::new("", as_it_was);
     replay.play("approvals", "");
@@ -208,7 +209,7 @@ fn resumed() -> Vec<EventKind> {
     replay.journal
 }
 
-/// A session whose time is over.
+/// A session that reached its timeout.
 fn hung() -> Vec<EventKind> {
     let mut replay = Replay::new("", as_it_was);
     replay.play("approvals", "");

@@ -1,6 +1,7 @@
-//! Servers of tools (MCP) as a gateway has them: what they are called there, how they are defined, and which change of
-//! its configuration that is. One gateway serves many sessions, and a definition is the whole gateway's: each is switched
-//! off there and switched on for its own conversation alone, under a name no other session has. Pure.
+//! MCP servers as a gateway has them: their names and definitions there, and the resulting change of its
+//! configuration. One gateway serves many sessions, and a definition applies to the whole gateway. Each is
+//! therefore disabled there and enabled for its own conversation alone, under a name that no other session
+//! uses. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::json_fields::Look;
 use crate::limits::{BRIDGE_CALL_SECS, BRIDGE_START_SECS, GATEWAY_SERVER_NAME_MAX_CHARS};
 use crate::mcp::{McpServerSpec, McpTransport};
 
-/// Letters of a session's id that tell its servers from those of others: fifty bits that are chance.
+/// Characters of a session's id that distinguish its servers from those of others: fifty random bits.
 const MARK_CHARS: usize = 10;
 
 /// One server of a session.
@@ -19,15 +20,15 @@ const MARK_CHARS: usize = 10;
 pub(super) struct GatewayServer {
     /// Its key in the gateway's configuration, and the first part of its tools' names.
     pub(super) name: String,
-    /// As the session calls it.
+    /// The session's name of it.
     pub(super) own: String,
     pub(super) definition: Value,
 }
 
-/// A change of servers: their definition, or none where one is to go.
+/// A change of servers: their definition, or `None` to remove one.
 pub(super) type Changes = BTreeMap<String, Option<Value>>;
 
-/// Returns a session's servers. Programs run in `folder`, where the gateway has it.
+/// Returns a session's servers. Programs run in `folder`, if the gateway has it.
 pub(super) fn of_session(
     session: &str,
     specs: &[McpServerSpec],
@@ -46,7 +47,7 @@ pub(super) fn of_session(
             "command": bridge.command.to_string_lossy(),
             "args": bridge.args,
             "connectionTimeoutMs": BRIDGE_START_SECS * 1000,
-            // The daemon asks about calls itself; whoever is asked may be away.
+            // The daemon asks for permissions itself, which may take long.
             "requestTimeoutMs": BRIDGE_CALL_SECS * 1000,
         }),
     }));
@@ -58,8 +59,8 @@ pub(super) fn of_session(
     servers
 }
 
-/// Names a server so that the gateway leaves the name as it is: it shortens what is too long and tells what sounds the
-/// same apart by itself, and then nobody would know whose tool is meant.
+/// Names a server so that the gateway keeps the name: it shortens long names and changes similar ones, and
+/// then it would be unknown whose tool is meant.
 fn named(mark: &str, own: &str, taken: &mut BTreeSet<String>) -> String {
     let plain: String = own.chars().map(|letter| if letter == '.' { '-' } else { letter }).collect();
     let whole = format!("{}-{mark}-{plain}", BridgeServer::NAME);
@@ -73,6 +74,7 @@ fn named(mark: &str, own: &str, taken: &mut BTreeSet<String>) -> String {
     name
 }
 
+/// Returns a server's definition in the gateway's format, disabled.
 fn definition(spec: &McpServerSpec, folder: Option<&str>) -> Value {
     let millis = |wait: std::time::Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     let mut definition = match &spec.reach {
@@ -90,21 +92,22 @@ fn definition(spec: &McpServerSpec, folder: Option<&str>) -> Value {
     definition
 }
 
-/// Returns what a session calls a tool that its gateway calls `tool`, if it is one of these servers'.
+/// Returns the session's name for the gateway's `tool`, if it belongs to one of these servers.
 pub(super) fn tool(servers: &BTreeMap<String, String>, tool: &str) -> Option<String> {
     let (server, tool) = tool.split_once("__")?;
     let own = servers.get(server)?;
     Some(if own == BridgeServer::NAME { tool.to_owned() } else { format!("mcp__{own}__{tool}") })
 }
 
-/// What changes a gateway's configuration: a merge patch, and the lists in it that are meant to be replaced.
+/// A change of a gateway's configuration: a merge patch, and the lists in it that are to be replaced.
 #[derive(Debug, PartialEq)]
 pub(super) struct ConfigPatch {
     pub(super) raw: String,
     pub(super) replace: Vec<String>,
 }
 
-/// Returns the change of a configuration, or none where it is as wanted. An error says why it cannot be changed.
+/// Returns the change of a configuration, or `None` if there is nothing to change. An error says why it
+/// cannot be changed.
 pub(super) fn patch(config: &Value, changes: &Changes) -> Result<Option<ConfigPatch>, String> {
     if config.under("gateway").under("reload").text("mode") == "off" {
         let reason = "it heeds no change of its configuration while it runs (gateway.reload.mode is off)";
@@ -128,7 +131,7 @@ pub(super) fn patch(config: &Value, changes: &Changes) -> Result<Option<ConfigPa
     Ok(Some(ConfigPatch { raw: json!({"mcp": {"servers": servers}}).to_string(), replace }))
 }
 
-/// Returns what makes one value of another, by the rules of merge patches: what is not wanted any more is named.
+/// Returns the merge patch from one value to another: keys that are to be removed become null.
 fn merge(old: &Value, new: &Value) -> Value {
     let Value::Object(new) = new else { return new.clone() };
     let empty = Map::new();
@@ -199,7 +202,7 @@ mod tests {
             let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
             assert!(server.name.len() <= 30 && server.name.chars().all(plain), "{server:?}");
         }
-        // Of another session, all are others.
+        // All names of another session are different.
         let others = of_session("sess_01KA2B3C4D5E6F7G8H9J0KMNPR", &specs, None, None);
         assert!(others.iter().all(|server| !names.contains(&server.name.to_lowercase())), "{others:?}");
     }

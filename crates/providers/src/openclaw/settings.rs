@@ -1,12 +1,12 @@
-//! What `provider_config` may say to OpenClaw. A closed list:
+//! The keys of `provider_config` for OpenClaw. A closed list:
 //!
 //! | key | value |
 //! |---|---|
 //! | `permission_mode` | a mode's name; the surfaces make it the session's mode |
 //! | `gateway_url` | the gateway's address, `ws://…` or `wss://…`; absent: the daemon's configuration, else `ws://127.0.0.1:18789` |
 //! | `token_env` | the variable that holds the gateway's token; absent: the daemon's configuration, else `OPENCLAW_GATEWAY_TOKEN` |
-//! | `agent_id` | which of the gateway's agents; `main` |
-//! | `mcp_servers` | servers of tools, as in `.mcp.json`: the gateway starts and reaches them, and `${NAME}` is a variable of its environment |
+//! | `agent_id` | which of the gateway's agents; default `main` |
+//! | `mcp_servers` | MCP servers as in `.mcp.json`, run by the gateway; `${NAME}` is one of its variables |
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::mcp::{self, McpServerSpec};
 
 const KEYS: [&str; 5] = ["permission_mode", "gateway_url", "token_env", "agent_id", "mcp_servers"];
 
-/// `provider_config`, read. Empty texts: not said.
+/// The parsed `provider_config`. Empty texts are not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct OpenclawSettings {
     pub(super) gateway_url: String,
@@ -27,7 +27,7 @@ pub(super) struct OpenclawSettings {
 }
 
 impl OpenclawSettings {
-    /// Reads the entries; the first that cannot be used is the error.
+    /// Parses the entries; the first invalid one is the error.
     pub(super) fn read(config: &BTreeMap<String, String>) -> Result<Self, Error> {
         check_keys(config, &KEYS)?;
         check_permission_mode(config)?;

@@ -1,5 +1,5 @@
-//! The scripted agent itself, a plain blocking program: a thread takes its input, so that an interrupt is heard at
-//! any time, and the main thread plays the script. Talks to nobody but its standard streams.
+//! The scripted agent itself, a plain blocking program: one thread reads its input, so that an interrupt is
+//! noticed at any time, and the main thread plays the script. Uses only its standard streams.
 
 mod client_tools;
 
@@ -22,7 +22,7 @@ use super::{SUBCOMMAND, demo};
 use crate::limits;
 use crate::text::one_line;
 
-/// Runs the agent until it is told to leave, its input ends or its script ends it; returns its exit code.
+/// Runs the agent until it is asked to leave, its input ends or its script ends it; returns its exit code.
 pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
     let (tx, inbox) = sync_channel(limits::SCRIPTED_INBOX_MAX);
     std::thread::spawn(move || {
@@ -51,16 +51,16 @@ pub fn run_agent(stdin: impl Read + Send + 'static, stdout: impl Write) -> i32 {
     }
 }
 
-/// Why the agent drops what it is doing.
+/// Why the agent stops what it is doing.
 #[derive(Debug, PartialEq)]
 pub(super) enum ScriptStop {
-    /// The turn is over.
+    /// The turn ends.
     Interrupted,
-    /// The agent is over.
+    /// The agent exits.
     Exit(i32),
 }
 
-/// Nobody reads what it says any more.
+/// There is no reader of its output any more.
 impl From<std::io::Error> for ScriptStop {
     fn from(_: std::io::Error) -> Self {
         Self::Exit(0)
@@ -75,21 +75,23 @@ pub(super) enum RequestOutcome {
     Returned { ok: bool, output: String },
 }
 
+/// The agent's state and streams.
 pub(super) struct ScriptedAgent<W: Write> {
     inbox: Receiver<ToScriptedAgent>,
     out: BufWriter<W>,
     pub(super) mode: Mode,
-    /// Told too early: taken up when the turn is over.
+    /// Inputs that came too early: handled when the turn has ended.
     later: VecDeque<ToScriptedAgent>,
     /// All text of the turn.
     said: String,
     calls: u64,
     asks: u64,
-    /// What clients run for it.
+    /// Tools that clients run for it.
     tools: Vec<(String, bool)>,
 }
 
 impl<W: Write> ScriptedAgent<W> {
+    /// Handles inputs one after the other until the agent exits.
     fn live(&mut self) -> Result<(), ScriptStop> {
         loop {
             let told = match self.later.pop_front() {
@@ -99,7 +101,7 @@ impl<W: Write> ScriptedAgent<W> {
             match told {
                 ToScriptedAgent::Start(start) => self.start(start)?,
                 ToScriptedAgent::Prompt { text, attachments } => self.turn(&text, &attachments)?,
-                // Too late to be added to a turn: it is one of its own.
+                // Too late to be added to a turn: it is a new one.
                 ToScriptedAgent::Steer { text } => self.turn(&text, &[])?,
                 ToScriptedAgent::Compact => {
                     self.say(&FromScriptedAgent::TurnStarted)?;
@@ -155,6 +157,7 @@ impl<W: Write> ScriptedAgent<W> {
         self.say(&FromScriptedAgent::TurnEnded { reason, text, error })
     }
 
+    /// Plays one step of a script.
     fn step(&mut self, step: &ScriptStep) -> Result<(), ScriptFailure> {
         self.take_input()?;
         match step {
@@ -198,7 +201,7 @@ impl<W: Write> ScriptedAgent<W> {
                 self.out.write_all(b"\n").and_then(|()| self.out.flush()).map_err(ScriptStop::from)?;
             }
             ScriptStep::Stderr(text) => {
-                // Nobody reads it: then nobody misses it.
+                // Without a reader the message is not needed.
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
             ScriptStep::Error(error) => return Err(ScriptFailure::Turn(error.clone())),
@@ -229,7 +232,7 @@ impl<W: Write> ScriptedAgent<W> {
         Ok(())
     }
 
-    /// Calls a tool, after asking if it is to; returns whether it went well.
+    /// Calls a tool, after asking if the step says so; returns whether it succeeded.
     pub(super) fn tool(
         &mut self,
         tool: &str,
@@ -261,6 +264,7 @@ impl<W: Write> ScriptedAgent<W> {
         Ok(ok)
     }
 
+    /// Asks a question and sends the answer as text.
     fn question(&mut self, text: &str, options: &[String]) -> Result<(), ScriptStop> {
         let option = |label: &String| QuestionOption { label: label.clone(), description: String::new() };
         let question = Question {
@@ -310,7 +314,7 @@ impl<W: Write> ScriptedAgent<W> {
         }
     }
 
-    /// Says something and remembers it for the end of the turn.
+    /// Sends text and stores it for the end of the turn.
     pub(super) fn text(&mut self, text: &str) -> Result<(), ScriptStop> {
         self.remember(text);
         let text = text.to_owned();
@@ -336,7 +340,7 @@ impl<W: Write> ScriptedAgent<W> {
     fn flood(&mut self, lines: u64, text: &str) -> Result<(), ScriptStop> {
         let say = FromScriptedAgent::Text { text: text.to_owned() };
         for at in 0..lines {
-            // Buffered: as fast as it can. An interrupt is heard all the same.
+            // Buffered: as fast as possible. Interrupts are still noticed.
             self.write(&say)?;
             self.remember(text);
             if at % 256 == 255 {
@@ -346,7 +350,7 @@ impl<W: Write> ScriptedAgent<W> {
         Ok(self.out.flush()?)
     }
 
-    /// Writes one long text without holding it.
+    /// Writes one long text without holding it in memory.
     fn long_line(&mut self, bytes: u64) -> Result<(), ScriptStop> {
         self.out.write_all(br#"{"say":"text","text":""#)?;
         std::io::copy(&mut std::io::repeat(b'x').take(bytes), &mut self.out)?;
@@ -354,7 +358,7 @@ impl<W: Write> ScriptedAgent<W> {
         Ok(self.out.flush()?)
     }
 
-    /// Waits for the next thing it is told that does not take care of itself.
+    /// Waits for the next input that is not handled by `attend`.
     fn hear(&mut self) -> Result<ToScriptedAgent, ScriptStop> {
         loop {
             let told = self.inbox.recv().map_err(|_| ScriptStop::Exit(0))?;
@@ -374,7 +378,7 @@ impl<W: Write> ScriptedAgent<W> {
         }
     }
 
-    /// Waits that long, unless it is interrupted.
+    /// Waits for a duration, unless it is interrupted.
     fn rest(&mut self, wait: Duration) -> Result<(), ScriptStop> {
         let until = std::time::Instant::now() + wait;
         loop {
@@ -383,7 +387,7 @@ impl<W: Write> ScriptedAgent<W> {
                 Ok(told) => drop(self.attend(told)?),
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
                 Err(RecvTimeoutError::Disconnected) => {
-                    // Nobody can interrupt any more; the turn is finished all the same.
+                    // No interrupt can arrive any more; the turn is finished all the same.
                     std::thread::sleep(left);
                     return Ok(());
                 }
@@ -391,7 +395,7 @@ impl<W: Write> ScriptedAgent<W> {
         }
     }
 
-    /// Does what concerns the running turn; hands back what answers a request.
+    /// Handles an input that concerns the running turn; returns one that answers a request.
     fn attend(&mut self, told: ToScriptedAgent) -> Result<Option<ToScriptedAgent>, ScriptStop> {
         match told {
             ToScriptedAgent::Interrupt => Err(ScriptStop::Interrupted),
@@ -420,7 +424,7 @@ impl<W: Write> ScriptedAgent<W> {
         }
     }
 
-    /// What a child left behind does: it becomes its own session, says so, and stays for a while.
+    /// The task of a child left behind: it starts its own session, reports that, and stays for a while.
     fn outlive(&mut self) -> Result<(), ScriptStop> {
         rustix::process::setsid().map_err(std::io::Error::from)?;
         self.out.write_all(b"\n")?;
@@ -430,7 +434,7 @@ impl<W: Write> ScriptedAgent<W> {
     }
 }
 
-/// Why a script did not come to its end.
+/// Why a script did not reach its end.
 pub(super) enum ScriptFailure {
     /// The turn fails with this text.
     Turn(String),
@@ -443,7 +447,8 @@ impl From<ScriptStop> for ScriptFailure {
     }
 }
 
-/// Takes a handler for SIGTERM that does nothing. tokio is used for this alone: it is safe code and stays installed.
+/// Installs a handler for SIGTERM that does nothing. tokio is used only for this: it is safe code and stays
+/// installed.
 fn ignore_term() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _entered = runtime.enter();
@@ -452,13 +457,13 @@ fn ignore_term() -> std::io::Result<()> {
 
 fn crash(number: i32) -> ScriptFailure {
     if let Some(signal) = rustix::process::Signal::from_named_raw(number) {
-        // Nothing to do when it fails: the agent ends either way.
+        // If it fails, the agent ends anyway.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
     ScriptFailure::Stop(ScriptStop::Exit(1))
 }
 
-/// Starts this program once more as a child that leaves the family; returns its pid when it has.
+/// Starts this program again as a child that leaves the process session; returns its pid once it has.
 fn spawn_child() -> std::io::Result<u32> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(SUBCOMMAND)

@@ -1,4 +1,4 @@
-//! Translates between the scripted agent's lines and our words. It has nothing to remember.
+//! Translates between the scripted agent's lines and our types. It keeps no state.
 
 use agent_port::{Codec, Decoded};
 use domain::{AgentEvent, AgentInput, Decision, Error};
@@ -7,8 +7,9 @@ use super::check_model;
 use super::wire::{FromScriptedAgent, StartMessage, ToScriptedAgent};
 use crate::text::unparsed;
 
+/// The codec of the scripted agent.
 pub(super) struct ScriptedCodec {
-    /// Told first; absent for an agent that runs already.
+    /// Sent first; absent for an agent that is already running.
     start: Option<(StartMessage, Vec<(String, bool)>)>,
 }
 
@@ -80,7 +81,7 @@ impl Codec for ScriptedCodec {
 }
 
 fn write(told: &ToScriptedAgent, wire: &mut Vec<u8>) {
-    // Plain data with text keys; writing it to memory cannot fail.
+    // Plain data with text keys; serialising it to memory cannot fail.
     if let Ok(line) = serde_json::to_string(told) {
         wire.extend_from_slice(line.as_bytes());
         wire.push(b'\n');

@@ -1,4 +1,4 @@
-//! What the scripted agent does without a script: a small, friendly turn that shows every part of one.
+//! What the scripted agent does without a script: a small turn that shows every part of one.
 
 use std::io::Write;
 
@@ -36,7 +36,7 @@ pub(super) fn play<W: Write>(
         agent.text(&format!("You sent {}.\n", attachments.join(", ")))?;
     }
     agent.text(&format!("You said: {prompt}\n"))?;
-    // About four letters to a token, as models count.
+    // About four characters per token, as models count.
     let tokens = |letters: usize| u64::try_from(letters / 4 + 1).unwrap_or(u64::MAX);
     let usage =
         Usage { input_tokens: tokens(prompt.len()), output_tokens: tokens(prompt.len()), ..Usage::default() };

@@ -1,22 +1,22 @@
 //! The language of scripts: `SCRIPT: [step, …]` at the end of a prompt, each step an object with one verb.
 //!
-//! | step | what happens |
+//! | step | effect |
 //! |---|---|
-//! | `{"text":"…","chunks":N,"gap_ms":M}` | says it in N pieces, M ms apart |
-//! | `{"thinking":"…","chunks":N,"gap_ms":M}` | thinks it |
-//! | `{"tool":"Bash","input":{…},"ask":true,"result":"…","ok":true}` | calls a tool, after asking if it is to |
-//! | `{"tool":"mcp__obey__NAME","input":{…}}` | calls a client's tool and says what it returned |
-//! | `{"question":{"text":"…","options":["A","B"]}}` | asks and says the answer |
-//! | `{"todo":["a","b"]}` | lists what is to be done |
-//! | `{"usage":{"input_tokens":10,"output_tokens":5,"cost_micro_usd":100}}` | reports it as used |
-//! | `{"wait_file":"/path"}`, `{"hang":true}` | waits until the file is there; for ever |
+//! | `{"text":"…","chunks":N,"gap_ms":M}` | sends the text in N pieces, M ms apart |
+//! | `{"thinking":"…","chunks":N,"gap_ms":M}` | the same as thinking |
+//! | `{"tool":"Bash","input":{…},"ask":true,"result":"…","ok":true}` | calls a tool, after asking if `ask` |
+//! | `{"tool":"mcp__obey__NAME","input":{…}}` | calls a client's tool and sends its result as text |
+//! | `{"question":{"text":"…","options":["A","B"]}}` | asks, and sends the answer as text |
+//! | `{"todo":["a","b"]}` | sends a to-do list |
+//! | `{"usage":{"input_tokens":10,"output_tokens":5,"cost_micro_usd":100}}` | reports this usage |
+//! | `{"wait_file":"/path"}`, `{"hang":true}` | waits until the file exists; forever |
 //! | `{"ignore_term":true}` | SIGTERM no longer ends it |
-//! | `{"crash":3}`, `{"crash_signal":9}` | ends with that code; by that signal |
-//! | `{"garbage":"…"}` | writes that line as it stands (or a list of bytes) |
+//! | `{"crash":3}`, `{"crash_signal":9}` | exits with that code; by that signal |
+//! | `{"garbage":"…"}` | writes that line (or list of bytes) unchanged |
 //! | `{"stderr":"…"}` | writes to standard error |
-//! | `{"flood":{"lines":N,"text":"…"}}` | says it N times as fast as it can |
-//! | `{"long_line":BYTES}` | says one text of that many bytes |
-//! | `{"spawn_child":true}` | leaves a child in a session of its own and says its pid |
+//! | `{"flood":{"lines":N,"text":"…"}}` | sends the text N times as fast as possible |
+//! | `{"long_line":BYTES}` | sends one text of that many bytes |
+//! | `{"spawn_child":true}` | leaves a child in its own process session and sends its pid |
 //! | `{"plan_mode":true}`, `{"compact":true}` | reports these |
 //! | `{"error":"…"}` | fails the turn |
 
@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 use crate::limits;
 use crate::suggestion::near;
 
-/// One thing to do.
+/// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScriptStep {
     Text(TextPieces),
@@ -55,7 +55,7 @@ pub(super) enum ScriptStep {
     Error(String),
 }
 
-/// A text and how it is handed out.
+/// A text and how it is streamed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TextPieces {
     pub(super) text: String,
@@ -76,7 +76,7 @@ impl TextPieces {
     }
 }
 
-/// Every verb with the keys that may stand beside it.
+/// Every verb with the additional keys it accepts.
 const VERBS: [(&str, &[&str]); 19] = [
     ("text", &["chunks", "gap_ms"]),
     ("thinking", &["chunks", "gap_ms"]),
@@ -99,7 +99,7 @@ const VERBS: [(&str, &[&str]); 19] = [
     ("error", &[]),
 ];
 
-/// Reads the script of a prompt. `None`: the prompt has none.
+/// Parses the script of a prompt; `None` if the prompt has none.
 pub(super) fn read(prompt: &str) -> Option<Result<Vec<ScriptStep>, String>> {
     let (_, script) = prompt.split_once("SCRIPT:")?;
     let steps: Vec<Value> = match serde_json::from_str(script.trim()) {
@@ -114,6 +114,7 @@ pub(super) fn read(prompt: &str) -> Option<Result<Vec<ScriptStep>, String>> {
     Some(blocks.map(|(at, block)| step(block).map_err(|error| format!("step {}: {error}", at + 1))).collect())
 }
 
+/// Parses one step: exactly one verb, and only the keys that belong to it.
 fn step(value: &Value) -> Result<ScriptStep, String> {
     let object = value.as_object().ok_or("is not an object")?;
     let named = object.keys().find_map(|key| VERBS.iter().find(|(verb, _)| verb == key));

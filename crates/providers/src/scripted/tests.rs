@@ -1,4 +1,4 @@
-//! The agent, played in a thread, heard through its codec.
+//! The agent, run in a thread, through its codec.
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::thread::JoinHandle;
@@ -65,7 +65,7 @@ impl Played {
         out.events.pop()
     }
 
-    /// Hears until, and with, the event that is wanted.
+    /// Reads up to and including the wanted event.
     fn until(&mut self, wanted: impl Fn(&AgentEvent) -> bool) -> Vec<AgentEvent> {
         let mut heard = Vec::new();
         while let Some(event) = self.hear() {
@@ -276,7 +276,7 @@ fn without_a_script_it_shows_what_an_agent_does() {
     assert!(
         matches!(played.turn().last(), Some(AgentEvent::TurnEnded { text, .. }) if text.contains("not allowed"))
     );
-    // On its own it does not ask.
+    // In autonomous mode it does not ask.
     played.tell(AgentInput::SetMode(Mode::Autonomous));
     played.tell(AgentInput::Prompt { text: "more".into(), attachments: Vec::new() });
     assert!(!played.turn().iter().any(|event| matches!(event, AgentEvent::Asked { .. })));

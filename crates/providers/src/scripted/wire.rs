@@ -1,9 +1,10 @@
 //! The scripted agent's protocol: one JSON object per line, both ways.
 //!
-//! The daemon writes `{"do": …}` lines: `start` first and once, then `prompt`, `steer`, `interrupt`, `decide`,
-//! `answer`, `tools`, `tool_result`, `mode`, `compact`, `leave`. The agent writes `{"say": …}` lines: `ready` once, and for every prompt
-//! `turn_started`, what happens, and `turn_ended`. A request of the agent's (`asked`) has an `id` that `decide` and
-//! `answer` name. The end of its input ends the agent, once its turn is over. Lines it cannot read it ignores.
+//! The daemon writes `{"do": …}` lines: `start` first and once, then `prompt`, `steer`, `interrupt`,
+//! `decide`, `answer`, `tools`, `tool_result`, `mode`, `compact`, `leave`. The agent writes `{"say": …}`
+//! lines: `ready` once, and for every prompt `turn_started`, what happens, and `turn_ended`. A request of the
+//! agent (`asked`) has an `id` that `decide` and `answer` name. The end of its input ends the agent, once its
+//! turn has ended. It ignores lines it cannot parse.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +15,14 @@ use domain::{CallId, Mode, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the agent is told.
+/// An input for the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum ToScriptedAgent {
     Start(StartMessage),
     Prompt {
         text: String,
-        /// Names of the files that came along.
+        /// Names of the attached files.
         #[serde(default)]
         attachments: Vec<String>,
     },
@@ -34,7 +35,7 @@ pub(super) enum ToScriptedAgent {
         allow: bool,
         #[serde(default)]
         message: String,
-        /// A denial that ends the turn, too.
+        /// A denial that also ends the turn.
         #[serde(default)]
         stop: bool,
     },
@@ -42,7 +43,7 @@ pub(super) enum ToScriptedAgent {
         id: String,
         answers: BTreeMap<String, String>,
     },
-    /// What clients run for it: name, and whether a call needs a permission first.
+    /// Tools that clients run for it: name, and whether a call needs a permission first.
     Tools {
         tools: Vec<(String, bool)>,
     },
@@ -56,11 +57,11 @@ pub(super) enum ToScriptedAgent {
     },
     Compact,
     Leave,
-    /// Told only by the agent to a child of its own: leave the family and live on.
+    /// Sent only by the agent to its own child: leave the process session and stay alive.
     Outlive,
 }
 
-/// How the agent begins.
+/// How the agent starts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct StartMessage {
@@ -69,11 +70,11 @@ pub(super) struct StartMessage {
     pub(super) mode: Mode,
     pub(super) resume: bool,
     pub(super) startup_delay_ms: u64,
-    /// Not empty: it ends with this instead of being ready.
+    /// Not empty: it exits with this instead of being ready.
     pub(super) startup_fail: String,
 }
 
-/// What the agent reports.
+/// A report of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub(super) enum FromScriptedAgent {

@@ -1,6 +1,6 @@
-//! Recorded conversations with real ACP agents, replayed against our side of the protocol: what the agent said then is
-//! understood, every turn and every call ends once, and a daemon that comes back at any line goes on alike. Those in
-//! the repository always, the project's whole collection where it is at hand.
+//! Recorded conversations with real ACP agents, replayed against our side of the protocol: what the agent
+//! sent is understood, every turn and every call ends once, and a daemon that restarts at any line continues
+//! alike. Those in the repository always, the project's whole collection if it is available.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ struct Replay {
     whence: String,
     spec: SessionSpec,
     codec: Box<dyn Codec>,
-    /// Our names for the requests of the recording.
+    /// Our ids of the requests in the recording.
     names: BTreeMap<String, Value>,
-    /// What we have written and the recording has not come to yet.
+    /// What we have written and the recording has not reached yet.
     written: Vec<Value>,
     asks: BTreeMap<String, RequestSubject>,
-    /// What goes on unless a rule is against it; here are none.
+    /// Calls that continue unless a rule objects; there are none here.
     checks: Vec<(String, PermissionSubject)>,
     open: BTreeSet<String>,
     turns: (usize, usize),
     /// Prompts that the recording's client no longer waited for.
     abandoned: usize,
     is_ready: bool,
-    /// The conversation as our own recordings have it, until a prompt is abandoned.
+    /// The conversation in the form of our own recordings, until a prompt is abandoned.
     entries: Vec<Value>,
 }
 
@@ -84,7 +84,7 @@ impl Replay {
         self.settle();
     }
 
-    /// Answers our wishes about modes and models, which the recording's client did not have.
+    /// Answers our requests for modes and models, which the recording's client did not send.
     fn settle(&mut self) {
         let wish =
             |line: &Value| line["method"].as_str().is_some_and(|method| method.starts_with("session/set_"));
@@ -99,7 +99,7 @@ impl Replay {
         }
     }
 
-    /// Takes what the client of the recording said, and says the like.
+    /// Handles what the client of the recording sent, and sends the equivalent.
     fn said_then(&mut self, message: &Value) {
         let method = message["method"].as_str().unwrap_or_default();
         match method {
@@ -123,7 +123,7 @@ impl Replay {
         }
     }
 
-    /// Takes the answer of the recording's client to a request of the agent's.
+    /// Handles the answer of the recording's client to a request of the agent.
     fn answered_then(&mut self, message: &Value) {
         let (message_id, native) = (message["id"].clone(), message["id"].to_string());
         let Some(ask) = self.asks.remove(&native) else { return };
@@ -145,7 +145,7 @@ impl Replay {
         assert!(own.is_some(), "{}: {native} was not answered", self.whence);
     }
 
-    /// Takes a line of the agent's.
+    /// Handles a line of the agent.
     fn line(&mut self, message: &Value) {
         let mut message = message.clone();
         if message.get("method").is_none() {
@@ -154,7 +154,7 @@ impl Replay {
         }
         let line = message.to_string();
         self.note(json!({"line": message}));
-        // As if the daemon had come back just now.
+        // As if the daemon had just restarted.
         let mut twin = provider().codec(&self.spec, &self.codec.save()).unwrap();
         let (mut out, mut again) = (Decoded::default(), Decoded::default());
         self.codec.decode(line.as_bytes(), &mut out);
@@ -205,7 +205,7 @@ fn replay(file: &Path) {
     play(file);
 }
 
-/// The recordings in the repository, as our own are: what was told and what was said.
+/// Returns the recordings in the repository, in the form of our own: inputs and lines.
 pub(crate) fn conversations() -> Vec<(String, SessionSpec, Vec<Value>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/acp");
     let played = recordings(&folder).into_iter().map(|file| play(&file));

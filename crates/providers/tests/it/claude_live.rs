@@ -1,5 +1,6 @@
-//! Conversations with the real Claude Code, against a scripted model. `OBEY_TEST_CLAUDE` names the program and
-//! `OBEY_TEST_MODEL` the address of a model server that follows `SCRIPT:` prompts; `make test-all` sets both. With `OBEY_RECORD=1` each conversation is written to `tests/transcripts`, for `claude_golden`.
+//! Conversations with the real Claude Code, against a scripted model. `OBEY_TEST_CLAUDE` names the program
+//! and `OBEY_TEST_MODEL` the address of a model server that follows `SCRIPT:` prompts; `make test-all` sets
+//! both. With `OBEY_RECORD=1` each conversation is written to `tests/transcripts`, for `claude_golden`.
 
 mod driver;
 
@@ -49,7 +50,7 @@ fn permissions() {
     live.prompt("stop", json!([bash("touch stopped"), {"text": "never"}]));
     live.decide(Decision::DenyAndStop, "stop it");
     assert_eq!(live.end().0, EndReason::Cancelled);
-    // A message added meanwhile goes with the turn that is stopped.
+    // A message added meanwhile ends with the turn that is stopped.
     live.prompt("stop", json!([bash("touch stopped"), {"text": "never"}]));
     let (native, ask) = live.asked();
     live.tell(AgentInput::Steer { text: "and this SCRIPT: [{\"text\": \"never\"}]".into() });
@@ -67,7 +68,7 @@ fn permissions() {
 #[ignore = "talks to the real program: run by make test-all"]
 fn interrupts() {
     let mut live = Live::start("interrupt", json!({}));
-    // At once: the prompt is taken back before its turn begins.
+    // At once: the prompt is cancelled before its turn starts.
     live.prompt("a", json!([[{"hang": true}]]));
     live.tell(AgentInput::Interrupt);
     assert_eq!(live.end().0, EndReason::Cancelled);
@@ -91,7 +92,7 @@ fn an_interrupt_at_any_moment_ends_the_turn() {
     let mut live = Live::start("unrecorded", json!({}));
     for at in 0..24 {
         live.prompt("a", json!([[{"text": "some words"}, {"hang": true}]]));
-        // Not a wait for something: the moments to try.
+        // Not a wait for something: these are the moments to try.
         std::thread::sleep(Duration::from_millis(at * 4));
         live.tell(AgentInput::Interrupt);
         let started = Instant::now();
@@ -165,7 +166,7 @@ fn turns_of_its_own() {
     step["input"]["run_in_background"] = true.into();
     live.prompt("start", json!([step.clone(), {"text": "Started."}]));
     assert_eq!(live.end().1, "Started.");
-    // The command ends: a turn that nobody prompted.
+    // The command ends: a turn without a prompt.
     live.until(|event| *event == AgentEvent::TurnStarted);
     assert_eq!(live.end().0, EndReason::Completed);
     // The same, but a prompt comes in between and must outlast it.
@@ -186,7 +187,7 @@ fn messages_added_to_a_turn() {
     live.until(|event| matches!(event, AgentEvent::ToolStarted { .. }));
     live.tell(AgentInput::Steer { text: "also this".into() });
     assert_eq!(live.end().1, "Both answered.");
-    // Too late to be folded: answered after, within the same turn of ours.
+    // Too late to be folded: answered afterwards, within the same turn of ours.
     live.prompt("b", json!([[{"text": "first", "gap_ms": 200}]]));
     live.until(|event| matches!(event, AgentEvent::Text { .. }));
     live.tell(AgentInput::Steer { text: "then SCRIPT: [{\"text\": \"second\"}]".into() });
@@ -204,7 +205,7 @@ fn commands_of_the_agent() {
     live.until(|event| matches!(event, AgentEvent::Compacted { summary, .. } if !summary.is_empty()));
     assert_eq!(live.end().0, EndReason::Completed);
     live.tell(AgentInput::Prompt { text: "/clear".into(), attachments: Vec::new() });
-    // The conversation to resume is another one now.
+    // The conversation to resume is a different one now.
     live.until(|event| matches!(event, AgentEvent::Ready { .. }));
     assert_eq!(live.end().0, EndReason::Completed);
     live.tell(AgentInput::SetModel("haiku".into()));
@@ -222,7 +223,8 @@ fn failures_of_the_model() {
     let (reason, text, error) = live.end();
     assert_eq!((reason, text.as_str()), (EndReason::Failed, ""));
     assert!(error.contains("out of order"), "{error}");
-    // What it has heard of an answer when it tries again depends on how the pieces came, so every attempt is cut off.
+    // How much of an answer it has received when it retries depends on the chunks, so every attempt is cut
+    // off.
     let cut = json!([{"text": "cut off here"}, {"drop": true}]);
     live.prompt("b", json!([cut, cut, cut, cut, cut, cut, cut, cut, cut, cut, cut, cut]));
     let (reason, text, error) = live.end();
@@ -344,7 +346,7 @@ fn a_conversation_taken_up_again() {
     let mut live = Live::start_in("resumed", json!({"turns": 1}), base, &native);
     live.prompt("two", json!([{"text": "Two."}]));
     assert_eq!(live.end().1, "Two.");
-    // What the first run used is not counted once more, though the agent's own total goes on.
+    // The usage of the first run is not counted again, though the agent's own total continues.
     assert_eq!(live.usage.input_tokens, 10);
     live.leave();
 }

@@ -1,5 +1,5 @@
-//! Every line of the project's collection of captured Claude Code conversations, where that collection is at hand:
-//! nothing is misunderstood, nothing ends twice, nothing is left open.
+//! Every line of the project's collection of captured Claude Code conversations, if that collection is
+//! available: nothing is misunderstood, nothing ends twice, nothing is left open.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn collection() -> Option<PathBuf> {
     found
 }
 
-/// A codec in the middle of a run, for conversations that began with other words than ours.
+/// A codec in the middle of a run, for conversations that did not start with our messages.
 struct Running {
     spec: SessionSpec,
     codec: Box<dyn Codec>,
@@ -41,7 +41,7 @@ impl Running {
         serde_json::from_str(&self.codec.save()).unwrap()
     }
 
-    /// Has the codec believe something.
+    /// Changes the codec state.
     fn believe(&mut self, change: impl FnOnce(&mut Value)) {
         let mut saved = self.saved();
         change(&mut saved);
@@ -49,7 +49,7 @@ impl Running {
     }
 
     fn line(&mut self, whence: &str, line: &str) {
-        // As if the daemon had come back just now.
+        // As if the daemon had just restarted.
         let mut twin = provider().codec(&self.spec, &self.codec.save()).unwrap();
         let (events, replies) = decode(&mut *self.codec, line.as_bytes());
         assert_eq!(decode(&mut *twin, line.as_bytes()), (events.clone(), replies), "{whence}");
@@ -72,7 +72,7 @@ impl Running {
         }
     }
 
-    /// The process ended; one that ended by itself left nothing open.
+    /// The process ended; one that ended on its own left nothing open.
     fn ended(&self, whence: &str, exit: i64) {
         if exit == 0 {
             assert!(!self.in_turn, "{whence}: a turn is still open");
@@ -124,7 +124,7 @@ fn conversation(name: &str, text: &str) -> usize {
             }
             "stdout" => {
                 lines += 1;
-                // These did not always wait for the answer that says "ready"; a turn that begins says it, too.
+                // These did not always wait for the answer that says "ready"; a turn that starts says it too.
                 if message["subtype"] == "init" {
                     running.believe(|saved| saved["ready"] = true.into());
                 }

@@ -1,5 +1,6 @@
 //! Conversations with the real Codex, against a scripted model. `OBEY_TEST_CODEX` names the program and
-//! `OBEY_TEST_MODEL` the address of a model server that follows `SCRIPT:` prompts; `make test-all` sets both. With `OBEY_RECORD=1` each conversation is written to `tests/transcripts`, for `codex_golden`.
+//! `OBEY_TEST_MODEL` the address of a model server that follows `SCRIPT:` prompts; `make test-all` sets both.
+//! With `OBEY_RECORD=1` each conversation is written to `tests/transcripts`, for `codex_golden`.
 
 mod driver;
 mod servers;
@@ -31,7 +32,7 @@ fn write(path: &str) -> Value {
     json!({"tool": "Write", "input": {"file_path": path, "content": "hello\n"}})
 }
 
-/// Waits until a condition holds that no line announces.
+/// Polls for a condition that no line announces.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -40,7 +41,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process runs with this on its command line.
+/// Returns whether a process runs with this on its command line.
 fn runs(word: &str) -> bool {
     let processes = Path::new("/proc").read_dir().unwrap().flatten();
     processes.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok()).any(|entry| {
@@ -81,7 +82,7 @@ fn text_thinking_and_usage() {
 #[ignore = "talks to the real program: run by make test-all"]
 fn permissions() {
     let mut live = Live::start("permissions", json!({}));
-    // Reading is free, writing is not.
+    // Reading is allowed, writing is not.
     live.prompt("read", json!([bash("echo fine"), {"text": "Read."}]));
     assert_eq!(live.finished(), (true, "fine\n".into()));
     assert_eq!(live.end().0, EndReason::Completed);
@@ -144,7 +145,7 @@ fn modes() {
     assert_eq!(live.finished(), (true, "kept out\n".into()));
     live.decide(Decision::Deny, "");
     assert_eq!(live.end().1, "Asked.");
-    // What the configuration says of the sandbox outlasts the change.
+    // The configured sandbox settings outlast the change.
     live.tell(AgentInput::SetMode(Mode::Autonomous));
     live.prompt("again", json!([bash(&format!("touch again; touch {beyond}2 2>/dev/null || echo kept out")), {"text": "Again."}]));
     assert_eq!(live.finished(), (true, "kept out\n".into()));
@@ -160,7 +161,7 @@ fn modes() {
 #[ignore = "talks to the real program: run by make test-all"]
 fn interrupts() {
     let mut live = Live::start("interrupt", json!({"mode": "autonomous"}));
-    // At once: before the agent has said how it calls the turn.
+    // At once: before the agent has reported its id of the turn.
     live.prompt("a", json!([[{"text": "x"}, {"hang": true}]]));
     live.tell(AgentInput::Interrupt);
     assert_eq!(live.end().0, EndReason::Cancelled);
@@ -175,7 +176,7 @@ fn interrupts() {
     live.prompt("d", json!([{"text": "Fine."}]));
     assert_eq!(live.end().1, "Fine.");
     let (_, events) = live.leave();
-    // The end of the turn took it back already; saying so again would name another request one day.
+    // The end of the turn already withdrew it; repeating that could name another request later.
     assert!(!events.contains(&AgentEvent::Withdrew { native }));
 }
 
@@ -209,7 +210,7 @@ fn an_interrupt_at_any_moment_ends_the_turn() {
     let mut live = Live::start("unrecorded", json!({"mode": "autonomous"}));
     for at in 0..24 {
         live.prompt("a", json!([bash("sleep 0.05"), [{"text": "some words"}, {"hang": true}]]));
-        // Not a wait for something: the moments to try.
+        // Not a wait for something: these are the moments to try.
         std::thread::sleep(Duration::from_millis(at * 12));
         live.tell(AgentInput::Interrupt);
         let started = Instant::now();
@@ -267,10 +268,10 @@ fn plans() {
         updated_input: None,
         ask,
     };
-    // Denied without a word, the plan is left at that.
+    // Denied without a message, the plan is dropped.
     live.tell(tell(Decision::Deny, "", native, ask));
     assert_eq!(live.end().0, EndReason::Completed);
-    // Denied with a word, it is changed.
+    // Denied with a message, it is changed.
     live.prompt("plan", json!([{"text": PLAN}]));
     let (native, ask) = live.asked();
     let better = format!("better SCRIPT: {}", json!([{"text": PLAN}]));
@@ -299,7 +300,7 @@ fn messages_added_to_a_turn() {
     live.until(|event| matches!(event, AgentEvent::Text { .. }));
     live.tell(AgentInput::Steer { text: "then SCRIPT: [{\"text\": \"second\"}]".into() });
     assert_eq!(live.end().1, "second");
-    // Two at once, before the turn has a name.
+    // Two at once, before the turn has an id.
     live.prompt("b", json!([[{"text": "fourth"}, {"hang": true}]]));
     live.tell(AgentInput::Steer { text: "and SCRIPT: [{\"text\": \"fifth\"}]".into() });
     assert_eq!(live.end().1, "fifth");
@@ -312,18 +313,18 @@ fn what_comes_too_late_does_no_harm() {
     let mut live = Live::start("unrecorded", json!({}));
     live.prompt("a", json!([{"text": "first"}]));
     live.end();
-    // The agent begins a turn of its own with it.
+    // The agent starts a new turn with it.
     live.tell(AgentInput::Steer { text: "late SCRIPT: [{\"text\": \"second\"}]".into() });
     live.until(|event| *event == AgentEvent::TurnStarted);
     assert_eq!(live.end().1, "second");
-    // The rules interrupt after such a decision; by then the turn may be over.
+    // The rules interrupt after such a decision; by then the turn may have ended.
     live.prompt("stop", json!([outside("touch stopped"), {"text": "never"}]));
     live.decide(Decision::DenyAndStop, "");
     live.tell(AgentInput::Interrupt);
     assert_eq!(live.end().0, EndReason::Cancelled);
     live.prompt("b", json!([{"text": "third"}]));
     assert_eq!(live.end().1, "third");
-    // A turn that the agent never heard of ends when it is interrupted.
+    // A turn that the agent never received ends when it is interrupted.
     live.tell(AgentInput::Interrupt);
     assert_eq!(live.end().0, EndReason::Cancelled);
     live.leave();

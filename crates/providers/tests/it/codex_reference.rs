@@ -1,5 +1,6 @@
-//! Every line of the project's collection of captured Codex conversations, where that collection is at hand: nothing is
-//! misunderstood, nothing ends twice, nothing is left open. And every kind of notification its protocol has.
+//! Every line of the project's collection of captured Codex conversations, if that collection is available:
+//! nothing is misunderstood, nothing ends twice, nothing is left open. And every kind of notification in its
+//! protocol.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ fn collection() -> Option<PathBuf> {
     found
 }
 
-/// A codec in the middle of a run, for conversations that began with other words than ours.
+/// A codec in the middle of a run, for conversations that did not start with our messages.
 struct Running {
     spec: SessionSpec,
     codec: Box<dyn Codec>,
@@ -36,7 +37,7 @@ impl Running {
         Self { spec, codec, open: BTreeSet::new(), turns: (0, 0) }
     }
 
-    /// Has the codec believe something.
+    /// Changes the codec state.
     fn believe(&mut self, change: impl FnOnce(&mut Value)) {
         let mut saved: Value = serde_json::from_str(&self.codec.save()).unwrap();
         change(&mut saved);
@@ -44,7 +45,7 @@ impl Running {
     }
 
     fn line(&mut self, whence: &str, line: &str) {
-        // As if the daemon had come back just now.
+        // As if the daemon had just restarted.
         let mut twin = (CODEX.provider)().codec(&self.spec, &self.codec.save()).unwrap();
         let (events, replies) = decode(&mut *self.codec, line.as_bytes());
         assert_eq!(decode(&mut *twin, line.as_bytes()), (events.clone(), replies), "{whence}");
@@ -94,7 +95,7 @@ fn conversation(name: &str, text: &str) -> usize {
         if entry["dir"] != "<" {
             continue;
         }
-        // The answers are to somebody else's questions; only the conversation's name is taken from them.
+        // The answers are to another client's requests; only the conversation's id is taken from them.
         if message.get("method").is_none() {
             if let Some(thread) = message["result"]["thread"]["id"].as_str() {
                 running.believe(|saved| saved["thread"] = thread.into());

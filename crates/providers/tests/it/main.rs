@@ -1,4 +1,4 @@
-//! The providers from outside: what they say and hear, over the port they implement.
+//! The providers from outside: what they send and receive, through the port they implement.
 
 #![allow(
     clippy::unwrap_used,

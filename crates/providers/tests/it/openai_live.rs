@@ -1,5 +1,5 @@
-//! The agent inside the daemon over its port, against a small endpoint of the test's own: what no surface can bring
-//! about yet, tools of clients above all.
+//! The agent inside the daemon through its port, against a small endpoint of the test: what no surface can
+//! trigger yet, mainly tools of clients.
 
 mod endpoint;
 
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use crate::support::{spec, starting};
 use endpoint::{Endpoint, called, said};
 
-/// Says what it was asked to do.
+/// Returns what it was asked to do.
 struct Echo;
 
 impl SessionTools for Echo {
@@ -41,7 +41,7 @@ struct Live {
 }
 
 impl Live {
-    /// Starts an agent with this model at an endpoint that is there.
+    /// Starts an agent with this model at a running endpoint.
     fn start(endpoint: Endpoint, model: &str) -> Live {
         let mut spec = spec(ProviderKind::OpenaiApi, std::path::Path::new("/repo"));
         spec.provider_config.insert("base_url".to_owned(), endpoint.url());
@@ -144,7 +144,7 @@ async fn a_client_runs_its_own_tool_within_the_turn() {
     assert_eq!(bodies[1]["input"].as_array().unwrap().last(), Some(&result));
 }
 
-/// Which tools run alone and how long each may take is the session's to say, for every agent in the same way.
+/// The session decides which tools run alone and how long each may take, in the same way for every agent.
 #[tokio::test]
 async fn every_call_of_a_clients_tool_is_told_to_the_session_at_once() {
     let calls = [("c1", "lamp", json!({})), ("c2", "lamp", json!({})), ("c3", "bell", json!({}))];

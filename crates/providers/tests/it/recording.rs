@@ -1,7 +1,8 @@
-//! Recorded conversations with a real agent, replayed: what we wrote then is what we write now, and what it said means
-//! what it meant. The `…_live` modules record them.
+//! Recorded conversations with a real agent, replayed: what we wrote then is what we write now, and the
+//! agent's lines have the same meaning. The `…_live` modules record them.
 //!
-//! A recording is JSON lines: `{"setup": …}` first, then `{"told": AgentInput}` and `{"line": …}` as they happened.
+//! A recording is JSON lines: `{"setup": …}` first, then `{"told": AgentInput}` and `{"line": …}` as they
+//! happened.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,12 +14,12 @@ use serde_json::Value;
 
 use crate::support::{decode, launch, spec, starting};
 
-/// Longest saved state of a codec in any recording: it is written with every batch of events.
+/// Longest codec state in any recording: it is written with every batch of events.
 const SAVED_MAX_BYTES: usize = 8 * 1024;
 
 /// An agent whose conversations are recorded.
 pub(crate) struct Agent {
-    /// Names the folders of recordings and snapshots.
+    /// Name of the folders with recordings and snapshots.
     pub(crate) name: &'static str,
     pub(crate) kind: ProviderKind,
     pub(crate) provider: fn() -> Box<dyn Provider>,
@@ -36,7 +37,7 @@ impl Agent {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(self.name)
     }
 
-    /// What a recording was made with.
+    /// Returns the spec a recording was made with.
     pub(crate) fn spec(&self, setup: &Value) -> SessionSpec {
         let mut spec = spec(self.kind, "/example/repo".as_ref());
         spec.model = setup["model"].as_str().unwrap_or_default().to_owned();
@@ -69,7 +70,7 @@ impl Agent {
         Recording { name, spec, codec, entries }
     }
 
-    /// Every recording means what the snapshot of its name says.
+    /// Checks that every recording has the meaning in the snapshot of its name.
     pub(crate) fn check_meaning(&self) {
         let mut settings = insta::Settings::clone_current();
         settings.set_prepend_module_to_snapshot(false);
@@ -84,7 +85,7 @@ impl Agent {
         });
     }
 
-    /// A daemon that comes back between any two lines hears the same.
+    /// Checks that a daemon that restarts between any two lines gets the same events.
     pub(crate) fn check_saved_state(&self) {
         for (plain, broken) in self.recordings().into_iter().zip(self.recordings()) {
             let (name, spec) = (plain.name.clone(), plain.spec.clone());
@@ -100,7 +101,7 @@ impl Agent {
         }
     }
 
-    /// Every recorded turn and call ends once, and every line is understood.
+    /// Checks that every recorded turn and call ends once, and every line is understood.
     pub(crate) fn check_ends(&self) {
         for recording in self.recordings() {
             let name = recording.name.clone();
@@ -160,7 +161,7 @@ fn replay(
 
 fn print_wire(text: &mut String, wire: &[u8]) {
     for line in std::str::from_utf8(wire).unwrap().lines() {
-        // Order means nothing in JSON; a snapshot has one of its own.
+        // Order has no meaning in JSON; a snapshot needs one.
         let mut line: Value = serde_json::from_str(line).unwrap();
         line.sort_all_objects();
         writeln!(text, "> {line}").unwrap();

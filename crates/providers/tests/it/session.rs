@@ -1,5 +1,5 @@
-//! Recorded conversations, lived through by a session: the rules of `domain` accept what was told when it was told,
-//! tell the same, and end where a session should after all that the agent said.
+//! Recorded conversations, replayed through a session: the rules of `domain` accept the recorded inputs, send
+//! the same ones, and end in the right state after everything the agent sent.
 
 use agent_port::{Codec, Decoded};
 use domain::event::EventKind;
@@ -40,7 +40,7 @@ impl Session {
         effects
     }
 
-    /// Lives through a run of the agent, which was just started.
+    /// Replays a run of the agent, which was just started.
     pub(crate) fn play(&mut self, mut codec: Box<dyn Codec>, entries: &[Value]) {
         self.apply(Input::Launched { pid: 1 });
         let mut wire = Vec::new();
@@ -70,7 +70,7 @@ impl Session {
         }
     }
 
-    /// Returns the command that has the session tell this.
+    /// Returns the command that makes the session send this input.
     fn command(&self, told: &AgentInput) -> Command {
         let request = |native: &str| {
             let waiting = self.machine.state().requests.values().find(|waiting| waiting.native == native);
@@ -117,7 +117,7 @@ fn check(agent: &Agent) {
     for recording in agent.recordings() {
         let session = live_through(recording);
         let state = session.machine.state();
-        // The last thing told was to leave; nothing was open then.
+        // The last input was to leave; nothing was open then.
         assert_eq!((state.status, &state.turn), (Status::Stopping, &None), "{}", session.name);
         assert!(state.requests.is_empty(), "{}", session.name);
         assert_eq!(session.ended as u64, state.turns, "{}", session.name);

@@ -1,6 +1,6 @@
-//! The scenarios of `providers::suite` against recorded conversations of the real agents, lived through by a session: as
-//! they were recorded, and altered where no recording can be had (a crash, a hang, garbage, another version). `e2e` plays
-//! the same scenarios with the programs themselves.
+//! The scenarios of `providers::suite` with recorded conversations of the real agents, replayed through a
+//! session: as recorded, and altered where no recording is possible (a crash, a hang, garbage, another
+//! version). `e2e` plays the same scenarios with the programs themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::support::{launch, starting};
 struct Talk {
     name: String,
     spec: SessionSpec,
-    /// The first run; a session that is resumed has lived before.
+    /// The first run; a resumed session has had an earlier one.
     is_first: bool,
     entries: Vec<Value>,
 }
@@ -35,7 +35,7 @@ struct Recorded {
     /// The same without a program.
     without: Box<dyn Provider>,
     talks: Vec<Talk>,
-    /// How its version is told, and another.
+    /// The form of its version, and of another one.
     version: (&'static str, &'static str),
 }
 
@@ -74,20 +74,20 @@ impl Recorded {
 
     fn run(&self, session: &mut Session, spec: &SessionSpec, entries: &[Value]) {
         let mut state = starting(spec);
-        // Conversations that were resumed are recorded behind one turn.
+        // Resumed conversations are recorded after one turn.
         state.turns = u64::from(session.machine.state().turns > 0);
         let codec = launch(&*self.provider, spec, &state, Vec::new()).codec;
         session.play(codec, entries);
     }
 
-    /// The journal of a conversation.
+    /// Returns the journal of a conversation.
     fn journal(&self, talk: &Talk) -> Vec<EventKind> {
         let mut session = self.begin(talk);
         self.run(&mut session, &talk.spec, &talk.entries);
         session.journal
     }
 
-    /// A session in the middle of the first reply of the conversation.
+    /// Returns a session in the middle of the first reply of the conversation.
     fn in_a_reply(&self, talk: &Talk) -> Option<Session> {
         for length in 1..=talk.entries.len() {
             let entries = &talk.entries[..length];
@@ -104,7 +104,7 @@ impl Recorded {
         session.apply(Input::Command(Command::Restart { provider_config: BTreeMap::new() }));
     }
 
-    /// What happens when the program is killed in the middle of a reply, and the session is started again.
+    /// Returns what happens if the program is killed in the middle of a reply, and the session is restarted.
     fn crashed(&self, talk: &Talk) -> Option<Vec<EventKind>> {
         let mut session = self.in_a_reply(talk)?;
         session.apply(Input::AgentExited(killed()));
@@ -114,7 +114,7 @@ impl Recorded {
         Some(session.journal)
     }
 
-    /// What happens when nothing more comes and the session's time is over.
+    /// Returns what happens if nothing more comes and the session times out.
     fn hung(&self, talk: &Talk) -> Option<Vec<EventKind>> {
         let mut session = self.in_a_reply(talk)?;
         session.apply(Input::Timer(Timer::Deadline));
@@ -122,7 +122,7 @@ impl Recorded {
         Some(session.journal)
     }
 
-    /// The conversation with a line of garbage behind every line.
+    /// Returns the conversation with a line of garbage after every line.
     fn littered(&self, talk: &Talk) -> Vec<EventKind> {
         let lines = talk.entries.iter().flat_map(|entry| match entry.get("line") {
             Some(_) => {
@@ -135,7 +135,7 @@ impl Recorded {
         session.journal
     }
 
-    /// The conversation with a program of another version.
+    /// Returns the conversation with a program of another version.
     fn other_version(&self, talk: &Talk) -> Vec<EventKind> {
         let entry = |entry: &Value| match entry.get("line") {
             Some(line) => json!({"line": line.to_string().replace(self.version.0, self.version.1)}),
@@ -146,7 +146,7 @@ impl Recorded {
         session.journal
     }
 
-    /// A conversation, the session's stop, and another after its restart.
+    /// Returns a conversation, the session's stop, and another conversation after its restart.
     fn resumed(&self, talk: &Talk, next: &Talk) -> Vec<EventKind> {
         let mut session = self.begin(talk);
         self.run(&mut session, &talk.spec, &talk.entries);
@@ -159,7 +159,8 @@ impl Recorded {
         session.journal
     }
 
-    /// How a model that the agent does not have is refused: at once, or when the agent has named its models.
+    /// Returns how a model that the agent does not have is refused: at once, or when the agent has listed its
+    /// models.
     fn unknown_model(&self, talk: &Talk) -> String {
         let mut spec = talk.spec.clone();
         spec.model = "no-such-model-at-all".to_owned();
@@ -197,7 +198,7 @@ impl Recorded {
         self.without.launch(&request).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
-    /// The scenarios that its recordings show.
+    /// Returns the scenarios that its recordings show.
     fn shown(&self) -> BTreeSet<&'static str> {
         let mut journals: Vec<Vec<EventKind>> = Vec::new();
         for talk in self.talks.iter().filter(|talk| talk.is_first) {
@@ -222,7 +223,7 @@ impl Recorded {
         suite::ALL.iter().map(|scenario| scenario.name).filter(|name| shows(name)).collect()
     }
 
-    /// Every scenario is shown, but those that the recordings do not have.
+    /// Checks that every scenario is shown, except those that the recordings do not have.
     fn check(&self, absent: &[&str]) {
         let shown = self.shown();
         let missing: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Sessions to launch agents for, and what tests have in common.
+//! Sessions to launch agents for, and helpers shared by the tests.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -62,7 +62,7 @@ pub(crate) fn decode(codec: &mut dyn agent_port::Codec, line: &[u8]) -> (Vec<Age
     (out.events, out.replies)
 }
 
-/// A program that exists, where a test starts none.
+/// A program that exists, for tests that start none.
 pub(crate) fn some_program() -> PathBuf {
     std::env::current_exe().unwrap()
 }

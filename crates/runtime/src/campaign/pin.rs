@@ -1,20 +1,21 @@
-//! Which folder a campaign's root is: not the one that has its name now, but the one that was registered. A name can be
-//! given to another folder, or to a link, by whoever may write beside it.
+//! Identifies the folder that was registered as a campaign's root, by device and inode. The name alone is not
+//! enough: anyone who may write beside the folder can give its name to another folder or to a link.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A folder, told from others of the same name.
+/// The identity of a folder, independent of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RootPin {
     device: u64,
     inode: u64,
-    /// Numbers of devices may change when the machine starts anew.
+    /// Id of the boot at which the device number was read. Device numbers may change when the machine
+    /// restarts.
     boot: String,
 }
 
 impl RootPin {
-    /// Looks at the folder that is there now.
+    /// Reads the identity of the folder at a path.
     pub(super) fn of(path: &Path) -> std::io::Result<Self> {
         let found = path.symlink_metadata()?;
         let boot = shim::proc_table::boot_id().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -32,7 +33,7 @@ impl RootPin {
         format!("{}:{}:{}", self.device, self.inode, self.boot)
     }
 
-    /// Returns whether what is there now is the folder that was pinned.
+    /// Returns whether the folder there now is the one that was pinned.
     pub(super) fn is_same(&self, now: &Self) -> bool {
         self.inode == now.inode && (self.device == now.device || self.boot != now.boot)
     }

@@ -1,5 +1,5 @@
-//! The registry file of the `camp` command, where there is one. Read only: campaigns in it are taken over when they are
-//! asked for. Knows the file's format and place, nothing of the store.
+//! Reads the registry file of the `camp` command, if there is one. Never writes it: campaigns are imported
+//! when they are asked for. Knows the file's format and path, nothing of the store.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::NewCampaign;
 use host::project_file;
 
-/// Largest file that is read; a registry of thousands of campaigns stays far below.
+/// Largest file that is read. A registry of thousands of campaigns stays far below.
 const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct RegistryEntry {
     path: String,
 }
 
-/// Returns the campaigns of the registry; none where it is missing or cannot be understood.
+/// Returns the campaigns of the registry; none if it is missing or cannot be parsed.
 pub(super) fn campaigns() -> Vec<NewCampaign> {
     let Some(path) = place() else { return Vec::new() };
     let text = match project_file::read_own_text(&path, FILE_MAX_BYTES) {

@@ -1,4 +1,5 @@
-//! Which commands may run: the daemon's list by name, narrowed by a campaign's own list, nothing else. What git may be asked is in `domain::git_command`.
+//! Decides which commands may run: the daemon's list of names, narrowed by a campaign's own list, and nothing
+//! else. The rules for git arguments are in `domain::git_command`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +10,8 @@ use serde::Deserialize;
 use crate::limits;
 use host::project_file;
 
-/// A campaign's own list. It can only forbid: a file that an agent may edit must not widen what the daemon allows.
+/// A campaign's own list. It can only forbid: a file that an agent may edit must not widen what the daemon
+/// allows.
 const CAMPAIGN_LIST: &str = ".campaign/settings/allowlist.json";
 
 #[derive(Deserialize)]
@@ -30,6 +32,7 @@ fn yes() -> bool {
     true
 }
 
+/// Checks a command against the daemon's list and the campaign's list.
 pub(super) fn check(root: &Path, allowed: &[String], command: &str, args: &[String]) -> Result<(), Error> {
     if command.contains('/') || command.contains('\0') {
         return Err(Error::invalid("command", "is a program's name, without a path"));
@@ -62,7 +65,7 @@ fn campaign_list(root: &Path) -> Result<Option<CampaignList>, Error> {
     let Some(text) = text.map_err(|error| refused(format!("{CAMPAIGN_LIST} {error}")))? else {
         return Ok(None);
     };
-    // A list that cannot be understood forbids: guessing would allow.
+    // A list that cannot be parsed forbids everything: guessing might allow too much.
     serde_json::from_str(&text)
         .map(Some)
         .map_err(|error| refused(format!("{CAMPAIGN_LIST} cannot be understood: {error}")))

@@ -1,5 +1,6 @@
-//! Commands of git that people ask for (`obey exec -- git …`): checked by `domain::git_command`, run with the user's own
-//! configuration and without any program that the repository's names. What cannot be made sure of is not run.
+//! Git commands that people ask for (`obey exec -- git …`). They are checked by `domain::git_command` and run
+//! with the user's configuration, but without any program that the repository's configuration names. A
+//! command that cannot be proven safe is not run.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use host::project_file;
 #[cfg(test)]
 mod tests;
 
-/// Variables of git that a command keeps of the daemon's: who the user is and how the network is reached. The others say
-/// which repository is meant or what is run.
+/// Git variables that a command inherits from the daemon: who the user is and how the network is reached. All
+/// others select a repository or a program.
 const KEPT: &[&str] = &[
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -34,10 +35,10 @@ const KEPT: &[&str] = &[
 /// Commands that talk to another repository.
 const REMOTE: &[&str] = &["clone", "fetch", "ls-remote", "pull", "push", "remote"];
 
-/// Where the names of submodules are written: in the working tree, staged, and committed.
+/// The file that names submodules: read from the working tree, from the index and from the last commit.
 const MODULES: &str = ".gitmodules";
 
-/// A command that may run.
+/// A command that passed the checks.
 pub(crate) struct Guarded {
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -49,7 +50,8 @@ pub(crate) fn check(args: &[String]) -> Result<GitCommand, Error> {
     git_command::parse(args).map_err(|message| refused(&message))
 }
 
-/// Makes a command safe to run in a folder of a campaign. `cwd` is where it runs, with its `-C` already applied.
+/// Makes a command safe to run in a folder of a campaign. `cwd` is the folder it runs in, with its `-C`
+/// already applied.
 pub(crate) async fn guarded(
     command: GitCommand,
     root: &Path,
@@ -89,7 +91,8 @@ pub(crate) async fn guarded(
     Ok(Guarded { args: command.args, env, cwd })
 }
 
-/// Takes out what could name a repository or a program, and puts in what answers for the user.
+/// Removes variables that could select a repository or a program, and adds answers for everything git would
+/// ask the user.
 fn cleaned(env: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
     let kept = |name: &OsStr| match name.to_str() {
         Some(name) if name.starts_with("GIT_") => KEPT.contains(&name),
@@ -104,20 +107,21 @@ fn cleaned(env: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
         ("GIT_SEQUENCE_EDITOR", ":"),
         ("GIT_PAGER", "cat"),
         ("GIT_TERMINAL_PROMPT", "0"),
-        // Not `ext`, which runs a command, and no helper of any other name.
+        // Without `ext`, which runs a command, and without remote helpers of any other name.
         ("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"),
     ];
     env.extend(own.map(|(name, value)| (name.into(), value.into())));
     env
 }
 
-/// For our own look at the repository: reading its index may already ask its monitor.
+/// Returns the environment for the daemon's own look at the repository. Even reading its index may run its
+/// file monitor.
 fn pinned(env: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
     let pins = PINS.iter().map(|(key, value)| (OsStr::new(*key), OsStr::new(*value)));
     env.iter().cloned().chain(config_variables(pins)).collect()
 }
 
-/// Returns all configuration that holds in a folder; none where there is no repository.
+/// Returns all configuration in force in a folder; `None` if there is no repository.
 async fn settings(cwd: &Path, env: &[(OsString, OsString)]) -> Result<Option<Vec<Setting>>, Error> {
     let inside = ["rev-parse", "--git-dir"].map(OsStr::new);
     if !run_with(cwd, &inside, env.to_vec()).await?.ok {
@@ -133,7 +137,7 @@ async fn settings(cwd: &Path, env: &[(OsString, OsString)]) -> Result<Option<Vec
     })
 }
 
-/// Refuses a repository whose working tree is somewhere else than where the command runs.
+/// Refuses a repository whose working tree lies outside the campaign (`core.worktree`).
 async fn check_place(
     settings: &[Setting],
     root: &Path,
@@ -151,7 +155,8 @@ async fn check_place(
     )))
 }
 
-/// Returns what names the submodules: their own configuration is not known, so that git must not look into them.
+/// Returns settings that name the submodules. Their own configuration is unknown, so git must not look into
+/// them.
 async fn submodules(cwd: &Path, env: &[(OsString, OsString)]) -> Result<Vec<Setting>, Error> {
     let top = run_with(cwd, &["rev-parse", "--show-toplevel"].map(OsStr::new), env.to_vec()).await?;
     if !top.ok {
@@ -170,7 +175,7 @@ async fn submodules(cwd: &Path, env: &[(OsString, OsString)]) -> Result<Vec<Sett
         let list =
             ["config", &option, &source, "--no-includes", "--list", "--name-only", "-z"].map(OsStr::new);
         let done = run_with(cwd, &list, env.to_vec()).await?;
-        // What is not there names nothing; what cannot be read, git does not read either.
+        // A missing file names no submodules. A file that cannot be read here cannot be read by git either.
         for key in done.stdout.split(|byte| *byte == 0).filter(|key| !key.is_empty()) {
             let Ok(key) = std::str::from_utf8(key) else { continue };
             if key.starts_with("submodule.") {

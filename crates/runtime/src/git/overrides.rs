@@ -1,20 +1,21 @@
-//! What a repository's configuration must not decide: which programs run. Made of the list of all configuration with
-//! the place each entry comes from: what the repository says is replaced by what the user says, or by something
-//! harmless. Pure.
+//! Computes which configuration must override a repository's own so that it cannot choose which programs run.
+//! Works on the list of all settings with their scopes: a value of the repository is replaced by the user's
+//! value, or by a harmless one. Pure.
 
 use std::collections::BTreeMap;
 
 /// One entry of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
-    /// Whether the repository says so, itself or through a file it includes.
+    /// Whether it comes from the repository, directly or through a file it includes.
     pub(super) of_repository: bool,
     pub(super) key: String,
     pub(super) value: String,
 }
 
-/// Keys that run programs, as section and variable, and what replaces the repository's value. The part in between, where
-/// there is one, may be anything. Hooks, monitor and pager are pinned for every command and not here.
+/// Keys that run programs, as section and variable, with the value that replaces the repository's. The
+/// subsection between the two may be anything. Hooks, file monitor and pager are pinned for every command and
+/// not listed here.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("filter", "clean", ""),
     ("filter", "smudge", ""),
@@ -23,7 +24,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("diff", "external", ""),
     // Shows the file as it is.
     ("diff", "textconv", "cat"),
-    // Leaves a conflict rather than taking one side.
+    // Leaves a conflict instead of choosing one side.
     ("merge", "driver", "false"),
     ("mergetool", "cmd", "false"),
     ("mergetool", "path", "false"),
@@ -57,11 +58,11 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("guitool", "cmd", "false"),
     ("imap", "tunnel", "false"),
     ("ssh", "variant", "auto"),
-    // These run nothing, but would show a password of the user's to somebody else.
+    // These run no program, but could disclose a password of the user.
     ("http", "sslverify", "true"),
     ("http", "proxy", ""),
     ("remote", "proxy", ""),
-    // Helpers of large files run programs of their own.
+    // Git LFS runs additional programs.
     ("lfs", "standalonetransferagent", ""),
     ("lfs", "path", ""),
     ("lfs", "args", ""),
@@ -69,8 +70,8 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("lfs", "smudge", ""),
 ];
 
-/// Returns the configuration that wins over the repository's. `changes`: the command may write, and must then stop where
-/// a filter that was switched off is needed, instead of storing what was not filtered.
+/// Returns the configuration that overrides the repository's. With `changes` the command may write; it must
+/// then fail where a disabled filter is needed, instead of storing unfiltered content.
 pub(super) fn overrides(settings: &[Setting], changes: bool) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut replaced: BTreeMap<&str, String> = BTreeMap::new();
@@ -86,7 +87,7 @@ pub(super) fn overrides(settings: &[Setting], changes: bool) -> Vec<(String, Str
             }
         }
         if section == "filter" && !between.is_empty() {
-            // A program may be named by one key and switched on by another.
+            // One key may name a program and another key enable it, so all three are set.
             for name in ["clean", "smudge", "process"] {
                 let key = format!("filter.{between}.{name}");
                 let known = settings.iter().rev().find(|other| !other.of_repository && other.key == key);
@@ -111,7 +112,8 @@ pub(super) fn overrides(settings: &[Setting], changes: bool) -> Vec<(String, Str
     all
 }
 
-/// Helpers add up: the repository's are forgotten with all others, then the user's are said again.
+/// Credential helpers accumulate. An empty value clears the list, with the repository's helpers; the user's
+/// are then added again.
 fn credential_helpers(settings: &[Setting]) -> Vec<(String, String)> {
     if !settings.iter().any(|setting| setting.of_repository && is_helper(&setting.key)) {
         return Vec::new();
@@ -125,13 +127,14 @@ fn is_helper(key: &str) -> bool {
     key.starts_with("credential.") && key.ends_with(".helper")
 }
 
-/// Whether the repository includes files by conditions, which may come true while a command runs.
+/// Returns whether the repository has conditional includes. Their conditions may become true while a command
+/// runs.
 pub(super) fn has_conditional_includes(settings: &[Setting]) -> bool {
     settings.iter().any(|setting| setting.of_repository && setting.key.starts_with("includeif."))
 }
 
-/// Returns the key of a program that the repository wants to be run for a remote. Of these git takes the first value, so
-/// that they cannot be overridden.
+/// Returns the key of a program that the repository wants to run for a remote. Git uses the first value of
+/// these keys, so they cannot be overridden.
 pub(super) fn program_at_remote(settings: &[Setting]) -> Option<&str> {
     let runs = |key: &str| {
         parts(key).is_some_and(|(section, _, variable)| {
@@ -142,13 +145,13 @@ pub(super) fn program_at_remote(settings: &[Setting]) -> Option<&str> {
     found.map(|setting| setting.key.as_str())
 }
 
-/// Returns a setting of the repository.
+/// Returns the value of a setting made by the repository.
 pub(super) fn of_repository<'a>(settings: &'a [Setting], key: &str) -> Option<&'a str> {
     let found = settings.iter().rev().find(|setting| setting.of_repository && setting.key == key);
     found.map(|setting| setting.value.as_str())
 }
 
-/// Splits a key into section, what is in between, and variable; git prints the first and last in lower case.
+/// Splits a key into section, subsection and variable. Git prints section and variable in lower case.
 fn parts(key: &str) -> Option<(&str, &str, &str)> {
     let (section, rest) = key.split_once('.')?;
     Some(match rest.rsplit_once('.') {
@@ -157,7 +160,7 @@ fn parts(key: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// Reads what `git config --list --show-scope -z` prints.
+/// Parses the output of `git config --list --show-scope -z`.
 pub(super) fn read(printed: &[u8]) -> Option<Vec<Setting>> {
     let mut parts = printed.split(|byte| *byte == 0);
     let mut settings = Vec::new();
@@ -165,7 +168,7 @@ pub(super) fn read(printed: &[u8]) -> Option<Vec<Setting>> {
         if scope.is_empty() {
             return Some(settings);
         }
-        // A key that is no text cannot be overridden, so nothing may be run.
+        // A key that is not UTF-8 cannot be overridden, so nothing may run.
         let entry = std::str::from_utf8(parts.next()?).ok()?;
         let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
         let of_repository = !matches!(scope, b"system" | b"global" | b"command");

@@ -1,4 +1,5 @@
-//! What was asked again and again and always allowed, with the rule that would have answered it. Reads journals.
+//! Suggests rules: finds permissions that were asked repeatedly and always allowed, and the rule that would
+//! have answered them. Only reads journals.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,16 +13,16 @@ use crate::limits;
 use crate::session::Snapshot;
 use storage::sessions::{self, SessionFilter};
 
-/// A rule that would have spared somebody an answer.
+/// A rule that would have made questions unnecessary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suggestion {
     pub grant: Grant,
-    /// How often a person was asked for what it covers, and allowed it.
+    /// How many questions it would have answered; all were allowed by a person.
     pub times: u64,
     pub folder: PathBuf,
 }
 
-/// How people answered what one rule would cover.
+/// How people answered the questions that one rule would cover.
 #[derive(Debug)]
 struct Answers {
     grant: Grant,
@@ -31,7 +32,7 @@ struct Answers {
 }
 
 impl Grants {
-    /// Returns the rules that would have answered what was asked at least twice and never denied, the most useful first.
+    /// Returns rules for permissions that were asked at least twice and never denied, most useful first.
     pub async fn suggest(&self) -> Result<Vec<Suggestion>, Error> {
         let filter = SessionFilter { include_ended: true, ..SessionFilter::default() };
         let mut all = self.supervisor.list(filter).await?;
@@ -60,6 +61,7 @@ impl Grants {
     }
 }
 
+/// Counts how persons answered permissions, by the rule that would cover them.
 fn count(answers: &mut BTreeMap<String, Answers>, session: &Snapshot, events: &[EventKind]) {
     let mut open: BTreeMap<RequestId, &PermissionSubject> = BTreeMap::new();
     for event in events {
@@ -88,7 +90,8 @@ fn count(answers: &mut BTreeMap<String, Answers>, session: &Snapshot, events: &[
     }
 }
 
-/// The rule a person would write for a call: its beginning or its folder where there is one, in its project.
+/// Returns the rule a person would write for a call: its command prefix or its folder if it has one, within
+/// its project.
 fn rule_for(session: &Snapshot, ask: &PermissionSubject) -> Option<Grant> {
     let place = session.spec.place();
     let offered = proposal::grants(ask, place);

@@ -1,4 +1,4 @@
-//! The newest events of one session in memory, and the bell that wakes its readers.
+//! The newest events of one session in memory, and the signal that wakes its readers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::JournalBounds;
 
+/// The newest events of one session; readers are woken through `last_seq`.
 pub(super) struct Tail {
     kept: Mutex<CachedEvents>,
     bounds: JournalBounds,
@@ -34,7 +35,7 @@ impl Tail {
         self.last_seq.subscribe()
     }
 
-    /// Takes in events that follow the last one and wakes the readers.
+    /// Appends events that follow the last one and wakes the readers.
     pub(super) fn extend(&self, events: Vec<Arc<Event>>) {
         let Some(last) = events.last().map(|event| event.seq) else { return };
         {
@@ -48,7 +49,7 @@ impl Tail {
         self.last_seq.send_replace(last);
     }
 
-    /// Returns events after a number, or nothing when they are no longer all in memory.
+    /// Returns events after a sequence number, or `None` if some of them are no longer in memory.
     pub(super) fn after(&self, seq: u64, most: usize) -> Option<Vec<Arc<Event>>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let first = kept.events.front()?.seq;
@@ -73,7 +74,7 @@ impl CachedEvents {
     }
 }
 
-/// Returns about how much memory an event holds on to. Only texts can be large.
+/// Returns roughly how much memory an event occupies. Only texts can be large.
 fn weight(event: &Event) -> usize {
     const BARE: usize = 256;
     BARE + match &event.kind {

@@ -1,4 +1,4 @@
-//! Every reader sees exactly the log after where it began: in order, without gap or repeat, replayed or live.
+//! Every reader sees exactly the log after its start: in order, without gaps or repeats, replayed or live.
 
 mod interleavings;
 mod live;
@@ -20,7 +20,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, future).await.expect("not in time")
 }
 
-/// What a session with this id was created with.
+/// Returns the spec of a session with this id.
 pub(crate) fn spec(id: &str) -> domain::SessionSpec {
     domain::SessionSpec {
         id: SessionId::new(id),
@@ -46,7 +46,7 @@ pub(crate) fn spec(id: &str) -> domain::SessionSpec {
     }
 }
 
-/// One session's journal as its actor uses it, and what it wrote.
+/// One session's journal as its actor uses it, and the events written to it.
 struct Log {
     store: Store,
     bounds: JournalBounds,
@@ -67,7 +67,7 @@ impl Log {
         Self { store: store.clone(), bounds, id, key, stream, written: Vec::new() }
     }
 
-    /// Stores events of these sizes, then shows them.
+    /// Stores events of these sizes, then publishes them.
     async fn append(&mut self, sizes: &[usize]) {
         let kinds = sizes.iter().map(|size| EventKind::TextDelta { text: "x".repeat(*size), parent: None });
         self.append_kinds(kinds.collect()).await;
@@ -98,13 +98,13 @@ impl Log {
         self.stream.publish(events);
     }
 
-    /// Begins again with nothing in memory, as after a restart of the daemon.
+    /// Starts with nothing in memory, as after a restart of the daemon.
     fn restart(&mut self) {
         let journal = Journal::with_bounds(self.store.clone(), self.bounds);
         self.stream = journal.stream(&self.id, self.key, self.written.len() as u64);
     }
 
-    /// Returns what a reader that began after `seq` must have seen by now.
+    /// Returns the events that a reader started after `seq` must have seen by now.
     fn after(&self, seq: u64) -> &[Event] {
         let from = usize::try_from(seq).unwrap_or(usize::MAX).min(self.written.len());
         &self.written[from..]
@@ -115,7 +115,7 @@ fn plain(events: Vec<Arc<Event>>) -> Vec<Event> {
     events.iter().map(|event| (**event).clone()).collect()
 }
 
-/// Reads everything there is now.
+/// Reads everything available now.
 async fn drain(cursor: &mut Cursor) -> Vec<Event> {
     let mut all = Vec::new();
     loop {
@@ -124,13 +124,13 @@ async fn drain(cursor: &mut Cursor) -> Vec<Event> {
         if events.is_empty() {
             return all;
         }
-        // Without progress this would never end.
+        // Without progress this loop would never end.
         assert!(cursor.seq() > before, "a repeat after {before}");
         all.extend(plain(events));
     }
 }
 
-/// Whether a reader waits.
+/// Returns whether a reader has to wait.
 async fn waits(cursor: &mut Cursor) -> bool {
     tokio::select! {
         biased;

@@ -1,6 +1,6 @@
-//! Clearing away a directory that a dead daemon left. Its shim may be alive, dead, or still on its way there: taking the
-//! lock tells the first from the others and keeps the last from ever starting its agent.
-//! Must not be used for a directory that this daemon itself is about to start an agent in.
+//! Cleans up a directory that a dead daemon left. Its shim may be alive, dead, or not started yet. Taking the
+//! lock tells the first case from the others, and prevents a late shim from ever starting its agent. Must not
+//! be used for a directory in which this daemon itself is about to start an agent.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -16,7 +16,7 @@ use super::{run_limits, scan};
 use host::limits::{KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
 use host::process_tree as tree;
 
-/// A directory that no shim holds, nor will as long as this lives.
+/// A directory that no shim holds, nor can take while this value exists.
 #[derive(Debug)]
 pub struct Claim {
     dir: PathBuf,
@@ -42,8 +42,8 @@ impl Claim {
         }
     }
 
-    /// Kills the shim that holds `dir` and waits until the lock is free. Only for one that is of no use any more: how
-    /// its agent ended will not be known. Returns whether there was one.
+    /// Kills the shim that holds `dir` and waits until the lock is free. Returns whether there was one. Only
+    /// for a shim that is no longer needed: how its agent ended will not be known.
     pub async fn end_holder(dir: &Path) -> io::Result<bool> {
         let deadline = Instant::now() + KILL_TREE_TIMEOUT;
         let mut was_held = false;
@@ -58,7 +58,7 @@ impl Claim {
         Ok(was_held)
     }
 
-    /// Kills the shim that holds `dir` and everything its agent started. What they wrote stays.
+    /// Kills the shim that holds `dir` and everything its agent started. Their output stays.
     pub async fn end_holder_and_tree(dir: &Path) -> io::Result<()> {
         Self::end_holder(dir).await?;
         match Self::take(dir)? {
@@ -67,15 +67,15 @@ impl Claim {
         }
     }
 
-    /// The agent that ran here; `None` if none was ever started.
+    /// Returns the agent that ran here; `None` if none was ever started.
     pub fn meta(&self) -> Option<Meta> {
         let names = fs::read_dir(&self.dir).ok()?.flatten();
         let first = names.filter_map(|entry| segment_number(&entry.file_name())).min()?;
         read_meta(&self.dir, first).unwrap_or_default()
     }
 
-    /// Kills what its agent left running and removes the directory. A shim that comes late finds no directory, or one
-    /// in which nothing can be made any more.
+    /// Kills what the agent left running and removes the directory. A late shim then finds no directory, or
+    /// one in which nothing can be created.
     pub async fn clear(self) -> io::Result<()> {
         self.kill_left_behind().await?;
         run_limits::remove_group(&self.dir).await;

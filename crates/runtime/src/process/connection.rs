@@ -1,6 +1,6 @@
-//! The connection to one shim: greeting, frames both ways, and coming back when it breaks.
-//! A shim is gone when its lock is free; as long as the lock is held, the connection is made again.
-//! Must not read the spool.
+//! The connection to one shim: greeting, frames in both directions, and reconnecting when it breaks. A shim
+//! has exited when its lock is free; as long as the lock is held, the connection is retried. Must not read
+//! the spool.
 
 use std::fs::File;
 use std::io;
@@ -24,23 +24,23 @@ use host::failpoint;
 /// What is known about the shim from its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShimState {
-    /// How far the spool reaches, as last heard.
+    /// How far the spool reaches, as last announced.
     pub(super) head: Position,
     pub(super) reach: ShimReachability,
 }
 
-/// Whether the shim can be talked to.
+/// Whether the shim can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShimReachability {
-    /// Connected, or about to be again.
+    /// Connected, or reconnecting.
     Alive,
     /// It obeys another daemon.
     Refused(Refusal),
-    /// Its lock is free.
+    /// Its lock is free: it has exited.
     Gone,
 }
 
-/// How greeting a shim ended.
+/// The result of greeting a shim.
 pub(super) enum Greeting {
     Welcomed(Box<Connection>, Welcome),
     Refused(Refusal),
@@ -48,7 +48,7 @@ pub(super) enum Greeting {
     Gone,
 }
 
-/// A greeted socket and what was received on it.
+/// A greeted socket and its partly received frames.
 pub(super) struct Connection {
     stream: UnixStream,
     frames: Assembler,
@@ -58,18 +58,18 @@ pub(super) struct Connection {
 enum ConnectionEnd {
     Refused(Refusal),
     Broken,
-    /// We have nothing more to say or to ask.
+    /// The link is closed and there is nothing left to send.
     Finished,
 }
 
-/// Greets the shim of `dir`, trying for as long as its lock is held, until the time is up.
+/// Greets the shim of `dir`. Retries while its lock is held, until the timeout.
 pub(super) async fn greet(dir: &Path, epoch: u64) -> io::Result<Greeting> {
     time::timeout(ATTACH_TIMEOUT, greet_patiently(dir, epoch))
         .await
         .map_err(|_| io::ErrorKind::TimedOut.into())
 }
 
-/// Keeps the connection for as long as the shim lives and obeys us and the link wants it.
+/// Keeps the connection while the shim lives, obeys this daemon and the link needs it.
 pub(super) async fn keep(
     dir: PathBuf,
     epoch: u64,
@@ -91,7 +91,7 @@ pub(super) async fn keep(
     }
 }
 
-/// Returns why there is no connection any more; `None` if none is wanted.
+/// Returns why there is no connection any more; `None` if none is needed.
 async fn stay(
     dir: &Path,
     epoch: u64,
@@ -117,6 +117,7 @@ async fn stay(
     }
 }
 
+/// Greets the shim of `dir`, retrying without a timeout until it answers or has exited.
 async fn greet_patiently(dir: &Path, epoch: u64) -> Greeting {
     let mut pause = CONNECT_RETRY;
     let mut asked = false;
@@ -132,14 +133,15 @@ async fn greet_patiently(dir: &Path, epoch: u64) -> Greeting {
         match scan::lock_holder(dir) {
             Ok(None) => return Greeting::Gone,
             Ok(Some(holder)) if pause > CONNECT_RETRY && !asked => {
-                // The socket's name may have been deleted under a living shim; it binds a new one when asked.
+                // The socket's name may have been deleted while the shim lives. It binds a new one on this
+                // signal.
                 asked = true;
                 if let Some(shim) = holder.pid.and_then(proc_table::find) {
                     proc_table::signal(&shim, libc::SIGUSR1);
                 }
             }
             Ok(Some(_)) => {}
-            // Not being able to look (out of descriptors) does not mean that the shim is gone.
+            // A failed check (out of descriptors) does not mean that the shim has exited.
             Err(error) => tracing::warn!(dir = %dir.display(), %error, "the shim's lock cannot be looked at"),
         }
         time::sleep(pause).await;
@@ -147,13 +149,14 @@ async fn greet_patiently(dir: &Path, epoch: u64) -> Greeting {
     }
 }
 
-/// Connects by way of the directory's descriptor, because a socket path may not be longer than 107 bytes.
+/// Connects through the directory's descriptor, because a socket path may not be longer than 107 bytes.
 async fn connect(dir: &Path) -> io::Result<UnixStream> {
     let handle = File::open(dir)?;
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET_NAME}", handle.as_raw_fd())).await
 }
 
 impl Connection {
+    /// Sends the greeting and waits for the answer.
     async fn open(stream: UnixStream, epoch: u64) -> io::Result<Greeting> {
         let mut connection = Box::new(Connection { stream, frames: Assembler::default() });
         let mut hello = Vec::new();
@@ -162,11 +165,11 @@ impl Connection {
         loop {
             match receive(&mut connection.stream, &mut connection.frames).await? {
                 Some(ToDaemon::Welcome(welcome)) => return Ok(Greeting::Welcomed(connection, welcome)),
-                // Too many others, who go by themselves if they do not say who they are.
+                // Too many other connections. The shim drops those that send no greeting.
                 Some(ToDaemon::Refused(Refusal::Busy)) => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Some(ToDaemon::Refused(refusal)) => return Ok(Greeting::Refused(refusal)),
                 Some(ToDaemon::Wake(_) | ToDaemon::Pong(_)) => {}
-                // A refusal may come before our greeting was sent, so its failure counts only now.
+                // A refusal may arrive before our greeting was sent, so a failed send counts only now.
                 None => return Err(said.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())),
             }
         }
@@ -198,19 +201,19 @@ impl Connection {
         };
         tokio::pin!(receiving);
         tokio::select! {
-            // Receiving first: the reason for the end is among what was received.
+            // Receiving first: the reason for the end is among the received frames.
             biased;
             over = &mut receiving => over,
             sent = sending => match sent {
                 Ok(()) => ConnectionEnd::Finished,
-                // The shim has closed; why is still to be read.
+                // The shim has closed the connection; the reason is still to be read.
                 Err(_) => receiving.await,
             },
         }
     }
 }
 
-/// The next frame this build knows; `None` at the end of the connection.
+/// Returns the next frame this build knows; `None` at the end of the connection.
 async fn receive<R>(reader: &mut R, frames: &mut Assembler) -> io::Result<Option<ToDaemon>>
 where
     R: tokio::io::AsyncRead + Unpin,

@@ -1,5 +1,5 @@
-//! Starting an agent under a new shim, and saying precisely at which stage that failed.
-//! Must not keep anything: the [`Link`] it returns is all there is.
+//! Starts an agent under a new shim, and reports precisely at which stage that failed. Must not keep any
+//! state: the [`AgentLink`] it returns is all there is.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -23,12 +23,12 @@ use host::process_tree as tree;
 /// Starts agents.
 pub struct AgentSpawner;
 
-/// How long and how much a shim holds on its own.
+/// How long and how much a shim holds without a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldLimits {
-    /// Without any daemon for this long, the shim ends its agent and leaves.
+    /// After this long without any daemon, the shim ends its agent and exits.
     pub linger: Duration,
-    /// Output on disk that was not consumed; beyond it the agent waits.
+    /// Unconsumed output on disk; beyond this the agent waits.
     pub spool_bytes_max: u64,
 }
 
@@ -41,18 +41,18 @@ impl Default for HoldLimits {
     }
 }
 
-/// Where the shim met an obstacle.
+/// The stage at which the shim failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnStage {
-    /// Its arguments (a fault of ours).
+    /// Its arguments (an error of the daemon).
     Args,
     /// Detaching from the daemon.
     Fork,
-    /// The session's directory: missing, a link, not ours, or open to others.
+    /// The session's directory: missing, a link, owned by another user, or open to others.
     Dir,
     /// Another shim holds the directory.
     Lock,
-    /// The spool: no space, or one is there already.
+    /// The spool: no space, or one already exists.
     Spool,
     /// The control socket.
     Socket,
@@ -69,16 +69,16 @@ pub enum SpawnStage {
 /// Why no agent was started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// The session's directory could not be made.
+    /// The session's directory could not be created.
     #[error("the session's directory cannot be made: {0}")]
     Dir(io::Error),
     /// The shim itself could not be run.
     #[error("the shim cannot be run: {0}")]
     Shim(io::Error),
-    /// The shim ran and met an obstacle.
+    /// The shim ran and failed at a stage.
     #[error("{stage:?}: {text}")]
     Stage { stage: SpawnStage, errno: i32, text: String },
-    /// The shim said nothing, or nothing in time.
+    /// The shim did not answer, or not in time.
     #[error("the shim gave no answer: {0}")]
     Silent(String),
     /// The agent runs but could not be reached; it was ended again.
@@ -87,7 +87,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// Whether there is no such program.
+    /// Returns whether there is no such program.
     pub fn is_program_missing(&self) -> bool {
         matches!(self, SpawnError::Stage { stage: SpawnStage::Exec, errno: libc::ENOENT | libc::ENOTDIR, .. })
     }
@@ -104,10 +104,10 @@ impl SpawnError {
 }
 
 impl AgentSpawner {
-    /// Starts `plan` under a new shim in `dir`, which must not hold a spool yet, and takes hold of it.
+    /// Starts `plan` under a new shim in `dir`, which must not contain a spool yet, and attaches to it.
     ///
-    /// The directory is made if it is missing. The agent gets the plan's environment and one variable more,
-    /// by which its descendants can be found if the shim is killed (see [`tree::mark_of`]).
+    /// The directory is created if it is missing. The agent gets the plan's environment and one more
+    /// variable, by which its descendants can be found if the shim is killed (see [`tree::mark_of`]).
     pub async fn spawn(
         shim_exe: &Path,
         dir: &Path,
@@ -131,7 +131,7 @@ impl AgentSpawner {
         if attached.is_err()
             && let Some(shim) = proc_table::find(shim_pid)
         {
-            // An agent nobody can reach must not run. It dies with its shim.
+            // An agent that cannot be reached must not run. It dies with its shim.
             proc_table::signal(&shim, libc::SIGKILL);
         }
         Ok(attached?)
@@ -145,7 +145,7 @@ fn make_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Runs the shim's first process to its end and returns what it said.
+/// Runs the shim's first process to its end and returns its output.
 async fn run_shim(
     shim_exe: &Path,
     dir: &Path,
@@ -174,7 +174,7 @@ async fn run_shim(
     Ok(answer)
 }
 
-/// The shim's process number, or the obstacle it met.
+/// Returns the shim's pid, or the stage at which it failed.
 fn read_answer(answer: &str) -> Result<i32, SpawnError> {
     let line = answer.trim_end_matches('\n');
     let mut words = line.splitn(4, ' ');

@@ -1,19 +1,19 @@
-//! Lines out of a byte stream, whatever the chunks it came in. Pure; its state can be saved and restored.
-//! A line beyond `LINE_MAX` is reported with its head and length, and never held in memory.
-//! Must not know what a line means.
+//! Splits a byte stream into lines, regardless of its chunks. Pure; its state can be saved and restored. A
+//! line longer than `LINE_MAX` is reported with its head and length, and never held in memory. Must not know
+//! what a line means.
 
 use super::limits::{LINE_MAX, OVERSIZE_HEAD_BYTES};
 
 /// One line, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputLine<'a> {
-    /// All of it.
+    /// The whole line.
     Whole(&'a [u8]),
     /// Its first bytes and its full length; the rest was dropped.
     Oversize { head: &'a [u8], length: u64 },
 }
 
-/// Collects bytes into lines. A line ends at LF; one CR before it is stripped.
+/// Assembles bytes into lines. A line ends at LF; one CR before it is stripped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineAssembler {
     carry: PartialLine,
@@ -21,7 +21,7 @@ pub struct LineAssembler {
     head_max: usize,
 }
 
-/// What a [`LineAssembler`] holds between two chunks; to be stored with the position after the last one.
+/// The state of a [`LineAssembler`] between two chunks; to be stored with the position after the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartialLine {
     /// The unfinished line, or only its head once it is oversize.
@@ -30,12 +30,12 @@ pub struct PartialLine {
     pub oversize: Option<OversizeLine>,
 }
 
-/// What is known of an unfinished line that is too long to keep.
+/// An unfinished line that is too long to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OversizeLine {
     /// The bytes seen so far.
     pub length: u64,
-    /// Whether the last of them was a CR, which does not count if the line ends there.
+    /// Whether the last byte was a CR, which does not count if the line ends there.
     pub ends_with_cr: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for LineAssembler {
 }
 
 impl LineAssembler {
-    /// Goes on from a saved state.
+    /// Resumes from a saved state.
     pub fn restore(carry: PartialLine) -> LineAssembler {
         LineAssembler::with_limits(carry, LINE_MAX, OVERSIZE_HEAD_BYTES)
     }
@@ -55,18 +55,18 @@ impl LineAssembler {
         LineAssembler { carry, line_max, head_max }
     }
 
-    /// The state to save.
+    /// Returns the state to save.
     pub fn carry(&self) -> &PartialLine {
         &self.carry
     }
 
-    /// Adds bytes; calls `each` for every line that ends in them.
+    /// Adds bytes and calls `each` for every line that ends in them.
     pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(OutputLine<'_>)) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let (line, behind) = (&rest[..end], &rest[end + 1..]);
             rest = behind;
-            // The usual case, without a copy: a line that lies whole in the chunk.
+            // The usual case, without a copy: the chunk contains the whole line.
             if self.carry.partial.is_empty() && self.carry.oversize.is_none() && line.len() <= self.line_max {
                 each(OutputLine::Whole(without_cr(line)));
                 continue;
@@ -77,13 +77,14 @@ impl LineAssembler {
         self.extend(rest);
     }
 
-    /// The stream is over: what is left is a line, although nothing ended it.
+    /// Ends the stream: the remainder is a line although no LF ended it.
     pub fn finish(&mut self, each: &mut impl FnMut(OutputLine<'_>)) {
         if !self.carry.partial.is_empty() || self.carry.oversize.is_some() {
             self.emit(each);
         }
     }
 
+    /// Appends bytes to the unfinished line; keeps only its head once it is oversize.
     fn extend(&mut self, bytes: &[u8]) {
         let Some(&last) = bytes.last() else { return };
         let PartialLine { partial, oversize } = &mut self.carry;
@@ -111,7 +112,7 @@ impl LineAssembler {
             }
         }
         partial.clear();
-        // One long line must not cost its memory for ever.
+        // Memory of one long line must not stay allocated.
         partial.shrink_to(self.head_max);
     }
 }

@@ -1,6 +1,6 @@
-//! A [`Link`]: the daemon's hold on one agent. Reads the spool from the files, wakes by the connection, sends
-//! input and signals without waiting. Dropping it leaves the agent as it is.
-//! Must not interpret output, and keeps no position that its caller has not been given.
+//! An [`AgentLink`]: the daemon's connection to one agent. Reads the spool from its files, is woken by the
+//! connection, sends input and signals without waiting. Dropping it leaves the agent as it is. Must not
+//! interpret output, and keeps no position that its caller has not been given.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,7 +24,7 @@ use super::{run_limits, scan};
 use host::clock;
 use host::process_tree as tree;
 
-/// Why an agent cannot be attached to.
+/// Why attaching to an agent failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The shim obeys another daemon, or does not trust this one.
@@ -35,31 +35,31 @@ pub enum AttachError {
     Unreachable(#[from] io::Error),
 }
 
-/// What came next from an agent.
+/// The next item from an agent.
 #[derive(Debug)]
 pub enum AgentOutput {
-    /// New records; commit [`Batch::after`] together with what is made of them.
+    /// New records. Commit [`Batch::after`] together with the events made of them.
     Records(Batch),
-    /// All was read and nothing more will come. Repeated if asked again.
+    /// Everything was read and nothing more will come. Repeated on further calls.
     Ended(OutputEnd),
-    /// The spool is damaged at this place and cannot be read past it. Repeated if asked again.
+    /// The spool is damaged at this position and cannot be read past it. Repeated on further calls.
     Corrupt { at: Position, fault: Fault },
     /// Another daemon has taken over; this one must not touch the agent any more.
     Refused(Refusal),
-    /// The spool's files cannot be read. Asking again tries again, after a pause.
+    /// The spool's files cannot be read. The next call retries after a pause.
     Unreadable(io::Error),
 }
 
 /// How an agent's output ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputEnd {
-    /// The agent ended and its shim kept how. Answer with [`Link::ack_exit`] once that is committed.
+    /// The agent ended and its shim recorded how. Answer with [`AgentLink::ack_exit`] once that is committed.
     Exited(Exit),
-    /// The shim was killed, and the agent with it. What the agent left running is for `tree::kill_tree`.
+    /// The shim was killed, and the agent with it. Use `tree::kill_tree` for what the agent left running.
     ShimLost,
 }
 
-/// The daemon's hold on one agent.
+/// The daemon's connection to one agent.
 pub struct AgentLink {
     dir: PathBuf,
     spool: Spool,
@@ -67,48 +67,49 @@ pub struct AgentLink {
     meta: Option<Meta>,
     exit: Option<Exit>,
     last_write_id: u64,
-    /// Records were returned, so the spool is there and this link is not behind its end.
+    /// Records were returned, so the spool exists and this link is not behind its end.
     has_read: bool,
-    /// Segments before this one are gone already.
+    /// Segments before this one are already deleted.
     discarded_before: u32,
     controls: AgentControls,
     state: watch::Receiver<ShimState>,
     keeper: Option<JoinHandle<()>>,
 }
 
-/// Sends to an agent; can be cloned and used from anywhere. Nothing here waits.
+/// Sends to an agent. Can be cloned and used from anywhere. No method waits.
 #[derive(Clone, Debug)]
 pub struct AgentControls {
     outbox: Arc<Outbox>,
 }
 
 impl AgentControls {
-    /// Queues `bytes` for the agent's stdin. Ids must rise; one that was used before is ignored.
+    /// Queues `bytes` for the agent's stdin. Ids must increase; an id that was used before is ignored.
     ///
-    /// Delivery is told by an [`Stream::Input`] record with this id.
+    /// Delivery is confirmed by a [`Stream::Input`] record with this id.
     pub fn write(&self, write_id: u64, bytes: &[u8]) -> Result<(), WriteError> {
         self.outbox.push_input(write_id, &ToShim::Input { write_id, bytes })
     }
 
-    /// Closes the agent's stdin after all earlier input. Told by an input record, as for [`Controls::write`].
+    /// Closes the agent's stdin after all earlier input. Confirmed by an input record, as for
+    /// [`AgentControls::write`].
     pub fn close_stdin(&self, write_id: u64) -> Result<(), WriteError> {
         self.outbox.push_input(write_id, &ToShim::CloseStdin { write_id })
     }
 
-    /// Sends a signal, ahead of all waiting input. `SIGKILL` to the tree is repeated until nothing is left.
+    /// Sends a signal ahead of all pending input. `SIGKILL` to the tree is repeated until nothing is left.
     pub fn signal(&self, target: Target, signo: i32) -> Result<(), WriteError> {
         self.outbox.push_urgent(&ToShim::Signal { signo, target })
     }
 
-    /// Tells the shim that the exit is committed; it leaves. Has no effect while the agent runs.
+    /// Tells the shim that the exit is committed, so that it exits. Has no effect while the agent runs.
     pub fn ack_exit(&self) -> Result<(), WriteError> {
         self.outbox.push_urgent(&ToShim::AckExit)
     }
 }
 
 impl AgentLink {
-    /// Takes hold of the agent in `dir`, reading from `from`. If its shim is dead, the link reads what is left
-    /// of the spool and then reports the end.
+    /// Attaches to the agent in `dir`, reading from `from`. If its shim is dead, the link reads the rest of
+    /// the spool and then reports the end.
     ///
     /// `epoch` must not be lower than that of any daemon before; an equal one takes over.
     pub async fn attach(dir: &Path, from: Position, epoch: u64) -> Result<AgentLink, AttachError> {
@@ -137,7 +138,7 @@ impl AgentLink {
             }
         };
         let last_write_id = welcome.map_or(0, |welcome| welcome.last_write_id);
-        // Only a hint, refreshed by the records themselves; an unreadable spool shows when it is read.
+        // Only a hint, refreshed by the records themselves. An unreadable spool is reported when it is read.
         let meta = read_meta(&dir, from.segment).unwrap_or_default();
         let spool = Spool::new(Reader::new(&dir, from));
         Ok(AgentLink {
@@ -155,10 +156,10 @@ impl AgentLink {
         })
     }
 
-    /// Waits for what comes next. Cancel-safe: what was not returned is returned by the next call.
+    /// Waits for the next item. Cancel-safe: an item that was not returned is returned by the next call.
     pub async fn next(&mut self) -> AgentOutput {
         loop {
-            // Taken before reading: what is announced later wakes us again.
+            // Taken before reading: a later announcement wakes us again.
             let newest = *self.state.borrow_and_update();
             if self.is_read_to(newest) && self.is_announced().await {
                 continue;
@@ -172,7 +173,7 @@ impl AgentLink {
                     return AgentOutput::Records(batch);
                 }
                 Ok(Step::Corrupt { at, fault }) => return AgentOutput::Corrupt { at, fault },
-                // The shim says that whole records are here.
+                // The shim announced complete records here.
                 Ok(Step::Torn(fault)) if state.head > at => return AgentOutput::Corrupt { at, fault },
                 Ok(Step::Dry) if state.head > at => {
                     return AgentOutput::Corrupt { at, fault: Fault::MissingSegment };
@@ -181,7 +182,7 @@ impl AgentLink {
                     return AgentOutput::Ended(self.end());
                 }
                 Ok(Step::Dry) if self.welcome.is_some_and(|welcome| welcome.exited) => {
-                    // Attached behind the exit record: it was committed, but not acknowledged.
+                    // Attached after the exit record: it was committed but not acknowledged.
                     if let OutputEnd::Exited(exit) = self.end() {
                         return AgentOutput::Ended(OutputEnd::Exited(exit));
                     }
@@ -198,7 +199,7 @@ impl AgentLink {
         }
     }
 
-    /// Whether everything that was announced has been returned: then there is no need to look at the disk.
+    /// Returns whether everything announced has been returned; then there is no need to read the disk.
     fn is_read_to(&self, newest: ShimState) -> bool {
         self.has_read
             && newest.reach == ShimReachability::Alive
@@ -206,12 +207,13 @@ impl AgentLink {
             && self.spool.position() >= newest.head
     }
 
-    /// Waits for an announcement. False: there was none for so long that it is time to look without one.
+    /// Waits for an announcement. Returns false if there was none for so long that the spool should be read
+    /// anyway.
     async fn is_announced(&mut self) -> bool {
         match time::timeout(LOOK_INTERVAL, self.state.changed()).await {
             Ok(Ok(())) => true,
             Ok(Err(_)) => {
-                // Nobody announces anything any more (the runtime is being shut down): do not spin.
+                // There is no sender of announcements left (the runtime is shutting down): do not spin.
                 time::sleep(READ_RETRY).await;
                 false
             }
@@ -219,74 +221,74 @@ impl AgentLink {
         }
     }
 
-    /// A handle for sending to the agent from elsewhere.
+    /// Returns a handle for sending to the agent from elsewhere.
     pub fn controls(&self) -> AgentControls {
         self.controls.clone()
     }
 
-    /// See [`Controls::write`].
+    /// See [`AgentControls::write`].
     pub fn write(&self, write_id: u64, bytes: &[u8]) -> Result<(), WriteError> {
         self.controls.write(write_id, bytes)
     }
 
-    /// See [`Controls::close_stdin`].
+    /// See [`AgentControls::close_stdin`].
     pub fn close_stdin(&self, write_id: u64) -> Result<(), WriteError> {
         self.controls.close_stdin(write_id)
     }
 
-    /// See [`Controls::signal`].
+    /// See [`AgentControls::signal`].
     pub fn signal(&self, target: Target, signo: i32) -> Result<(), WriteError> {
         self.controls.signal(target, signo)
     }
 
-    /// See [`Controls::ack_exit`].
+    /// See [`AgentControls::ack_exit`].
     pub fn ack_exit(&self) -> Result<(), WriteError> {
         self.controls.ack_exit()
     }
 
-    /// The agent's process; unknown only if the shim is dead and the spool unreadable.
+    /// Returns the agent's pid; unknown only if the shim is dead and the spool unreadable.
     pub fn agent_pid(&self) -> Option<u32> {
         self.welcome.map(|welcome| welcome.agent_pid).or(self.meta.map(|meta| meta.agent_pid))
     }
 
-    /// The shim's process, if it lived when attached to.
+    /// Returns the shim's pid, if it was alive when attaching.
     pub fn shim_pid(&self) -> Option<u32> {
         self.welcome.map(|welcome| welcome.shim_pid)
     }
 
-    /// The agent as it can be reached without its shim.
+    /// Returns the means to reach the agent without its shim.
     pub fn outside(&self) -> UnlinkedAgent {
         UnlinkedAgent { dir: self.dir.clone(), meta: self.meta }
     }
 
-    /// How long the agent has been running, whatever the wall clock says; `None` if that cannot be known.
+    /// Returns how long the agent has been running, independent of the wall clock; `None` if that is unknown.
     pub fn agent_age(&self) -> Option<Duration> {
         let meta = self.meta.filter(|meta| meta.start_ticks != 0 && meta.boot_id == proc_table::boot_id())?;
         Some(clock::since_ticks(meta.start_ticks))
     }
 
-    /// Who the agent is, for `tree::kill_tree`.
+    /// Returns the identity of the agent, for `tree::kill_tree`.
     pub fn meta(&self) -> Option<Meta> {
         self.meta
     }
 
-    /// The highest input id that the shim is known to have accepted; send those above it again.
+    /// Returns the highest input id that the shim is known to have accepted; ids above it must be sent again.
     pub fn last_write_id(&self) -> u64 {
         self.last_write_id
     }
 
-    /// Whether more waits to be read than the next batch.
+    /// Returns whether there is more to read than the next batch.
     pub fn is_far_behind(&self) -> bool {
         !spool::is_near(self.spool.position(), self.state.borrow().head)
     }
 
-    /// The place before the next record.
+    /// Returns the position before the next record.
     pub fn position(&self) -> Position {
         self.spool.position()
     }
 
-    /// Deletes the segments before `segment`. Call it only when what they held is committed. Looks at the disk only
-    /// when there may be something to delete.
+    /// Deletes the segments before `segment`. Call it only when their content is committed. Touches the disk
+    /// only if there may be something to delete.
     pub fn discard_before(&mut self, segment: u32) -> io::Result<()> {
         let segment = segment.min(self.spool.position().segment);
         if segment > self.discarded_before {
@@ -296,23 +298,24 @@ impl AgentLink {
         Ok(())
     }
 
-    /// Erases what was read before `at` from its segment, all but the record that says who wrote it. Call it only when what was
-    /// read is committed.
+    /// Erases what was read before `at` in its segment, except for the first record, which identifies the
+    /// agent. Call it only when what was read is committed.
     pub fn erase_before(&mut self, at: Position) -> io::Result<()> {
         let at = at.min(self.spool.position());
         erase_before(&self.dir, at)
     }
 
-    /// Lets go of the agent once what is urgent has been sent (an acknowledgement, a signal). Dropping the link
-    /// does the same without telling when.
+    /// Releases the agent once everything urgent is sent (an acknowledgement, a signal). Dropping the link
+    /// does the same but does not tell when it is done.
     pub async fn close(mut self) {
         self.controls.outbox.finish();
         if let Some(keeper) = self.keeper.take() {
-            // It ends by itself within a bounded time; how does not matter any more.
+            // The task ends within a bounded time; its result does not matter.
             let _ = keeper.await;
         }
     }
 
+    /// Updates what is known about the agent from records, and confirms delivered inputs.
     fn observe(&mut self, batch: &Batch) {
         self.has_read = true;
         for record in batch.records() {
@@ -330,7 +333,8 @@ impl AgentLink {
         }
     }
 
-    /// How it ended: the exit record, even if it lies before the place this link was attached at.
+    /// Returns how the agent ended: the exit record, even if it lies before the position this link was
+    /// attached at.
     fn end(&mut self) -> OutputEnd {
         if self.exit.is_none() {
             self.exit = find_exit(&self.dir, self.spool.position());
@@ -339,15 +343,15 @@ impl AgentLink {
     }
 }
 
-/// An agent as it can be reached without its shim.
+/// An agent that is reached without its shim.
 pub struct UnlinkedAgent {
     dir: PathBuf,
     meta: Option<Meta>,
 }
 
 impl UnlinkedAgent {
-    /// Kills what the agent left running when its shim was killed. A shim that lives is killed first: call this only
-    /// if it is of no use any more, because nobody will know how its agent ended.
+    /// Kills what the agent left running when its shim was killed. A living shim is killed first: call this
+    /// only if it is no longer needed, because how its agent ended will not be known.
     pub async fn kill_left_behind(&self) {
         scan::kill_holder(&self.dir);
         run_limits::kill_group(&self.dir).await;
@@ -366,11 +370,12 @@ impl UnlinkedAgent {
 
 impl Drop for AgentLink {
     fn drop(&mut self) {
-        // The keeper sends what is urgent and ends by itself.
+        // The connection task sends everything urgent and then ends.
         self.controls.outbox.finish();
     }
 }
 
+/// Overwrites a segment's records before `at`, except for the first: with a hole, otherwise with zeros.
 fn erase_before(dir: &Path, at: Position) -> io::Result<()> {
     let file =
         match std::fs::OpenOptions::new().read(true).write(true).open(dir.join(segment_name(at.segment))) {
@@ -380,7 +385,7 @@ fn erase_before(dir: &Path, at: Position) -> io::Result<()> {
     let from = first_record_len(&file)?;
     let Some(length) = at.offset.checked_sub(from).filter(|length| *length > 0) else { return Ok(()) };
     match punch(&file, from, length) {
-        // Not every file system can make holes.
+        // Not every file system supports holes.
         Err(_) => {
             let zeros = [0; 64 << 10];
             let mut at = from;
@@ -395,7 +400,7 @@ fn erase_before(dir: &Path, at: Position) -> io::Result<()> {
     }
 }
 
-/// Gives the disk back what a part of a file takes; it reads as zeros from then on.
+/// Frees the disk blocks of a part of a file; that part reads as zeros from then on.
 #[cfg(target_os = "linux")]
 fn punch(file: &std::fs::File, from: u64, length: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -407,18 +412,19 @@ fn punch(_file: &std::fs::File, _from: u64, _length: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The length of the first record, which is never erased.
+/// Returns the length of the first record, which is never erased.
 fn first_record_len(file: &std::fs::File) -> io::Result<u64> {
     let mut bytes = [0; 512];
     let got = file.read_at(&mut bytes, 0)?;
     Ok(match parse(&bytes[..got]) {
         Parsed::Whole(header) => HEADER_LEN as u64 + u64::from(header.len),
-        // Nothing says where it ends, so that nothing is erased.
+        // Its end is unknown, so nothing is erased.
         Parsed::Partial | Parsed::Bad(_) => u64::MAX,
     })
 }
 
-/// The exit record before `end`, which can only be in the last segment: the last one, where what lies before may be erased.
+/// Returns the exit record before `end`, which can only be in the last segment. Tries the last record first,
+/// since everything before it may be erased.
 fn find_exit(dir: &Path, end: Position) -> Option<Exit> {
     last_record(dir, end).or_else(|| read_exit(dir, end))
 }

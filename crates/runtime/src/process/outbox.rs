@@ -1,6 +1,5 @@
-//! What waits to be sent to a shim: signals first, then inputs in order, re-sent after a broken connection.
-//! Bounded in bytes; nothing here waits except the one sender.
-//! Must not know sockets.
+//! The queue of frames for a shim: signals first, then inputs in order, sent again after a broken connection.
+//! Bounded in bytes; only the one sending task waits. Must not know sockets.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,18 +12,18 @@ use super::limits::{INPUT_BYTES_MAX, INPUT_IN_FLIGHT_BYTES_MAX, INPUT_QUEUED_BYT
 /// Why something cannot be sent to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The shim is gone, or obeys another daemon.
+    /// The shim has exited, or obeys another daemon.
     #[error("the agent can no longer be reached")]
     Gone,
-    /// Too much waits already; send again when some of it was delivered.
+    /// Too much input is pending; retry when some of it was delivered.
     #[error("too much input waits for the agent")]
     Full,
-    /// The input alone exceeds what can be sent.
+    /// The input alone exceeds the size limit.
     #[error("the input of {0} bytes is too large")]
     TooLarge(usize),
 }
 
-/// A queue shared by those who send to an agent and the task that does the sending.
+/// A queue shared by the callers that send to an agent and the task that writes to the socket.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     queue: Mutex<OutboxQueue>,
@@ -32,7 +31,7 @@ pub(super) struct Outbox {
     finishing: Notify,
 }
 
-/// A frame in its bytes.
+/// An encoded frame.
 pub(super) type Frame = Arc<Vec<u8>>;
 
 #[derive(Debug, Default)]
@@ -51,7 +50,7 @@ struct OutboxQueue {
 enum Life {
     #[default]
     Open,
-    /// Nothing more is taken; what is urgent is still sent.
+    /// Accepts nothing more; urgent frames are still sent.
     Finishing,
     Closed,
 }
@@ -63,7 +62,8 @@ struct QueuedInput {
 }
 
 impl Outbox {
-    /// Queues an input or the end of input. An id that is not higher than all before is ignored, as in the shim.
+    /// Queues an input or the end of input. An id that is not higher than all before is ignored, as in the
+    /// shim.
     pub(super) fn push_input(&self, write_id: u64, input: &ToShim<'_>) -> Result<(), WriteError> {
         if let ToShim::Input { bytes, .. } = input
             && bytes.len() > INPUT_BYTES_MAX
@@ -104,7 +104,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// An input's record was seen in the spool: it and those before it are done with.
+    /// Removes an input, and those before it, because its record was seen in the spool.
     pub(super) fn confirm(&self, write_id: u64) {
         let mut queue = self.lock();
         queue.last_write_id = queue.last_write_id.max(write_id);
@@ -113,7 +113,8 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// A new connection: the shim has accepted inputs up to `last_write_id`; the others are sent again.
+    /// Prepares for a new connection: the shim has accepted inputs up to `last_write_id`; the others are sent
+    /// again.
     pub(super) fn rewind(&self, last_write_id: u64) {
         let mut queue = self.lock();
         queue.last_write_id = queue.last_write_id.max(last_write_id);
@@ -124,7 +125,7 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Nobody will send any more: what is urgent still goes out, waiting input does not (its senders have it on
+    /// Stops accepting frames. Urgent frames are still sent; pending input is not (its senders have it on
     /// disk and will send it again).
     pub(super) fn finish(&self) {
         let mut queue = self.lock();
@@ -144,13 +145,13 @@ impl Outbox {
         }
     }
 
-    /// Nothing more can be sent.
+    /// Drops everything; nothing more can be sent.
     pub(super) fn close(&self) {
         *self.lock() = OutboxQueue { life: Life::Closed, ..OutboxQueue::default() };
     }
 
-    /// Waits for the next frame to send; `None` when there will be none. Cancel-safe: a frame is marked as
-    /// sent only when it is returned.
+    /// Waits for the next frame to send; `None` if there will be none. Cancel-safe: a frame is marked as sent
+    /// only when it is returned.
     pub(super) async fn next_frame(&self) -> Option<Frame> {
         loop {
             let changed = self.changed.notified();
@@ -168,12 +169,13 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, OutboxQueue> {
-        // Nothing panics while holding it; were it so, the queue would still be whole.
+        // Nothing panics while holding the lock; even if it did, the queue would still be consistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl OutboxQueue {
+    /// Returns the next frame that may be sent now: urgent ones first, then inputs within the window.
     fn take_next(&mut self) -> Option<Frame> {
         if let Some(frame) = self.urgent.pop_front() {
             return Some(frame);

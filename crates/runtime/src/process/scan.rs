@@ -1,5 +1,5 @@
-//! Finding what is held: which session directories exist, and whether a living shim has each.
-//! Trusts the lock, never a process number alone. Must not connect to anything.
+//! Finds session directories, and whether a living shim holds each. Trusts the lock, never a pid alone. Must
+//! not connect to anything.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
@@ -15,13 +15,14 @@ pub struct HeldDir {
     pub is_held: bool,
 }
 
-/// Whoever holds a lock.
+/// The holder of a lock.
 pub(super) struct LockHolder {
-    /// What the holder wrote; true only as long as the lock is held.
+    /// The pid the holder wrote; valid only while the lock is held.
     pub(super) pid: Option<i32>,
 }
 
-/// Every directory in `state_dir` that a shim has ever used, sorted. A missing `state_dir` holds nothing.
+/// Returns every directory in `state_dir` that a shim has ever used, sorted. A missing `state_dir` contains
+/// none.
 pub fn find_held(state_dir: &Path) -> io::Result<Vec<HeldDir>> {
     let entries = match fs::read_dir(state_dir) {
         Ok(entries) => entries,
@@ -42,19 +43,21 @@ pub fn find_held(state_dir: &Path) -> io::Result<Vec<HeldDir>> {
     Ok(found)
 }
 
-/// The name, without the number of its run, of the directory in `state_dir` that a process holds, if it is a shim.
+/// Returns the name, without the run number, of the directory in `state_dir` that a process holds, if it is a
+/// shim.
 pub fn session_held_by(state_dir: &Path, pid: u32) -> Option<String> {
     let dir = value_of(pid, b"shim", b"--dir")?;
     let name = Path::new(&dir).strip_prefix(state_dir).ok()?.to_str()?;
     name.rsplit_once('.').map(|(session, _)| session.to_owned())
 }
 
-/// The session that a process says it brings tools to: `obey mcp --session ID`. Anybody can say so.
+/// Returns the session that a process claims to bridge tools to: `obey mcp --session ID`. Any process can
+/// claim that.
 pub fn session_bridged_by(pid: u32) -> Option<String> {
     value_of(pid, b"mcp", b"--session")
 }
 
-/// The value of a flag of a process that runs a command of ours.
+/// Returns the value of a flag of a process that runs one of our commands.
 fn value_of(pid: u32, command: &[u8], flag: &[u8]) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = line.split(|&byte| byte == 0).skip(1);
@@ -65,7 +68,7 @@ fn value_of(pid: u32, command: &[u8], flag: &[u8]) -> Option<String> {
     Some(std::str::from_utf8(value).ok()?.to_owned())
 }
 
-/// Every directory in `state_dir`, whether or not a shim has ever been there, sorted.
+/// Returns every directory in `state_dir`, whether or not a shim has ever used it, sorted.
 pub fn find_all(state_dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(state_dir)? {
@@ -78,12 +81,12 @@ pub fn find_all(state_dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a living shim holds `dir`.
+/// Returns whether a living shim holds `dir`.
 pub fn is_held(dir: &Path) -> io::Result<bool> {
     lock_holder(dir).map(|holder| holder.is_some())
 }
 
-/// Kills the shim that holds `dir`, and so its agent.
+/// Kills the shim that holds `dir`, and with it its agent.
 pub(super) fn kill_holder(dir: &Path) {
     if let Ok(Some(holder)) = lock_holder(dir)
         && let Some(shim) = holder.pid.and_then(proc_table::find)
@@ -92,13 +95,14 @@ pub(super) fn kill_holder(dir: &Path) {
     }
 }
 
+/// Returns the holder of the lock of `dir`, if a living shim has it.
 pub(super) fn lock_holder(dir: &Path) -> io::Result<Option<LockHolder>> {
     let mut file = match File::open(dir.join(LOCK_NAME)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Shared, so that two daemons looking at once do not take each other for a shim.
+    // A shared lock, so that two daemons checking at once do not take each other for a shim.
     match file.try_lock_shared() {
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => {

@@ -1,5 +1,5 @@
-//! Short programs that run to their end: a group of their own, no input, bounded output, bounded time. For tools of
-//! ours such as git; agents and their commands are held by shims.
+//! Runs short programs to their end: in their own process group, without input, with bounded output and time.
+//! For the daemon's own tools such as git; agents and their commands are held by shims.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// What to run. The environment is complete: nothing is inherited.
+/// The program to run. The environment is complete: nothing is inherited.
 #[derive(Clone, Debug)]
 pub struct ShortCommand {
     pub program: PathBuf,
@@ -19,7 +19,7 @@ pub struct ShortCommand {
     pub output_max_bytes: usize,
 }
 
-/// How it went.
+/// The result of a program that ran to its end.
 #[derive(Clone, Debug, Default)]
 pub struct ShortCommandOutput {
     pub ok: bool,
@@ -27,7 +27,7 @@ pub struct ShortCommandOutput {
     pub stderr: Vec<u8>,
 }
 
-/// Why it did not run to its end.
+/// Why a program did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ShortCommandError {
     #[error("it could not be started: {0}")]
@@ -39,7 +39,7 @@ pub enum ShortCommandError {
 }
 
 impl ShortCommand {
-    /// Runs the program. One that takes too long is killed with everything it started.
+    /// Runs the program. On timeout it is killed with everything it started.
     pub async fn run(self) -> Result<ShortCommandOutput, ShortCommandError> {
         let mut child = tokio::process::Command::new(&self.program)
             .args(&self.args)
@@ -71,7 +71,7 @@ impl ShortCommand {
     }
 }
 
-/// Reads to the end; what is beyond the bound is thrown away, so that the program is not held up.
+/// Reads to the end. Bytes beyond the limit are discarded, so that the program does not block.
 async fn read(from: Option<impl AsyncRead + Unpin>, most: usize) -> Result<Vec<u8>, ShortCommandError> {
     let Some(mut from) = from else { return Ok(Vec::new()) };
     let mut kept = Vec::new();
@@ -132,7 +132,7 @@ mod tests {
         assert!(matches!(ended, Err(ShortCommandError::TimedOut(_))));
         let pid: i32 = std::fs::read_to_string(mark).unwrap().trim().parse().unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        // A killed child of nobody is reaped by init, in its own time.
+        // An orphaned child that was killed is reaped by init at some later time.
         while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
             assert!(std::time::Instant::now() < deadline, "the child lives on");
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,6 +1,6 @@
-//! Reading a spool without holding up the daemon: near its end from memory, far behind it on a thread for
-//! blocking work, because there the bytes may have to come from the disk.
-//! Must not know what the records are for.
+//! Reads a spool without blocking the daemon: near its end directly, since those bytes are still cached; far
+//! behind its end on a thread for blocking work, because the bytes may have to come from the disk. Must not
+//! know what the records are for.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use tokio::time;
 use super::connection::{ShimReachability, ShimState};
 use super::limits::READ_RETRY;
 
-/// A reader that may be away on another thread. A step that was begun is never lost.
+/// A reader that may be running on another thread. A step that was started is never lost.
 pub(super) struct Spool {
     place: SpoolSource,
     at: Position,
@@ -22,9 +22,9 @@ pub(super) struct Spool {
 
 enum SpoolSource {
     Here(Reader),
-    /// On a thread, with what was known when it left.
+    /// On a thread, with the state known when the step started.
     Away(JoinHandle<(Reader, io::Result<Step>)>, ShimState),
-    /// The thread that had it panicked or was stopped with the runtime.
+    /// The thread panicked or was stopped with the runtime.
     Lost,
 }
 
@@ -33,15 +33,16 @@ impl Spool {
         Spool { at: reader.position(), place: SpoolSource::Here(reader), has_failed: false }
     }
 
-    /// The place before the next record.
+    /// Returns the position before the next record.
     pub(super) fn position(&self) -> Position {
         self.at
     }
 
-    /// Takes the next step and returns it with the state it was begun under, which alone may be used to judge
-    /// it. If the shim was gone then, an unreadable end is judged already: see [`Reader::verdict`].
+    /// Takes the next step and returns it with the state it was started under. Only that state may be used to
+    /// judge the step. If the shim had exited by then, an unreadable end is judged already: see
+    /// [`Reader::verdict`].
     ///
-    /// Cancel-safe: a step under way is finished by the next call.
+    /// Cancel-safe: a step in progress is finished by the next call.
     pub(super) async fn step(&mut self, state: ShimState) -> (ShimState, io::Result<Step>) {
         if self.has_failed {
             // A caller that keeps asking must not spin.
@@ -91,7 +92,7 @@ fn step_far(mut reader: Reader, reach: ShimReachability) -> (Reader, io::Result<
     (reader, stepped)
 }
 
-/// Whether what is to be read was written so recently that it is still in memory.
+/// Returns whether the bytes to read were written so recently that they are still in memory.
 pub(super) fn is_near(at: Position, head: Position) -> bool {
     at.segment == head.segment && head.offset.saturating_sub(at.offset) <= BATCH_BYTES_MAX as u64
 }

@@ -1,4 +1,4 @@
-//! Tests of agent processes with real ones. The test binary is its own shim: see `reexec`.
+//! Tests with real agent processes. The test binary is its own shim: see `reexec`.
 
 mod basics;
 mod crashes;

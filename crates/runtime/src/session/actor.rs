@@ -1,5 +1,5 @@
-//! The loop of one session: takes commands, output and timers in its own turn, asks the rules, writes what they
-//! decided, and only then shows and does it. The only code that changes a session.
+//! The loop of one session. It handles commands, output and timers one at a time: asks the rules, commits
+//! what they decided, and only then publishes and executes it. The only code that changes a session.
 
 mod commit;
 mod decide;
@@ -40,13 +40,13 @@ use host::failpoint;
 use storage::sessions::{self, StateColumns};
 use storage::{Durability, SessionRow, SpoolMark};
 
-/// How an actor comes to its session.
+/// In which situation an actor starts.
 pub(crate) enum ActorStart {
     /// Nothing runs: the session is new or has ended.
     Idle,
-    /// A former daemon had it; its agent may be alive.
+    /// An earlier daemon ran it; its agent may be alive.
     Recover,
-    /// Its former actor broke down; whatever runs is ended.
+    /// The previous actor panicked; whatever runs is ended.
     Broken(String),
 }
 
@@ -59,38 +59,38 @@ pub(crate) struct Actor {
     key: i64,
     seq: u64,
     next_write_id: u64,
-    /// What was stored last of what holds secrets.
+    /// The sealed state as last stored.
     saved: Private,
-    /// It was sealed with a key that is gone.
+    /// The stored state was sealed with a key that no longer exists.
     is_saved_unreadable: bool,
     seal: Seal,
     scrubbing: Scrubbing,
     originals: Arc<KeptOriginals>,
-    /// Input that is not known to have reached the agent.
+    /// Input not yet confirmed to have reached the agent.
     unapplied: Vec<(u64, Vec<u8>)>,
-    /// The turn that was begun under a former daemon.
+    /// The open turn that started under an earlier daemon.
     inherited_turn: Option<TurnId>,
     timers: Timers,
-    /// The agent was told to die; by then its end must have been reported.
+    /// Set once the agent was asked to exit: the deadline for the report of its end.
     pub(super) killed_by: Option<tokio::time::Instant>,
-    /// The daemon wants to leave, and is told here when it can.
+    /// Set when the daemon wants to exit; notified when this actor has detached.
     leaving: Option<oneshot::Sender<()>>,
     stream: Arc<SessionJournal>,
     mailbox: mpsc::Receiver<ActorMessage>,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    /// Told to handles, so that a calling process can be known for an agent's.
+    /// Shared with handles, so that a calling process can be recognised as the agent's.
     pub(super) holder_pid: Arc<AtomicU32>,
     pub(super) memory: MemoryWatch,
 }
 
-/// What must be put back when a command could not be written.
+/// The state to restore if a command could not be committed.
 struct Undo {
     machine: Machine,
     seq: u64,
     run: u64,
     next_write_id: u64,
     saved: Private,
-    /// What the codec remembers, which may be more than was saved; nothing without a process.
+    /// The codec state, which may be newer than what was saved; `None` without a process.
     codec: Option<String>,
 }
 
@@ -152,6 +152,7 @@ impl Actor {
         (handle, task)
     }
 
+    /// The main loop. Ends when the daemon detaches, or some time after the session has ended.
     async fn run(mut self, beginning: ActorStart, mark: SpoolMark) {
         match beginning {
             ActorStart::Idle => {}
@@ -159,7 +160,7 @@ impl Actor {
             ActorStart::Broken(message) => {
                 self.recover(&mark).await;
                 if let AgentHandle::Process(process) = &mut self.agent {
-                    // The line that broke the former actor would break this one too.
+                    // The line that made the previous actor panic would do the same to this one.
                     process.codec = Box::new(SilentCodec { saved: self.saved.codec.clone() });
                     process.is_given_up = true;
                 }
@@ -171,7 +172,7 @@ impl Actor {
                 if let AgentHandle::InProcess { agent, .. } = &mut self.agent {
                     agent.detach();
                 }
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
                 return;
             }
@@ -188,7 +189,7 @@ impl Actor {
                     Some(ActorMessage::Detach { done }) => self.leaving = Some(done),
                     None => return,
                 },
-                // Timers too: an agent that never stops talking must not outlive its time.
+                // Timers too: an agent that never stops talking must not outlive its deadline.
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
                 () = overdue(self.originals.expires_at()) => self.originals.forget_expired(),
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
@@ -196,7 +197,7 @@ impl Actor {
                 heard = self.agent.next() => self.handle_agent_output(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
-                    // What was sent before the door closed is still answered.
+                    // Messages sent before the mailbox closed are still answered.
                     while let Some(message) = self.mailbox.recv().await {
                         if let ActorMessage::Command { command, reply } = message {
                             self.handle_command(*command, reply).await;
@@ -210,7 +211,7 @@ impl Actor {
         }
     }
 
-    /// Answers a command: refused and unchanged, or durable.
+    /// Handles a command: either it is refused and nothing changed, or its effect is durable.
     async fn handle_command(
         &mut self,
         command: domain::Command,
@@ -233,7 +234,7 @@ impl Actor {
             Ok(()) => {
                 failpoint!("command.committed");
                 let events = self.publish(&mut plan);
-                // A caller that went away was still obeyed.
+                // A caller that disconnected had its command carried out all the same.
                 let _ = reply.send(Ok(Applied { events }));
                 failpoint!("command.answered");
                 self.run_after_commit(plan.after).await;
@@ -245,6 +246,7 @@ impl Actor {
         }
     }
 
+    /// Restores the state before a command that could not be committed, including the codec.
     fn undo(&mut self, undo: Undo) {
         self.machine = undo.machine;
         self.seq = undo.seq;
@@ -252,14 +254,14 @@ impl Actor {
         self.next_write_id = undo.next_write_id;
         self.saved = undo.saved;
         self.unapplied.retain(|(write_id, _)| *write_id < undo.next_write_id);
-        // Most refusals come before the codec was asked to write anything.
+        // Most refusals happen before the codec was asked to encode anything.
         if self.codec_state() != undo.codec
             && let (AgentHandle::Process(process), Some(memory)) = (&mut self.agent, undo.codec)
             && let Ok(provider) = self.services.providers.get(self.machine.spec().provider)
             && let Ok(codec) = provider.codec(self.machine.spec(), &memory)
         {
             process.codec = codec;
-            // They are under way already.
+            // These client requests are already in progress.
             drop(process.codec.take_client_requests());
         }
     }
@@ -271,6 +273,7 @@ impl Actor {
         }
     }
 
+    /// Handles one item from the agent, whether a process or inside the daemon.
     async fn handle_agent_output(&mut self, heard: AgentInputEvent) {
         match heard {
             AgentInputEvent::Output(next) => self.handle_process_output(next).await,
@@ -308,7 +311,7 @@ impl Actor {
                 self.take_end(OutputEnd::ShimLost, Exit { message, ..Exit::default() }).await;
             }
             AgentOutput::Refused(refusal) if !self.services.is_succeeded().await => {
-                // There is no other daemon. Whoever has the shim may have told the agent anything.
+                // There is no other daemon. Whatever has the shim may have sent the agent anything.
                 tracing::error!(session = %self.machine.spec().id, ?refusal, "the shim was taken over; ending its agent");
                 self.take_end(
                     OutputEnd::ShimLost,
@@ -329,6 +332,7 @@ impl Actor {
         }
     }
 
+    /// Translates a batch, commits and publishes its events, and deletes consumed segments.
     async fn take_output(&mut self, batch: &Batch) {
         let AgentHandle::Process(process) = &mut self.agent else { return };
         let ingested = process.ingest(batch);
@@ -347,11 +351,12 @@ impl Actor {
             && process.is_given_up
             && process.link.is_far_behind()
         {
-            // A flood of nonsense may fill the spool; its last words are not worth the minutes it takes to read them.
+            // A flood of nonsense may fill the spool. The end of it is not worth the minutes it takes to
+            // read.
             let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
             self.take_end(OutputEnd::ShimLost, exit).await;
         }
-        // Those who wait for this output go before more of it is read.
+        // Let the readers of this output run before more of it is read.
         tokio::task::yield_now().await;
     }
 
@@ -360,13 +365,15 @@ impl Actor {
         let AgentHandle::Process(process) = &mut self.agent else { return };
         let ingested = process.finish(exit);
         let (mut plan, _) = self.write_ingested(ingested).await;
-        // Whoever learns of the end finds nothing of the agent any more.
+        // Publish the end only after the agent is released: a client that sees the end finds no trace of the
+        // agent.
         self.release_agent(end).await;
         self.publish(&mut plan);
         self.run_after_commit(plan.after).await;
     }
 
-    /// Writes what output meant. Returns what is then to be shown and done, and whether the place after it is on disk.
+    /// Commits what agent output meant. Returns what is then to be published and executed, and whether the
+    /// spool position after it is on disk.
     async fn write_ingested(&mut self, ingested: Ingested) -> (StepPlan, bool) {
         let mut plan = StepPlan::default();
         for (at, mut input) in ingested.inputs {
@@ -382,13 +389,13 @@ impl Actor {
         let mut is_marked = false;
         if let AgentHandle::Process(process) = &mut self.agent {
             let after = ingested.after;
-            // Without events there is nothing to lose: the same bytes would be read again.
+            // Without events nothing is lost: the same bytes would be read again.
             let nothing =
                 plan.events.is_empty() && plan.write.outbox.is_empty() && ingested.applied.is_none();
             if nothing && !process.wants_mark(after, self.services.spool_max_bytes) {
                 return (plan, false);
             }
-            // A run that begins in this very step has a spool of its own.
+            // A run that starts in this very step has a new spool.
             if plan.write.spool.is_none() {
                 plan.write.spool = Some(process.mark(after));
                 is_marked = true;
@@ -401,7 +408,7 @@ impl Actor {
         (plan, is_marked)
     }
 
-    /// Takes in something that happened; it cannot be refused.
+    /// Handles an input that already happened and cannot be refused.
     async fn take(&mut self, input: Input) {
         self.take_at(clock::now(), input).await;
     }
@@ -420,7 +427,7 @@ impl Actor {
         self.run_after_commit(plan.after).await;
     }
 
-    /// Returns what has been shown of this session so far.
+    /// Returns the events of this session published so far.
     pub(super) fn past(&self) -> PastEvents {
         PastEvents { events: Box::new(self.stream.read_after(0)), last_seq: self.seq }
     }
@@ -431,7 +438,7 @@ impl Actor {
         id
     }
 
-    /// A new run has a folder, a spool and an outbox of its own; what the former one did not take is void.
+    /// Starts a new run with a new folder, spool and outbox. Pending input of the previous run is discarded.
     fn begin_run(&mut self, resume: bool, plan: &mut StepPlan) {
         self.run += 1;
         plan.write.applied = Some(self.next_write_id.saturating_sub(1));
@@ -441,7 +448,7 @@ impl Actor {
     }
 }
 
-/// Waits until a time; without one, for ever.
+/// Waits until an instant; forever if there is none.
 async fn overdue(by: Option<tokio::time::Instant>) {
     match by {
         Some(by) => tokio::time::sleep_until(by).await,
@@ -449,7 +456,8 @@ async fn overdue(by: Option<tokio::time::Instant>) {
     }
 }
 
-/// Hands bytes to the shim. They are in the outbox, so a shim that cannot be reached now gets them later, or is gone.
+/// Passes bytes to the shim. They are also in the outbox, so a shim that cannot be reached now gets them
+/// later, or has exited.
 fn deliver(process: &ProcessAgent, write_id: u64, bytes: &[u8]) {
     if let Err(error) = process.link.write(write_id, bytes) {
         tracing::warn!(%error, write_id, "input waits in the outbox");

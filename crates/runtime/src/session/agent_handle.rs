@@ -1,4 +1,5 @@
-//! The agent of a session as its actor sees it, whether it is a process behind a shim or lives in the daemon.
+//! The agent of a session as its actor sees it, whether it is a process behind a shim or runs inside the
+//! daemon.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,34 +16,34 @@ use agent_port::{ClientRequestHandler, Codec, Decoded, InProcessAgent};
 use host::clock;
 use storage::SpoolMark;
 
-/// What holds the agent, if there is one.
+/// The connection to the agent, if there is one.
 pub(super) enum AgentHandle {
     None,
     Process(Box<ProcessAgent>),
     InProcess { agent: Box<dyn InProcessAgent>, events: mpsc::Receiver<AgentEvent> },
 }
 
-/// What an agent brought.
+/// Something that came from an agent.
 pub(super) enum AgentInputEvent {
     Output(AgentOutput),
     Events(Vec<AgentEvent>),
-    /// An errand is done.
+    /// A client request is done.
     Returned {
         id: String,
         result: Result<Value, Error>,
     },
-    /// The agent inside the daemon is gone.
+    /// The agent inside the daemon has ended.
     Silence,
 }
 
 impl AgentHandle {
-    /// Waits for what comes next; without an agent, forever. Cancel-safe.
+    /// Waits for the next item; forever if there is no agent. Cancel-safe.
     pub(super) async fn next(&mut self) -> AgentInputEvent {
         match self {
             Self::None => std::future::pending().await,
             Self::Process(process) => process.next().await,
             Self::InProcess { events, .. } => {
-                // What has piled up is written in one go.
+                // Everything that has accumulated is written in one transaction.
                 let mut heard = Vec::new();
                 match events.recv_many(&mut heard, limits::IN_PROCESS_EVENTS_MAX).await {
                     0 => AgentInputEvent::Silence,
@@ -60,24 +61,24 @@ pub(super) struct ProcessAgent {
     pub(super) dir: PathBuf,
     out: LineAssembler,
     err: LineAssembler,
-    /// The segment of the stored mark; what lies before it is not needed any more.
+    /// The segment of the stored position; segments before it are not needed any more.
     marked_segment: u32,
-    /// Read since the stored mark.
+    /// Bytes read since the stored position.
     unmarked_bytes: u64,
     helper: Option<Arc<dyn ClientRequestHandler>>,
-    /// Its codec has given it up and it is being killed: whatever else it said is of no use.
+    /// The codec gave up on the agent and it is being killed; the rest of its output is ignored.
     pub(super) is_given_up: bool,
-    /// Errands under way; they end with the agent.
+    /// Client requests in progress; they are aborted when the agent ends.
     client_requests: JoinSet<(String, Result<Value, Error>)>,
 }
 
-/// What a batch of output meant.
+/// The meaning of a batch of output.
 pub(super) struct Ingested {
     pub(super) inputs: Vec<(Timestamp, Input)>,
-    /// Answers the agent must get, in the codec's words.
+    /// Answers for the agent, encoded by the codec.
     pub(super) replies: Vec<Vec<u8>>,
     pub(super) applied: Option<u64>,
-    /// The place after the last record.
+    /// The position after the last record.
     pub(super) after: Position,
 }
 
@@ -92,7 +93,7 @@ impl ProcessAgent {
         Self::resumed(link, codec, dir, &[])
     }
 
-    /// Goes on where a stored mark says.
+    /// Resumes at a stored position.
     pub(super) fn resumed(link: AgentLink, codec: Box<dyn Codec>, dir: PathBuf, carry: &[u8]) -> Self {
         let mut rest = carry;
         let out = LineAssembler::restore(take_carry(&mut rest));
@@ -112,7 +113,7 @@ impl ProcessAgent {
         }
     }
 
-    /// Gives the agent somebody who runs its errands.
+    /// Sets the handler for the agent's client requests.
     pub(super) fn helped_by(mut self, helper: Option<Arc<dyn ClientRequestHandler>>) -> Self {
         self.helper = helper;
         self
@@ -124,7 +125,7 @@ impl ProcessAgent {
             next = self.link.next() => AgentInputEvent::Output(next),
             Some(done) = self.client_requests.join_next(), if !self.client_requests.is_empty() => match done {
                 Ok((id, result)) => AgentInputEvent::Returned { id, result },
-                // Nobody knows whose it was; the agent's own patience ends it.
+                // Which request panicked is unknown; the agent's own timeout ends it.
                 Err(error) => {
                     tracing::error!(%error, "an errand broke down");
                     AgentInputEvent::Returned { id: String::new(), result: Err(broken_down()) }
@@ -145,7 +146,7 @@ impl ProcessAgent {
         }
     }
 
-    /// Translates what became of an errand.
+    /// Translates the result of a client request.
     pub(super) fn take_returned(&mut self, id: &str, result: Result<Value, Error>) -> Ingested {
         let (mut decoded, now) = (Decoded::default(), clock::now());
         self.codec.client_request_done(id, result, &mut decoded);
@@ -157,7 +158,7 @@ impl ProcessAgent {
         ingested
     }
 
-    /// Translates a batch. Everything it says is in the result; nothing is done yet.
+    /// Translates a batch. The result contains everything it means; nothing is carried out yet.
     pub(super) fn ingest(&mut self, batch: &Batch) -> Ingested {
         let mut ingested = Ingested::until(batch.after);
         for record in batch.records() {
@@ -182,7 +183,7 @@ impl ProcessAgent {
         ingested
     }
 
-    /// Translates the end: what was said without a line end still counts.
+    /// Translates the end. A last line without a line end still counts.
     pub(super) fn finish(&mut self, exit: Exit) -> Ingested {
         let mut ingested = Ingested::until(self.link.position());
         let now = clock::now();
@@ -194,16 +195,17 @@ impl ProcessAgent {
         ingested
     }
 
-    /// Whether the place should be stored although nothing came of what was read, so that segments can be deleted. An
-    /// unfinished line is stored with it, so a long one is left where it is, unless it fills the spool.
+    /// Returns whether the position should be stored although no event came of what was read, so that
+    /// segments can be deleted. An unfinished line is stored with the position, so a long one stays in the
+    /// spool unless it fills it.
     pub(super) fn wants_mark(&self, after: Position, spool_bytes_max: u64) -> bool {
         let carried = self.out.carry().partial.len() + self.err.carry().partial.len();
         after.segment > self.marked_segment
             && (carried <= limits::CARRY_CHEAP_BYTES || self.unmarked_bytes > spool_bytes_max / 4)
     }
 
-    /// What is to be stored for a place; from then on it is the stored one. Holds a copy of an unfinished line, so it is
-    /// made only for a write.
+    /// Returns the mark to store for a position, which from then on counts as stored. It contains a copy of
+    /// an unfinished line, so it is made only for a write.
     pub(super) fn mark(&mut self, Position { segment, offset }: Position) -> SpoolMark {
         self.marked_segment = segment;
         self.unmarked_bytes = 0;
@@ -215,6 +217,7 @@ impl ProcessAgent {
         SpoolMark { segment, offset, carry }
     }
 
+    /// Splits stdout into lines and decodes each.
     fn take_output(&mut self, at: Timestamp, bytes: &[u8], ingested: &mut Ingested) {
         let (codec, is_given_up) = (&mut self.codec, &mut self.is_given_up);
         self.out.push(bytes, &mut |line| {
@@ -235,7 +238,8 @@ impl ProcessAgent {
     }
 }
 
-/// Understands nothing and says nothing: for the last words of an agent whose real codec broke down.
+/// A codec that understands and sends nothing: for the remaining output of an agent whose real codec
+/// panicked.
 pub(super) struct SilentCodec {
     pub(super) saved: String,
 }
@@ -262,11 +266,11 @@ fn broken_down() -> Error {
     Error::new(ErrorCode::CommandFailed, "nobody here can do that")
 }
 
-/// How an agent ended whose shim obeyed a program that was not the daemon.
+/// Exit message of an agent whose shim obeyed a program that was not the daemon.
 pub(super) const TAKEN_OVER: &str =
     "another program took control of the process that held the agent; both were ended";
 
-/// Says how an agent ended.
+/// Returns how an agent ended.
 pub(super) fn exit_of(end: OutputEnd) -> Exit {
     match end {
         OutputEnd::Exited(exit) if exit.signal != 0 => {
@@ -285,7 +289,7 @@ fn lost_bytes(count: u64) -> String {
     if count == 0 { String::new() } else { format!("{count} bytes of its last output could not be kept") }
 }
 
-/// An agent that has closed its input can never be told anything again.
+/// Input for an agent that has closed its stdin and can never be reached again.
 fn undelivered() -> Input {
     Input::Agent(AgentEvent::Broken {
         code: Some(ErrorCode::DeliveryFailed),
@@ -302,7 +306,8 @@ fn logged(line: OutputLine<'_>) -> Input {
     Input::Agent(AgentEvent::Logged(text.into_owned()))
 }
 
-/// Stored form of a carry: length, bytes, and for a line that is too long its length so far and whether it ends in CR.
+/// Encodes a partial line for storage: length, bytes, and for an oversize line its length so far and whether
+/// it ends in CR.
 fn put_carry(carry: &PartialLine, out: &mut Vec<u8>) {
     out.extend_from_slice(&(carry.partial.len() as u64).to_le_bytes());
     out.extend_from_slice(&carry.partial);
@@ -315,7 +320,7 @@ fn put_carry(carry: &PartialLine, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a carry off the front; what is cut short reads as nothing carried.
+/// Decodes a partial line from the front; truncated data decodes as an empty one.
 fn take_carry(rest: &mut &[u8]) -> PartialLine {
     take_carry_checked(rest).unwrap_or_default()
 }
@@ -335,7 +340,7 @@ fn take_carry_checked(rest: &mut &[u8]) -> Option<PartialLine> {
     Some(PartialLine { partial: partial.to_vec(), oversize })
 }
 
-/// Tells an agent inside the daemon; one that is a process is told through the outbox.
+/// Sends input to an agent inside the daemon. A process gets its input through the outbox.
 pub(super) fn tell_in_process(agent: &mut AgentHandle, input: AgentInput) -> Result<(), Error> {
     match agent {
         AgentHandle::InProcess { agent, .. } => agent.send(input),

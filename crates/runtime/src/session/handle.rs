@@ -1,4 +1,4 @@
-//! All that a surface ever holds of a session.
+//! The handle of a session: everything a surface can do with one.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use super::originals::KeptOriginals;
 use crate::journal::{Cursor, SessionJournal};
 use crate::process::RunLimits;
 
-/// What a session is at one moment.
+/// A session at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub spec: SessionSpec,
@@ -24,31 +24,32 @@ pub struct Snapshot {
     pub grace_ran_out: bool,
 }
 
-/// What a command led to at once; it is durable and visible.
+/// The immediate events of a command; they are durable and visible.
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
     pub events: Vec<Arc<Event>>,
 }
 
+/// A message in an actor's mailbox.
 pub(crate) enum ActorMessage {
     Command {
         command: Box<Command>,
         reply: oneshot::Sender<Result<Applied, Error>>,
     },
-    /// The daemon leaves; agents that are processes stay.
+    /// The daemon exits; agents that are processes keep running.
     Detach {
         done: oneshot::Sender<()>,
     },
 }
 
-/// The way to a session. Cheap to clone.
+/// Access to a session. Cheap to clone.
 #[derive(Clone)]
 pub struct SessionHandle {
     pub(crate) id: SessionId,
     pub(crate) mailbox: mpsc::Sender<ActorMessage>,
     pub(crate) stream: Arc<SessionJournal>,
     pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
-    /// The process that holds the agent; 0: none.
+    /// The process that holds the agent; 0 if there is none.
     pub(crate) holder_pid: Arc<AtomicU32>,
     pub(crate) originals: Arc<KeptOriginals>,
     pub(crate) run_limits: SharedRunLimits,
@@ -58,7 +59,7 @@ pub struct SessionHandle {
 pub(crate) type SharedRunLimits = Arc<Mutex<Option<RunLimits>>>;
 
 impl SessionHandle {
-    /// Returns whether a process is this session's agent or holds it.
+    /// Returns whether a process is this session's agent or its shim.
     pub fn is_process(&self, pid: u32) -> bool {
         pid != 0
             && (self.holder_pid.load(Ordering::Relaxed) == pid || self.snapshot.borrow().state.pid == pid)
@@ -74,7 +75,7 @@ impl SessionHandle {
         &self.id
     }
 
-    /// Returns what the session is now.
+    /// Returns the current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.borrow())
     }
@@ -84,23 +85,23 @@ impl SessionHandle {
         self.stream.read_after(seq)
     }
 
-    /// Returns the number of the newest event.
+    /// Returns the sequence number of the newest event.
     pub fn last_seq(&self) -> u64 {
         self.stream.last_seq()
     }
 
-    /// Returns an event as it was before secrets were taken out of it, for some minutes. For the user alone, and for whoever
+    /// Returns an event as it was before redaction, for some minutes. Only for the user, and for callers that
     /// must act on the true bytes; never for an agent of another session.
     pub fn original(&self, seq: u64) -> Option<EventKind> {
         self.originals.event(seq)
     }
 
-    /// Returns a request as the agent asked it, for whoever must carry it out.
+    /// Returns a request as the agent asked it, for the client that must execute it.
     pub fn as_asked(&self, request: RequestId, shown: &RequestSubject) -> RequestSubject {
         self.originals.request_subject(request).unwrap_or_else(|| shown.clone())
     }
 
-    /// Asks something of the session. When this returns, what follows from it is durable.
+    /// Sends a command to the session. When this returns, its effects are durable.
     pub async fn command(&self, command: Command) -> Result<Applied, Error> {
         let (reply, answer) = oneshot::channel();
         if self.mailbox.send(ActorMessage::Command { command: Box::new(command), reply }).await.is_err() {
@@ -109,7 +110,7 @@ impl SessionHandle {
         answer.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
-    /// Returns whether the actor has left; the supervisor then makes a new one.
+    /// Returns whether the actor has ended; the supervisor then starts a new one.
     pub fn is_gone(&self) -> bool {
         self.mailbox.is_closed()
     }
@@ -118,7 +119,7 @@ impl SessionHandle {
         Error::new(ErrorCode::SessionError, format!("session {} is not being served; try again", self.id))
     }
 
-    /// Waits until a condition on the session holds and returns it as it then is.
+    /// Waits until a condition holds and returns the snapshot for which it does.
     pub async fn wait_until(&self, holds: impl Fn(&Snapshot) -> bool) -> Result<Arc<Snapshot>, Error> {
         let mut snapshot = self.snapshot.clone();
         match snapshot.wait_for(|snapshot| holds(snapshot)).await {
@@ -127,7 +128,8 @@ impl SessionHandle {
         }
     }
 
-    /// Stops the session and waits for its end. OBEY-2021 when a graceful stop had to become a forced one.
+    /// Stops the session and waits for its end. Returns OBEY-2021 if a graceful stop had to become a forced
+    /// one.
     pub async fn stop(&self, how: StopMode) -> Result<Arc<Snapshot>, Error> {
         self.command(Command::Stop { how }).await?;
         let ended = self.wait_until(|snapshot| snapshot.state.status.is_terminal()).await?;
@@ -140,9 +142,9 @@ impl SessionHandle {
         Ok(ended)
     }
 
-    /// Waits until the agent has started or failed to.
+    /// Waits until the agent has started or failed to start.
     pub async fn started(&self) -> Result<Arc<Snapshot>, Error> {
-        // An agent that broke at its start is being ended; only its end says why.
+        // An agent that failed at its start is being ended; only its end has the reason.
         let under_way = |status| matches!(status, Status::Created | Status::Starting | Status::Stopping);
         self.wait_until(|snapshot| !under_way(snapshot.state.status)).await
     }

@@ -1,4 +1,4 @@
-//! Beginning and ending runs of an agent: launching it, finding it again after the daemon's death, ending it.
+//! Starts and ends runs of an agent: launches it, reattaches to it after the daemon's death, terminates it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Actor {
         run_dir(&self.services.agents_dir, &self.machine.spec().id, self.run)
     }
 
-    /// Starts the agent and says how it went.
+    /// Starts the agent and returns the result as an input for the rules.
     pub(super) async fn launch(&mut self, resume: bool) -> Input {
         match self.try_launch(resume).await {
             Ok(pid) => Input::Launched { pid },
@@ -36,6 +36,7 @@ impl Actor {
         }
     }
 
+    /// Checks the folders and starts the agent. Returns its pid; 0 if it runs inside the daemon.
     async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
         Campaigns::new(self.services.store.clone()).check_folders(self.machine.spec()).await?;
         let provider = self.services.providers.get(self.machine.spec().provider)?;
@@ -62,8 +63,8 @@ impl Actor {
         LaunchRequest { spec, state, resume, environment, bridge, past, programs }
     }
 
-    /// Returns the agent's way to the tools that others run for it. Sessions to which nobody offers any do without: it
-    /// is a process of its own.
+    /// Returns the server through which the agent reaches the tools of clients. A session without such tools
+    /// gets none, since the bridge is a separate process.
     fn bridge(&self) -> Option<BridgeServer> {
         if self.machine.state().tools.is_empty() && !self.services.offers_tools {
             return None;
@@ -78,8 +79,8 @@ impl Actor {
         Some(BridgeServer { command: self.services.shim_program.clone(), args })
     }
 
-    /// An agent without a process cannot be put in the sandbox. The one inside the daemon runs its commands there anyway;
-    /// a gateway of somebody else does not.
+    /// Checks that an agent without a process need not run in the sandbox. The agent inside the daemon runs
+    /// its commands there anyway; an external gateway does not.
     fn check_inside(&self) -> Result<(), Error> {
         let spec = self.machine.spec();
         let message = match (spec.containment.sandbox, spec.provider) {
@@ -95,6 +96,7 @@ impl Actor {
         Err(Error::new(ErrorCode::SandboxFailed, message))
     }
 
+    /// Starts a process below a shim, in the sandbox if the session demands it. Returns the agent's pid.
     async fn spawn(&mut self, mut launch: ProcessLaunch) -> Result<u32, Error> {
         let dir = self.run_dir();
         let program = launch.program.display().to_string();
@@ -159,7 +161,8 @@ impl Actor {
         if !provider.capabilities().process {
             return Reattached::Revive;
         }
-        // Without a recorded start the former daemon died before it greeted the agent, so nothing was said yet.
+        // Without a recorded pid the earlier daemon died before it greeted the agent, so nothing was sent
+        // yet.
         if self.machine.state().pid != 0 {
             let codec = provider.codec(self.machine.spec(), codec);
             return match self.attach(mark, codec).await {
@@ -174,7 +177,7 @@ impl Actor {
         }
         match self.attach(mark, self.fresh_codec()).await {
             Ok(0) => {
-                // Its shim was there, but ended without having started anything.
+                // There was a shim, but it ended without having started anything.
                 self.agent = AgentHandle::None;
                 match clear_unstarted(&self.run_dir()).await {
                     Ok(true) => Reattached::NeverStarted,
@@ -186,7 +189,7 @@ impl Actor {
         }
     }
 
-    /// Takes hold of the agent in the folder of the current run. Returns its process; 0: there never was one.
+    /// Attaches to the agent in the folder of the current run. Returns its pid; 0 if it was never started.
     async fn attach(
         &mut self,
         mark: &SpoolMark,
@@ -202,14 +205,16 @@ impl Actor {
         let is_lost = match &link {
             Ok(_) => false,
             Err(AttachError::Unreachable(_)) => true,
-            // It obeys somebody who is not a daemon: a later one would have counted itself.
+            // The shim obeys a program that is not a daemon: a later daemon would have raised the epoch in
+            // the store.
             Err(AttachError::Refused(_)) => !self.services.is_succeeded().await,
         };
         if let Err(error) = &link
             && is_lost
             && Claim::end_holder(&dir).await.is_ok_and(|was_held| was_held)
         {
-            // It stood still, so it was ended, and its agent with it. What they had written is still to be read.
+            // The shim did not respond, so it was killed, and its agent with it. Their output is still to be
+            // read.
             tracing::warn!(%error, dir = %dir.display(), "a shim that does not answer or obey was ended");
             link = attach_in_time(&dir, from, self.services.epoch).await;
         }
@@ -242,13 +247,14 @@ impl Actor {
         }
     }
 
-    /// One step of ending the agent. What it leads to comes back as output.
+    /// Carries out one step of ending the agent. Its result comes back as output.
     pub(super) fn terminate(&mut self, step: StopStep) {
         failpoint!("stop.step");
         let write_id = self.next_write_id();
         let sent = match (&mut self.agent, step) {
             (AgentHandle::None, _) => Ok(()),
-            // The farewell is in the outbox already; closing the input says the same to those who do not read it.
+            // The message to leave is already in the outbox. Closing stdin says the same to agents that do
+            // not read it.
             (AgentHandle::Process(process), StopStep::Ask) => process.link.close_stdin(write_id),
             (AgentHandle::Process(process), StopStep::Term) => {
                 process.link.signal(Target::Group, libc::SIGTERM)
@@ -263,13 +269,13 @@ impl Actor {
             }
         };
         if let Err(error) = sent {
-            // The shim is gone, which its link reports as the agent's end.
+            // The shim has exited, which its link reports as the agent's end.
             tracing::debug!(session = %self.machine.spec().id, %error, "cannot reach the shim to end its agent");
         }
     }
 
-    /// The shim does not do as it was told, perhaps because it stands still: ends it, and its agent with it. That too
-    /// comes back as output.
+    /// Kills a shim that does not carry out a kill, perhaps because it is stopped, and its agent with it. The
+    /// result also comes back as output.
     pub(super) async fn kill_from_outside(&mut self) {
         self.killed_by = None;
         let AgentHandle::Process(process) = &self.agent else { return };
@@ -277,7 +283,7 @@ impl Actor {
         process.link.outside().kill_left_behind().await;
     }
 
-    /// Lets go of an agent that has ended and whose end is committed; nothing of it stays behind.
+    /// Releases an agent whose end is committed, and removes everything of it.
     pub(super) async fn release_agent(&mut self, end: OutputEnd) {
         let AgentHandle::Process(process) = std::mem::replace(&mut self.agent, AgentHandle::None) else {
             return;
@@ -287,7 +293,7 @@ impl Actor {
         self.killed_by = None;
         failpoint!("exit.committed");
         match end {
-            // Unreachable means gone, and then there is nobody to tell.
+            // A shim that cannot be reached has exited and needs no acknowledgement.
             OutputEnd::Exited(_) => {
                 let _ = link.ack_exit();
             }
@@ -303,14 +309,14 @@ impl Actor {
     }
 }
 
-/// Attaches to an agent; a shim that takes too long counts as out of reach.
+/// Attaches to an agent; a shim that exceeds the timeout counts as unreachable.
 async fn attach_in_time(dir: &Path, from: Position, epoch: u64) -> Result<AgentLink, AttachError> {
     let attached = tokio::time::timeout(limits::REATTACH_WAIT, AgentLink::attach(dir, from, epoch)).await;
     attached.unwrap_or_else(|_| Err(AttachError::Unreachable(io::ErrorKind::TimedOut.into())))
 }
 
-/// Clears the folder of a run away whose agent was never started. A shim of the former daemon may still be on its way
-/// there: it will find nothing. Returns whether there is none.
+/// Removes the folder of a run whose agent was never started. A shim of the earlier daemon may still be about
+/// to use it and will find nothing. Returns true if the run has no agent.
 async fn clear_unstarted(dir: &Path) -> io::Result<bool> {
     match Claim::take(dir) {
         Ok(Some(claim)) if claim.meta().is_none() => claim.clear().await.map(|()| true),
@@ -320,23 +326,23 @@ async fn clear_unstarted(dir: &Path) -> io::Result<bool> {
     }
 }
 
-/// What was found of an agent that a former daemon had.
+/// What was found of an agent that an earlier daemon ran.
 pub(super) enum Reattached {
     Held,
-    /// It runs, but was never told anything.
+    /// It runs, but was never greeted.
     Ungreeted {
         pid: u32,
     },
-    /// The former daemon died before it started the agent.
+    /// The earlier daemon died before it started the agent.
     NeverStarted,
-    /// The agent lived in the former daemon.
+    /// The agent ran inside the earlier daemon.
     Revive,
-    /// There is nothing left of it, or it obeys another daemon.
+    /// The agent has ended, or obeys another daemon.
     Lost(String),
 }
 
 impl Reattached {
-    /// Returns how the loss of an agent is told to the rules.
+    /// Returns the loss of an agent as an input for the rules.
     pub(super) fn exit(message: &str) -> Input {
         Input::AgentExited(Exit { message: message.to_owned(), ..Exit::default() })
     }

@@ -1,4 +1,5 @@
-//! From what the rules decided to what must be written, and then done, in that order.
+//! The plan of one step: what the rules decided, as a write and the actions that follow its commit, in that
+//! order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use super::audited;
 use storage::SessionWrite;
 use storage::sessions::{StoredEvent, json};
 
-/// What is done once the write is committed.
+/// An action that follows the commit.
 pub(super) enum AfterCommit {
     /// Bytes for the agent's process; they are in the outbox.
     Send {
         write_id: u64,
         bytes: Vec<u8>,
     },
-    /// For an agent inside the daemon.
+    /// Input for an agent inside the daemon.
     Tell(Box<AgentInput>),
     Launch {
         resume: bool,
@@ -32,18 +33,18 @@ pub(super) struct StepPlan {
     pub(super) write: SessionWrite,
     pub(super) events: Vec<Arc<Event>>,
     pub(super) after: Vec<AfterCommit>,
-    /// Something besides the stream of output changed, so the state must be stored and shown anew.
+    /// Something besides streamed output changed, so the state must be stored and published again.
     pub(super) state_changed: bool,
-    /// A turn ends with it, and with the turn what had to be kept of its secrets.
+    /// The step ends a turn, and with it the secrets kept for that turn.
     pub(super) ends_turn: bool,
-    /// What it stores is sealed with a new key already.
+    /// The write is already sealed with a new key.
     pub(super) is_key_replaced: bool,
-    /// Events as they were before something was taken out of them.
+    /// Events as they were before redaction, by sequence number.
     pub(super) originals: Vec<(u64, EventKind)>,
 }
 
 impl StepPlan {
-    /// Adds an event under the next number.
+    /// Adds an event with the next sequence number.
     pub(super) fn record(&mut self, session: &SessionId, seq: u64, at: Timestamp, kind: EventKind) {
         self.state_changed |= !is_stream(&kind);
         self.ends_turn |= matches!(kind, EventKind::TurnEnded { .. });
@@ -54,7 +55,7 @@ impl StepPlan {
     }
 }
 
-/// Returns whether an event only adds to the output: it moves the time of the last activity and nothing else.
+/// Returns whether an event is streamed output, which changes only the time of the last activity.
 fn is_stream(kind: &EventKind) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! Sessions with real shims and small agents of our own: shell scripts that speak a word a line.
+//! Sessions with real shims and small agents: shell scripts that speak one word per line.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ struct Shell;
 /// Lines out: `ready`, `text …`, `done`, `panic`, `broken`, `until FILE`. Lines in: the prompt's text; `leave`.
 struct Words;
 
-/// Lines that were read of agents.
+/// Number of lines read from agents.
 static LINES: AtomicU64 = AtomicU64::new(0);
 
 impl Provider for Shell {
@@ -72,7 +72,7 @@ impl Codec for Words {
         LINES.fetch_add(1, Ordering::Relaxed);
         let line = String::from_utf8_lossy(line);
         if let Some(file) = line.strip_prefix("until ") {
-            // A reader that falls behind its agent.
+            // Simulates a reader that falls behind its agent.
             let late = std::time::Instant::now() + Duration::from_secs(30);
             while !std::path::Path::new(file).exists() && std::time::Instant::now() < late {
                 std::thread::sleep(Duration::from_millis(5));
@@ -114,7 +114,7 @@ impl Codec for Words {
     }
 }
 
-/// A supervisor with one campaign in a folder of its own.
+/// A supervisor with one campaign in a temporary folder.
 struct Bench {
     supervisor: Supervisor,
     folder: tempfile::TempDir,
@@ -243,7 +243,8 @@ async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
     assert_eq!(crate::process::scan::session_held_by(&agents, shim).as_deref(), Some(id));
     assert_eq!(crate::process::scan::session_held_by(&agents, session.state.pid), None);
     assert_eq!(bench.supervisor.session_of_process(shim).as_ref(), Some(&session.spec.id));
-    // What brings tools to a session of a gateway says so itself; for a session with a shim that counts for nothing.
+    // The bridge of a gateway's session names its session itself; for a session with a shim such a claim has
+    // no effect.
     std::fs::write(bench.folder.path().join("mcp"), "echo ready; read line").unwrap();
     let mut bridge = tokio::process::Command::new("sh")
         .args(["mcp", "--session", id])
@@ -253,7 +254,7 @@ async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
         .spawn()
         .unwrap();
     let pid = bridge.id().unwrap();
-    // The kernel returns from spawn before it has put the new arguments in place; a program that speaks has them.
+    // The kernel returns from spawn before it has set the new arguments; a program that prints has them.
     let mut ready = [0; 6];
     tokio::io::AsyncReadExt::read_exact(bridge.stdout.as_mut().unwrap(), &mut ready).await.unwrap();
     assert_eq!(crate::process::scan::session_bridged_by(pid).as_deref(), Some(id));
@@ -266,7 +267,7 @@ async fn a_shim_is_known_for_its_session_even_before_anybody_was_told() {
 async fn input_that_cannot_be_delivered_fails_the_session() {
     let bench = Bench::new().await;
     let session = bench.create("echo ready; exec 0<&-; while :; do sleep 1; done").await.unwrap();
-    // The first write may still find a place in the pipe; the agent closes its end at its own pace.
+    // The first write may still fit into the pipe; the agent closes its end some time later.
     bench.prompt(&session, "anybody?").await.unwrap();
     let failed = bench.wait(&session, Status::Failed).await;
     assert_eq!(failed.state.error_code, Some(ErrorCode::DeliveryFailed), "{}", failed.state.error);
@@ -291,7 +292,7 @@ async fn what_an_agent_cannot_be_told_is_refused_and_changes_nothing() {
 async fn a_first_prompt_that_the_agent_cannot_be_told_ends_its_turn() {
     let bench = Bench::new().await;
     let session = bench.create_to(ECHO, LaunchPolicy::OnPrompt).await.unwrap();
-    // It is accepted before there is an agent that could refuse it.
+    // The prompt is accepted before there is an agent that could refuse it.
     bench.prompt(&session, "unspeakable").await.unwrap();
     let after = bench.wait(&session, Status::Running).await;
     assert!(after.state.turn.is_none(), "{:?}", after.state.turn);
@@ -311,7 +312,7 @@ async fn a_first_prompt_that_the_agent_cannot_be_told_ends_its_turn() {
     bench.supervisor.stop(&session.spec.id, StopMode::Now).await.unwrap();
 }
 
-/// Whether a process runs, and is not merely waiting to be reaped.
+/// Returns whether a process runs, and is not merely waiting to be reaped.
 fn runs(pid: u32) -> bool {
     shim::proc_table::find(pid as i32).is_some_and(|process| !process.is_zombie)
 }
@@ -342,7 +343,7 @@ async fn a_stop_of_everything_ends_what_was_taken_from_the_daemon() {
     let bench = Bench::new().await;
     let session = bench.create(ECHO).await.unwrap();
     let pid = session.state.pid;
-    // As if a later daemon had begun: this one lets go of the session.
+    // As if a later daemon had started: this one detaches from the session.
     let write = |connection: &rusqlite::Connection| {
         connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'", []).map(drop)
     };
@@ -369,7 +370,7 @@ async fn a_panic_ends_one_session_and_no_other() {
     bench.supervisor.stop_all().await;
 }
 
-/// Thirty megabytes that its reader has not seen when it gives the agent up: they need not be read for that.
+/// Thirty megabytes are unread when the session is given up; they need not be read for that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_given_up_ends_without_reading_what_its_agent_still_said() {
     const UNREAD: u64 = 300_000;
@@ -387,7 +388,7 @@ async fn a_session_that_is_given_up_ends_without_reading_what_its_agent_still_sa
     assert!(std::path::Path::new(&written).exists(), "not everything was written");
     let read = LINES.load(Ordering::Relaxed);
     assert!(read < UNREAD / 2, "{read} lines were read");
-    // Nothing of it is left, and the session can be begun anew.
+    // Nothing of it is left, and the session can be restarted.
     assert_eq!(std::fs::read_dir(bench.folder.path().join("agents")).unwrap().count(), 0);
 }
 

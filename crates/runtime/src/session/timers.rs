@@ -1,20 +1,21 @@
-//! The waits of one session: at most one of each kind.
+//! The timers of one session: at most one of each kind.
 
 use std::time::Duration;
 
 use domain::Timer;
 use tokio::time::Instant;
 
+/// The running timers with their deadlines.
 #[derive(Default)]
 pub(super) struct Timers {
     armed: Vec<(Timer, Instant)>,
 }
 
 impl Timers {
-    /// Starts a wait, in place of one of the same kind.
+    /// Starts a timer, replacing one of the same kind.
     pub(super) fn arm(&mut self, timer: Timer, wait: Duration) {
         self.disarm(timer);
-        // A wait beyond the clock's range never ends, which is what it says.
+        // A wait beyond the clock's range never ends, as intended.
         if let Some(at) = Instant::now().checked_add(wait) {
             self.armed.push((timer, at));
         }
@@ -24,7 +25,7 @@ impl Timers {
         self.armed.retain(|(armed, _)| *armed != timer);
     }
 
-    /// Waits for the next one to run out and takes it; without any, forever. Cancel-safe.
+    /// Waits for the next timer to expire and removes it; forever if there is none. Cancel-safe.
     pub(super) async fn next(&mut self) -> Timer {
         let soonest =
             self.armed.iter().enumerate().min_by_key(|(_, (_, at))| *at).map(|(index, (_, at))| (index, *at));

@@ -1,5 +1,6 @@
-//! Starting an agent in the sandbox: its walls are written to the folder of its run, the shim holds the process that builds
-//! them, and nothing counts as started before that process said that the agent runs.
+//! Starts an agent in the sandbox. The description of its walls is written to the folder of its run, the shim
+//! holds the process that builds them, and nothing counts as started before that process reports that the
+//! agent runs.
 
 use std::fs::File;
 use std::io;
@@ -18,17 +19,17 @@ use crate::containment::{self, Surroundings};
 use crate::limits;
 use agent_port::ProcessLaunch;
 
-/// The file with the walls, in the folder of a run.
+/// The file with the description of the walls, in the folder of a run.
 const WALLS_NAME: &str = "walls.json";
 
-/// Longest word about a failure.
+/// Longest message about a failure.
 const WORD_MAX_BYTES: u64 = 4096;
 
-/// Where the outer process says how it went.
+/// The socket on which the outer process reports its result.
 pub(super) struct Doorbell(UnixListener);
 
 impl Actor {
-    /// Turns a launch into one behind walls; the doorbell rings when the agent runs.
+    /// Changes a launch into one inside the sandbox. The doorbell reports when the agent runs.
     pub(super) fn wall_in(
         &self,
         network: AgentNetwork,
@@ -68,7 +69,7 @@ fn write(dir: &Path, walls: &Walls) -> io::Result<Doorbell> {
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(WALLS_NAME))?;
     serde_json::to_writer(file, walls)?;
-    // By way of the folder: a socket's path may not be longer than 107 bytes.
+    // Through the folder's descriptor: a socket's path may not be longer than 107 bytes.
     let handle = File::open(dir)?;
     let _ = std::fs::remove_file(dir.join(READY_NAME));
     Ok(Doorbell(UnixListener::bind(format!("/proc/self/fd/{}/{READY_NAME}", handle.as_raw_fd()))?))

@@ -1,4 +1,5 @@
-//! One settings file: read with care, because a repository may have put anything in its place, and replaced as a whole.
+//! One settings file. It is read defensively, because a repository may contain anything at its path, and
+//! replaced atomically.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -15,9 +16,9 @@ use host::{ids, project_file};
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingsFileLocation {
-    /// The user's own; people keep such files elsewhere and put a link in their place.
+    /// A file of the user. Links are followed, since people keep such files elsewhere and link to them.
     Own(PathBuf),
-    /// In a project, which somebody else may have written: no link leads out of it.
+    /// A file in a project, which others may have written: links that lead out of it are not followed.
     Project { folder: PathBuf, below: &'static str },
 }
 
@@ -30,7 +31,7 @@ impl SettingsFileLocation {
     }
 }
 
-/// Reads and checks a file; one that is not there says nothing.
+/// Reads and checks a file; a missing file has no settings.
 pub(super) fn read(place: &SettingsFileLocation) -> Result<SettingsLayer, Error> {
     let path = &place.path();
     let layer: SettingsLayer = serde_json::from_value(Value::Object(read_map(place)?))
@@ -49,7 +50,7 @@ fn read_map(place: &SettingsFileLocation) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// Reads the text of a file; one that is not there says nothing.
+/// Reads the text of a file; `None` if it is missing.
 pub(super) fn read_text(place: &SettingsFileLocation) -> Result<Option<String>, Error> {
     let most = limits::SETTINGS_FILE_MAX_BYTES;
     let text = match place {
@@ -61,7 +62,7 @@ pub(super) fn read_text(place: &SettingsFileLocation) -> Result<Option<String>, 
     text.map_err(|error| unusable(&place.path(), &error.to_string()))
 }
 
-/// Puts a change into a file. What is not part of the change stays as it is, known or not.
+/// Applies a change to a file. Everything that is not part of the change stays, known or not.
 pub(super) fn change(place: &SettingsFileLocation, change: &SettingsLayer) -> Result<(), Error> {
     let path = &place.path();
     let is_link = path.is_symlink() || path.parent().is_some_and(Path::is_symlink);
@@ -74,7 +75,7 @@ pub(super) fn change(place: &SettingsFileLocation, change: &SettingsLayer) -> Re
     if let Value::Object(change) = change {
         merge(&mut map, change);
     }
-    // What comes out must be readable again, or nothing is written.
+    // The result must be readable again, or nothing is written.
     let layer: SettingsLayer = serde_json::from_value(Value::Object(map.clone()))
         .map_err(|error| unusable(path, &error.to_string()))?;
     keys::check(&layer).map_err(|error| unusable(path, &error.message))?;
@@ -85,7 +86,7 @@ pub(super) fn change(place: &SettingsFileLocation, change: &SettingsLayer) -> Re
     })
 }
 
-/// Nulls and empty lists are what a change does not say.
+/// Merges a change into a map. Nulls and empty lists mean no change.
 fn merge(map: &mut Map<String, Value>, change: Map<String, Value>) {
     for (key, value) in change {
         match value {
@@ -106,7 +107,7 @@ fn merge(map: &mut Map<String, Value>, change: Map<String, Value>) {
     map.retain(|_, value| !matches!(value, Value::Object(map) if map.is_empty()));
 }
 
-/// Writes beside the file and puts it in its place.
+/// Writes a temporary file beside the target and renames it.
 pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let target: PathBuf = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().unwrap_or(Path::new("."));
@@ -123,12 +124,13 @@ pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
         fs::File::open(folder)?.sync_all()
     })();
     if written.is_err() {
-        // It may never have been made.
+        // The file may not exist.
         let _ = fs::remove_file(&beside);
     }
     written
 }
 
+/// Returns the error about a file that cannot be used.
 pub(super) fn unusable(path: &Path, what: &str) -> Error {
     Error::new(ErrorCode::ConfigInvalid, format!("{}: {what}", path.display()))
 }

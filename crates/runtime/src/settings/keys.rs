@@ -1,5 +1,5 @@
-//! The single settings: their names in variables and flags, their defaults, what may stand in them, and how one place
-//! covers another.
+//! The individual settings: their names in variables and flags, their defaults, their valid values, and how
+//! one source overrides another.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use domain::{Error, ErrorCode};
 use super::{PermissionSettings, SessionDefaults, SettingsLayer};
 use crate::limits;
 
-/// What variables that set something here begin with.
+/// Prefix of the environment variables that set something here.
 const PREFIX: &str = "BETCODE_";
 
 /// Settings that take one value.
@@ -31,7 +31,7 @@ const KEYS: &[&str] = &[
     "permissions.deny",
 ];
 
-/// Abilities by name, and whether each can be switched off.
+/// Features by name, and whether each can be switched off.
 const FEATURES: &[(&str, bool)] = &[
     ("streaming_deltas", false),
     ("permission_bridge", false),
@@ -40,10 +40,11 @@ const FEATURES: &[(&str, bool)] = &[
     ("context_compaction", true),
 ];
 
+/// Returns the built-in defaults.
 pub(super) fn defaults() -> SettingsLayer {
     SettingsLayer {
         sessions: SessionDefaults {
-            // Empty: the agent's own.
+            // Empty: the agent's default.
             default_model: Some(String::new()),
             auto_compact: Some(true),
             auto_compact_threshold: Some(180_000),
@@ -61,7 +62,7 @@ pub(super) fn defaults() -> SettingsLayer {
     }
 }
 
-/// Lays one place over another: what it says holds, what it does not say stays.
+/// Overrides one layer with another: a value that is set replaces the one below, others stay.
 pub(super) fn overlay(under: &mut SettingsLayer, over: SettingsLayer) {
     fn put<T>(under: &mut Option<T>, over: Option<T>) {
         if over.is_some() {
@@ -78,7 +79,7 @@ pub(super) fn overlay(under: &mut SettingsLayer, over: SettingsLayer) {
     put(&mut under.permissions.enable_auto_approve, permissions.enable_auto_approve);
     put(&mut under.permissions.auto_approve_directories, permissions.auto_approve_directories);
     put(&mut under.permissions.activity_refresh_enabled, permissions.activity_refresh_enabled);
-    // Rules add up; which of them holds is for their order to say.
+    // Rules accumulate; their order decides which one applies.
     under.permissions.allow.extend(permissions.allow);
     under.permissions.ask.extend(permissions.ask);
     under.permissions.deny.extend(permissions.deny);
@@ -148,6 +149,7 @@ pub(super) fn check(layer: &SettingsLayer) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks the number of rules and parses each.
 fn check_rules(permissions: &PermissionSettings) -> Result<(), Error> {
     let count =
         permissions.allow.len() + permissions.ask.len() + permissions.deny.len() + permissions.rules.len();
@@ -168,6 +170,7 @@ fn invalid(key: &str, what: &str) -> Error {
     Error::new(ErrorCode::InvalidArgument, format!("settings.{key}: {what}"))
 }
 
+/// Reads settings from environment variables such as `BETCODE_SESSIONS_DEFAULT_MODEL`.
 pub(super) fn from_variables(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<SettingsLayer, Error> {
@@ -200,6 +203,7 @@ pub(super) fn from_flags<'a>(flags: impl Iterator<Item = &'a str>) -> Result<Set
     Ok(layer)
 }
 
+/// Parses a value and sets the key; lists are separated by commas.
 fn set(layer: &mut SettingsLayer, key: &str, value: &str) -> Result<(), Error> {
     let number = || value.parse::<u32>().map(Some).map_err(|_| Error::invalid(key, "must be a whole number"));
     let switch = || value.parse::<bool>().map(Some).map_err(|_| Error::invalid(key, "must be true or false"));

@@ -1,6 +1,6 @@
-//! Files of rules: the user's own (`rules.toml` beside the configuration) and a project's (`.obey/rules.toml`), which may
-//! only narrow. Reads, adds, takes away and counts uses; what a rule means is `domain`'s business. A file that cannot be
-//! understood is an error, never silence: leaving it out would drop what it forbids.
+//! Rule files: the user's (`rules.toml` beside the configuration) and a project's (`.obey/rules.toml`), which
+//! may only narrow. Reads, adds and removes rules and counts uses; what a rule means is up to `domain`. A
+//! file that cannot be parsed is an error: ignoring it would drop what it forbids.
 
 mod written;
 
@@ -17,21 +17,21 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item};
 use super::file::{self, SettingsFileLocation};
 use crate::limits;
 
-/// The rules of a project, below its folder.
+/// The rule file of a project, relative to its folder.
 const PROJECT_FILE: &str = ".obey/rules.toml";
 
-/// The list of rules in a file.
+/// The key of the list of rules in a file.
 const LIST: &str = "rule";
 
-/// What a project's file says, and what of it is not heard.
+/// The rules of a project's file: those in force, and those ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectRules {
     pub heard: Vec<FileRule>,
-    /// A project cannot allow itself anything.
+    /// Rules that allow: a project cannot allow itself anything.
     pub ignored: Vec<FileRule>,
 }
 
-/// Reads the user's own rules; a file that is not there says nothing.
+/// Reads the user's rules; a missing file has none.
 pub(super) fn of_user(path: &Path) -> Result<Vec<FileRule>, Error> {
     let Some(text) = file::read_text(&SettingsFileLocation::Own(path.to_owned()))? else {
         return Ok(Vec::new());
@@ -39,7 +39,8 @@ pub(super) fn of_user(path: &Path) -> Result<Vec<FileRule>, Error> {
     written::read(path, &text, None)
 }
 
-/// Reads the rules of a project. Its file must be a regular one in the project: no link leads out of it.
+/// Reads the rules of a project. Its file must be a regular file inside the project; links that lead out of
+/// it are not followed.
 pub(super) fn of_project(folder: &Path) -> Result<ProjectRules, Error> {
     let place = SettingsFileLocation::Project { folder: folder.to_owned(), below: PROJECT_FILE };
     let Some(text) = file::read_text(&place)? else { return Ok(ProjectRules::default()) };
@@ -48,7 +49,7 @@ pub(super) fn of_project(folder: &Path) -> Result<ProjectRules, Error> {
     Ok(ProjectRules { heard, ignored })
 }
 
-/// Adds a rule to the user's file, in place of one that says the same of the same. Returns it as it is listed.
+/// Adds a rule to the user's file, replacing one with the same id. Returns it as it is listed.
 pub(super) fn add(path: &Path, grant: &Grant, reason: &str, now: Timestamp) -> Result<FileRule, Error> {
     if grant.scope == Scope::Session {
         return Err(Error::invalid("scope", "a session's grant is kept with the session"));
@@ -80,7 +81,7 @@ pub(super) fn add(path: &Path, grant: &Grant, reason: &str, now: Timestamp) -> R
         .ok_or_else(|| file::unusable(path, "did not keep the rule"))
 }
 
-/// Takes a rule out of the user's file; nothing where there is none of this id.
+/// Removes a rule from the user's file; `None` if there is none with this id.
 pub(super) fn remove(path: &Path, id: &str, now: Timestamp) -> Result<Option<FileRule>, Error> {
     let Some(found) = of_user(path)?.into_iter().find(|rule| rule.grant.id == id) else { return Ok(None) };
     change(path, now, |list, rules| {
@@ -92,7 +93,7 @@ pub(super) fn remove(path: &Path, id: &str, now: Timestamp) -> Result<Option<Fil
     Ok(Some(found))
 }
 
-/// Counts one use of a rule. Returns whether there was one left.
+/// Counts one use of a rule. Returns whether one was left.
 pub(super) fn take_use(path: &Path, id: &str, now: Timestamp) -> Result<bool, Error> {
     let mut taken = false;
     change(path, now, |list, rules| {
@@ -116,7 +117,8 @@ pub(super) fn take_use(path: &Path, id: &str, now: Timestamp) -> Result<bool, Er
     Ok(taken)
 }
 
-/// Changes the list in the user's file: everything or nothing. What people wrote around it stays; what has run out goes.
+/// Changes the list in the user's file: everything or nothing. What people wrote around it stays; expired
+/// rules are removed.
 fn change(
     path: &Path,
     now: Timestamp,
@@ -139,14 +141,14 @@ fn change(
     }
     change(list, &rules)?;
     let text = document.to_string();
-    // What comes out must be readable again, or nothing is written.
+    // The result must be readable again, or nothing is written.
     written::read(path, &text, None)?;
     file::replace(path, &text).map_err(|error| {
         Error::new(ErrorCode::StorageFailed, format!("{} cannot be written: {error}", path.display()))
     })
 }
 
-/// Returns the folders whose files of rules speak in a place, each once.
+/// Returns the folders whose rule files apply in a working folder, each once.
 pub(super) fn folders<'a>(working_dir: &'a Path, root: &'a Path) -> Vec<&'a Path> {
     if working_dir == root { vec![root] } else { vec![root, working_dir] }
 }

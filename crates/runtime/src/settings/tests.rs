@@ -1,4 +1,4 @@
-//! Where settings come from, which of them hold, and what is written.
+//! Where settings come from, which of them are effective, and what is written.
 
 use std::os::unix::fs::symlink;
 
@@ -62,7 +62,7 @@ fn each_place_wins_over_those_before_it() {
     assert_eq!(wait(place.effective(&environment, &[])), 3);
     let flags = ["permissions.connected_timeout_secs=4"];
     assert_eq!(wait(place.effective(&environment, &flags)), 4);
-    // What a place does not say stays.
+    // A value that a source does not set stays.
     assert_eq!(place.effective(&environment, &flags).permissions.disconnected_timeout_secs, Some(604_800));
     let settings = place.settings(&environment, &flags);
     let layer = |scope| wait(settings.layer(&scope).unwrap());
@@ -90,7 +90,7 @@ fn a_project_can_only_make_things_stricter() {
             "enable_auto_approve": true, "auto_approve_directories": ["/"],
         }}),
     );
-    // The root as a folder is refused wherever it stands.
+    // The root as a folder is refused in every source.
     let settings = place.settings(&[], &[]);
     assert!(settings.rules(Some(&place.project())).is_err());
     place.write(
@@ -147,7 +147,7 @@ fn a_file_that_cannot_be_understood_is_an_error_not_silence() {
     fails(&" ".repeat(300_000));
     std::fs::remove_file(&file).unwrap();
     assert!(settings.rules(Some(&place.project())).is_ok());
-    // A pipe must not make anybody wait.
+    // A pipe must not block the reader.
     let path = std::ffi::CString::new(file.display().to_string()).unwrap();
     #[allow(unsafe_code)]
     // SAFETY: the path is a valid, terminated text.
@@ -249,7 +249,7 @@ fn a_project_cannot_make_us_write_elsewhere() {
             .contains("link")
     );
     assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "{}");
-    // The user's own file may be kept elsewhere.
+    // The user's own file may be a link.
     std::fs::create_dir_all(place.global().parent().unwrap()).unwrap();
     symlink(&elsewhere, place.global()).unwrap();
     settings.update(&SettingsScope::Global, &change).unwrap();

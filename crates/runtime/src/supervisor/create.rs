@@ -1,4 +1,4 @@
-//! Creating a session: every check before anything exists, then the record, then the agent.
+//! Creates sessions: all checks before anything exists, then the record, then the agent.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ use host::{clock, failpoint, ids};
 use storage::sessions::{self, SessionWrite, StateColumns, StoredEvent};
 use storage::{Durability, SessionRow, SpoolMark};
 
-/// What a session is asked to be. Empty texts mean: the default.
+/// The fields of a session to create. An empty text means the default.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Id or name of the campaign. Empty: the one whose root holds `directory`, or none.
+    /// Id or name of the campaign. Empty: the one whose root contains `directory`, or none.
     pub campaign: String,
-    /// Where the session works if no campaign is named: absolute, and held to the same checks as a campaign's root.
+    /// Working folder if no campaign is named: absolute, and subject to the same checks as a campaign's root.
     pub directory: String,
     pub provider: ProviderKind,
     pub model: String,
@@ -40,22 +40,22 @@ pub struct NewSession {
     pub initial_message: String,
     pub launch: LaunchPolicy,
     pub upkeep: Timeouts,
-    /// Who asks, for the record.
+    /// The creator, for the record.
     pub by: String,
 }
 
-/// Keys of `provider_config` that every provider understands; they never reach the provider itself.
+/// Keys of `provider_config` that are common to all providers; they never reach the provider itself.
 const MODE_KEY: &str = "permission_mode";
 const DIR_KEY: &str = "workdir";
 
 impl Supervisor {
-    /// Creates a session, starts its agent and waits until that is ready. A session whose agent fails to start stays
-    /// on record as FAILED.
+    /// Creates a session, starts its agent and waits until that is ready. A session whose agent fails to
+    /// start stays on record as FAILED.
     pub async fn create(&self, new: NewSession) -> Result<Arc<Snapshot>, Error> {
         self.create_prepared(new, Vec::new()).await
     }
 
-    /// Like `create`; the session is asked these things before its agent starts, so that the agent finds them done.
+    /// Like `create`, but runs these commands before the agent starts, so that the agent finds them done.
     pub async fn create_prepared(
         &self,
         new: NewSession,
@@ -70,8 +70,8 @@ impl Supervisor {
         self.providers().get(spec.provider)?.check(&spec)?;
         let id = spec.id.clone();
         let stays_idle = launch == LaunchPolicy::OnPrompt && matches!(first, Command::Start);
-        // Commits reach the disk in order: the one of the first command takes the record with it, and nobody hears of
-        // the session before that.
+        // Commits reach the disk in order. The commit of the first command therefore includes the record, and
+        // the session is unknown to everyone before that.
         let durability =
             if stays_idle && first_of_all.is_empty() { Durability::Synced } else { Durability::Soon };
         let row = self.insert(spec, durability).await?;
@@ -79,7 +79,7 @@ impl Supervisor {
         let handle = self.spawn_actor(row, ActorStart::Idle);
         for command in first_of_all {
             if let Err(error) = self.command(&id, command).await {
-                // Nobody was told of the session; what it was to be it cannot be.
+                // No client knows of the session yet, and it cannot become what was asked for.
                 self.delete(&id).await?;
                 return Err(error);
             }
@@ -93,6 +93,7 @@ impl Supervisor {
         Ok(started)
     }
 
+    /// Resolves folders, containment, mode and name of a new session into its spec.
     async fn resolve(&self, mut new: NewSession) -> Result<SessionSpec, Error> {
         let place = self.place(&new).await?;
         let parent = match &new.parent {
@@ -133,7 +134,8 @@ impl Supervisor {
         })
     }
 
-    /// Says how a session's agent is contained: at least as the configuration and the session that started it are.
+    /// Returns how a session's agent is contained: at least as strictly as the configuration and the parent
+    /// session demand.
     fn contained(
         &self,
         place: &SessionFolder,
@@ -142,7 +144,7 @@ impl Supervisor {
     ) -> Result<Containment, Error> {
         let id = place.campaign_id.as_ref().map_or("", |id| id.as_str());
         let mut demanded = self.containment().demands(new.provider, &[id, &place.campaign_name]);
-        // Nothing is less strict than no sandbox.
+        // `None` (no sandbox) is the least strict and compares lowest.
         demanded.sandbox = demanded.sandbox.max(parent.and_then(|parent| parent.spec.containment.sandbox));
         let asked = ResourceLimits::take(&mut new.provider_config)?;
         self.check_enforceable(&asked, new.provider)?;
@@ -204,7 +206,7 @@ impl Supervisor {
         })
     }
 
-    /// Stores the record and the first event of the journal in one go.
+    /// Stores the record and the first event of the journal in one transaction.
     async fn insert(&self, spec: SessionSpec, durability: Durability) -> Result<SessionRow, Error> {
         let created = EventKind::SessionCreated {
             provider: spec.provider,
@@ -246,7 +248,7 @@ impl Supervisor {
     }
 }
 
-/// Where a session works.
+/// The folder of a session.
 struct SessionFolder {
     campaign_id: Option<CampaignId>,
     campaign_name: String,
@@ -268,7 +270,7 @@ fn first_command(new: &NewSession) -> Command {
     }
 }
 
-/// Takes the mode out of the provider's settings; it is ours.
+/// Removes the mode from the provider's settings; it is not the provider's.
 pub(super) fn take_mode(config: &mut BTreeMap<String, String>) -> Result<Option<Mode>, Error> {
     let Some(text) = config.remove(MODE_KEY) else { return Ok(None) };
     match Mode::parse(&text) {
@@ -280,7 +282,7 @@ pub(super) fn take_mode(config: &mut BTreeMap<String, String>) -> Result<Option<
     }
 }
 
-/// Turns a failed start into the caller's error.
+/// Converts a failed start into the caller's error.
 pub(super) fn check_started(started: &Snapshot) -> Result<(), Error> {
     if started.state.status != Status::Failed {
         return Ok(());
@@ -290,6 +292,7 @@ pub(super) fn check_started(started: &Snapshot) -> Result<(), Error> {
     Err(Error::new(code, format!("{text} (session {})", started.spec.id)))
 }
 
+/// Checks the sizes and characters of all texts in a request.
 fn check_texts(new: &NewSession) -> Result<(), Error> {
     let short = [
         ("agent_name", &new.name),
@@ -323,7 +326,7 @@ fn check_texts(new: &NewSession) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the folder a session works in: the campaign's root, or one below it.
+/// Returns the working folder of a session: the campaign's root, or a folder below it.
 fn working_dir(root: &Path, below: Option<String>) -> Result<PathBuf, Error> {
     let Some(below) = below else { return Ok(root.to_owned()) };
     let wanted = root.join(&below).canonicalize().map_err(|error| {

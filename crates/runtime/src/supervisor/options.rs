@@ -1,4 +1,4 @@
-//! What the daemon gives a supervisor when it starts. Holds no session and decides nothing.
+//! The options of a supervisor, set by the daemon at start. Holds no session and decides nothing.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use agent_port::Providers;
 use storage::Store;
 
-/// What a supervisor is made of.
+/// The options of a supervisor.
 pub struct SupervisorOptions {
     pub store: Store,
     pub providers: Providers,
@@ -17,11 +17,11 @@ pub struct SupervisorOptions {
     pub spool_max_bytes: u64,
     pub active_sessions_max: usize,
     pub settings: Settings,
-    /// Where worktrees are made that name no place.
+    /// Where worktrees without a given path are created.
     pub worktrees_dir: PathBuf,
-    /// The daemon has tools of its own for agents, so that every agent gets a bridge.
+    /// The daemon offers its own tools to agents, so that every agent gets a bridge.
     pub offers_tools: bool,
-    /// Takes secrets out of what sessions journal; none: nothing is taken out.
+    /// Redacts secrets from what sessions journal; `None` redacts nothing.
     pub scrubber: Option<scrub::Scrubber>,
     /// Whether it does where a campaign says nothing.
     pub scrub_events: bool,

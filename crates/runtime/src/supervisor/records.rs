@@ -1,4 +1,4 @@
-//! The records of sessions: pages of them, and their removal.
+//! The records of sessions: lists them by pages and removes them.
 
 use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ impl Supervisor {
         Ok((rows.into_iter().map(snapshot_of).collect(), total))
     }
 
-    /// Returns the sessions in a folder or below it, the one used last first.
+    /// Returns the sessions in a folder or below it, most recently used first.
     pub(crate) async fn below(&self, folder: &str) -> Result<Vec<Snapshot>, Error> {
         let page = SessionPage {
             below: Some(folder.to_owned()),
@@ -44,7 +44,7 @@ impl Supervisor {
         Ok(self.page(page).await?.0)
     }
 
-    /// Ends a session and removes everything about it. Whoever asks for it meanwhile is told that it is not there.
+    /// Ends a session and removes everything about it. Callers that ask for it meanwhile get "not found".
     pub async fn delete(&self, id: &SessionId) -> Result<(), Error> {
         let handle = self.session(id).await?;
         let leaving = Leaving::new(self, id);
@@ -54,10 +54,10 @@ impl Supervisor {
                 _ => {}
             }
         }
-        // Its actor must be gone before its rows are: it would write to them.
+        // Its actor must end before its rows are removed: it would write to them.
         let (done, left) = oneshot::channel();
         if handle.mailbox.send(ActorMessage::Detach { done }).await.is_ok() {
-            // An actor that is gone has nothing to let go of.
+            // An actor that has ended has nothing to detach from.
             let _ = left.await;
         }
         let wanted = id.clone();
@@ -78,7 +78,7 @@ impl Supervisor {
     }
 }
 
-/// Keeps a session from being woken while its records are removed.
+/// Prevents a session's actor from being started while its records are removed.
 struct Leaving<'a> {
     supervisor: &'a Supervisor,
     id: &'a SessionId,

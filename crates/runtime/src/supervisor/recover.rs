@@ -1,4 +1,4 @@
-//! Coming back after a former daemon: every session that had not ended gets its actor again.
+//! Recovery after an earlier daemon: every session that had not ended gets an actor again.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,8 +16,8 @@ use host::failpoint;
 use storage::sessions;
 
 impl Supervisor {
-    /// Takes up every session that had not ended. Each actor finds its agent in its own time; one that is stuck does
-    /// not hold up the others. Returns how many there were.
+    /// Recovers every session that had not ended. Actors reattach to their agents concurrently; a stuck one
+    /// does not delay the others. Returns how many sessions there were.
     pub async fn recover(&self) -> Result<usize, Error> {
         let rows = self.store().read(sessions::live).await?;
         let count = rows.len();
@@ -36,7 +36,7 @@ impl Supervisor {
             let (id, status, launch) = (row.spec.id.clone(), row.state.status, row.spec.launch);
             let handle = self.spawn_actor(row, ActorStart::Recover);
             if status == Status::Created && launch == LaunchPolicy::Now {
-                // Its creator was never told that it exists.
+                // Its creator never learnt that it exists.
                 if let Err(error) = handle.command(Command::Stop { how: StopMode::Now }).await {
                     tracing::warn!(session = %id, %error, "cannot end a session that never started");
                 }
@@ -77,6 +77,7 @@ impl Supervisor {
     }
 }
 
+/// Ends whatever holds a directory and removes it.
 async fn end_orphan(dir: &Path, epoch: u64) -> io::Result<()> {
     match Claim::take(dir) {
         Ok(Some(claim)) => {
@@ -88,7 +89,7 @@ async fn end_orphan(dir: &Path, epoch: u64) -> io::Result<()> {
                 execute::end_and_remove(link, dir.to_owned()).await;
                 Ok(())
             }
-            // It does not answer, or obeys somebody who is not a daemon.
+            // The shim does not answer, or obeys a program that is not a daemon.
             Err(_) => {
                 Claim::end_holder(dir).await?;
                 match Claim::take(dir)? {

@@ -1,5 +1,5 @@
-//! Workers: sessions that another session's agent, or a task, has begun. They work where their parent works, are asked
-//! no more than it is, and end with their prompt.
+//! Workers: sessions that another session's agent, or a task, has started. They work in their parent's
+//! folder, have no more permissions than it, and end with their prompt.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::session::Snapshot;
 use agent_port::Availability;
 use storage::environments;
 
-/// What a worker is asked to be.
+/// The fields of a worker to start.
 #[derive(Clone, Debug, Default)]
 pub struct NewWorker {
     pub prompt: String,
-    /// Empty: a default one.
+    /// Empty: a default name.
     pub name: String,
-    /// A provider's name, and for `acp` the agent's behind a slash. Empty: its parent's.
+    /// A provider's name; for `acp` followed by a slash and the agent's name. Empty: the parent's provider.
     pub provider: String,
-    /// Empty: its parent's, or the default one of another provider.
+    /// Empty: the parent's model, or the default of a different provider.
     pub model: String,
-    /// The call of the parent's agent that asked for it.
+    /// The call of the parent's agent that asked for the worker.
     pub call: Option<CallId>,
 }
 
-/// Who a worker is.
+/// The provider and model of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerKind {
     pub provider: ProviderKind,
@@ -47,7 +47,7 @@ pub struct LastTurn {
 }
 
 impl Supervisor {
-    /// Begins a worker of a session, within the limits, and tells the parent's journal.
+    /// Starts a worker of a session, within the limits, and records it in the parent's journal.
     pub async fn spawn_worker(&self, parent: &SessionId, new: NewWorker) -> Result<SessionId, Error> {
         let snapshot = self.snapshot(parent).await?;
         let WorkerKind { provider, mut provider_config, model } = self.check_worker(&snapshot, &new).await?;
@@ -79,7 +79,7 @@ impl Supervisor {
         Ok(worker)
     }
 
-    /// Says whether a session may have such a worker now, and who that would be.
+    /// Checks that a session may have such a worker now, and returns its provider and model.
     pub async fn check_worker(&self, parent: &Snapshot, new: &NewWorker) -> Result<WorkerKind, Error> {
         if new.prompt.trim().is_empty() {
             return Err(Error::invalid("prompt", "is required"));
@@ -89,6 +89,7 @@ impl Supervisor {
         Ok(kind)
     }
 
+    /// Determines provider, settings and model of a worker from its request and its parent.
     fn worker_kind(&self, parent: &SessionSpec, new: &NewWorker) -> Result<WorkerKind, Error> {
         let (name, agent) = match new.provider.split_once('/') {
             Some((name, agent)) => (name, Some(agent)),
@@ -113,12 +114,12 @@ impl Supervisor {
                 format!("provider: {} cannot be run here: {remedy}", provider.name()),
             ));
         }
-        // What is set for the parent's agent means nothing to another.
+        // Settings for the parent's provider mean nothing to another one.
         let provider_config = agent.map(|agent| ("agent".to_owned(), agent.to_owned())).into_iter().collect();
         Ok(WorkerKind { provider, provider_config, model: model("") })
     }
 
-    /// Has the parent's journal say that it has a worker, and later how that ended.
+    /// Records in the parent's journal that it has a worker, and later how that ended.
     pub async fn tell_of_worker(
         &self,
         parent: &SessionId,
@@ -151,14 +152,14 @@ impl Supervisor {
         self.command(parent, Command::Report(finished)).await.map(drop)
     }
 
-    /// Returns the sessions that a session has begun, the oldest first.
+    /// Returns the workers of a session, oldest first.
     pub async fn workers(&self, parent: &SessionId) -> Result<Vec<SessionId>, Error> {
         let wanted = parent.to_string();
         let found = self.store().read(move |connection| environments::children(connection, &wanted)).await?;
         Ok(found.into_iter().map(SessionId::new).collect())
     }
 
-    /// Reads how the last turn of a session ended; nothing where none has.
+    /// Returns how the last turn of a session ended; `None` if no turn has ended.
     pub async fn last_turn(&self, id: &SessionId) -> Result<Option<LastTurn>, Error> {
         let mut cursor = self.events_after(id, 0).await?;
         let mut last = None;
@@ -181,6 +182,7 @@ impl Supervisor {
         }
     }
 
+    /// Checks depth, total number and active number of workers against the limits.
     async fn check_workers(&self, parent: &Snapshot) -> Result<(), Error> {
         let limit = |what: String| Error::new(ErrorCode::LimitReached, what);
         let mut depth = 0;
@@ -193,7 +195,7 @@ impl Supervisor {
                     limits::WORKERS_DEPTH_MAX
                 )));
             }
-            // A parent that was deleted bounds nothing.
+            // A deleted parent adds no further limit.
             above = self.snapshot(&id).await.ok().and_then(|found| found.spec.parent.clone());
         }
         let workers = self.workers(&parent.spec.id).await?;
@@ -220,7 +222,7 @@ fn unknown_provider(named: &str) -> Error {
     )
 }
 
-/// A worker spends of what its parent has left.
+/// Returns the token budget of a worker: what its parent has left. 0 means unlimited.
 fn tokens_left(spec: &SessionSpec, state: &State) -> Result<u64, Error> {
     if spec.max_tokens == 0 {
         return Ok(0);

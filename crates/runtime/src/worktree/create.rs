@@ -1,4 +1,4 @@
-//! Making a worktree: every check before anything exists, and nothing left behind when a step fails.
+//! Creates a worktree: all checks before anything exists, and everything undone if a step fails.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use super::git::{self, Repository};
 use super::shelter::HookIsolation;
 use super::{Worktree, Worktrees, names};
 
-/// What a worktree is asked to be. Empty texts mean: the default.
+/// The fields of a worktree to create. An empty text means the default.
 #[derive(Clone, Debug, Default)]
 pub struct NewWorktree {
     pub repo_path: String,
     pub branch: String,
     pub name: String,
-    /// Absolute, and not there yet.
+    /// Absolute; must not exist yet.
     pub path: String,
-    /// Make the branch; otherwise it must exist.
+    /// Create the branch; otherwise it must exist.
     pub create_branch: bool,
 }
 
-/// A worktree that has been checked and can be made.
+/// A worktree that passed all checks and can be created.
 struct CheckedWorktree {
     repository: Repository,
     name: String,
@@ -32,7 +32,7 @@ struct CheckedWorktree {
 }
 
 impl Worktrees {
-    /// Makes a worktree. Goes on to its end, or to the end of its undoing, even when the caller leaves.
+    /// Creates a worktree. Runs to its end, or to the end of its undo, even if the caller disconnects.
     pub async fn create(&self, new: NewWorktree) -> Result<Worktree, Error> {
         let worktrees = self.clone();
         let made = tokio::spawn(async move { worktrees.create_here(new).await });
@@ -53,6 +53,7 @@ impl Worktrees {
         }
     }
 
+    /// Resolves and checks branch, name and path of a new worktree.
     async fn plan(&self, repository: Repository, new: NewWorktree) -> Result<CheckedWorktree, Error> {
         let branch = match (new.branch.as_str(), new.create_branch) {
             ("", true) => new.name.clone(),
@@ -95,7 +96,8 @@ impl Worktrees {
         Ok(CheckedWorktree { repository, name, branch, create_branch: new.create_branch, path, commit })
     }
 
-    /// Returns where a worktree is made: a folder that is not there, in one that is ours.
+    /// Returns the path of a new worktree: a folder that does not exist, inside one that is owned by this
+    /// user.
     fn place(&self, repository: &Repository, name: &str, wanted: &str) -> Result<PathBuf, Error> {
         let path = if wanted.is_empty() {
             let folder = self.shared().folder.join(folder_of(repository));
@@ -126,10 +128,11 @@ impl Worktrees {
         Ok(path)
     }
 
+    /// Adds the worktree without a checkout, then checks its files out without the repository's filters.
     async fn make(&self, plan: &CheckedWorktree) -> Result<Worktree, Error> {
         let CheckedWorktree { repository, path, branch, .. } = plan;
         let mut args: Vec<&OsStr> = ["worktree", "add", "--no-checkout"].map(OsStr::new).to_vec();
-        // Behind two dashes nothing is read as an option, whatever it is called.
+        // After `--` nothing is parsed as an option, whatever its name.
         if plan.create_branch {
             args.extend(["--no-track", "-b", branch, "--"].map(OsStr::new));
             args.extend([path.as_os_str(), OsStr::new(&plan.commit)]);
@@ -149,12 +152,12 @@ impl Worktrees {
 }
 
 impl CheckedWorktree {
-    /// Takes back whatever was made.
+    /// Removes whatever was created.
     async fn undo(&self) {
         let folder = &self.repository.folder;
         let args = [OsStr::new("worktree"), OsStr::new("remove"), OsStr::new("--force"), OsStr::new("--")];
         let args: Vec<&OsStr> = args.into_iter().chain([self.path.as_os_str()]).collect();
-        // Fails where nothing was made yet, which is as good.
+        // Fails if nothing was created yet, which is fine.
         let _ = git::run(folder, &args).await;
         if self.path.exists()
             && let Err(error) = std::fs::remove_dir_all(&self.path)
@@ -163,14 +166,15 @@ impl CheckedWorktree {
         }
         if self.create_branch {
             let name = format!("refs/heads/{}", self.branch);
-            // Only as we made it: a branch that has moved is somebody's.
+            // Only if it still points at our commit: a branch that has moved contains new work.
             let args = ["update-ref", "-d", &name, &self.commit];
             let _ = git::run(folder, &args.map(OsStr::new)).await;
         }
     }
 }
 
-/// Returns the folder of a repository's worktrees below ours: its name, and what tells it from others of that name.
+/// Returns the name of the folder for a repository's worktrees: the repository's name and a hash that makes
+/// it unique.
 fn folder_of(repository: &Repository) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

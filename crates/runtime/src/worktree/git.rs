@@ -1,6 +1,6 @@
-//! Repositories and their working trees, as git lists them. Only commands that run none of the repository's programs are
-//! used here; what would run filters (`status`, checking files out) goes through a `Shelter`, which the configuration of
-//! the repository does not reach.
+//! Repositories and their working trees, as git lists them. Only commands that run none of the repository's
+//! programs are used here. Commands that would run filters (`status`, checking files out) go through
+//! `HookIsolation`, which the repository's configuration does not affect.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -13,7 +13,7 @@ pub(super) use crate::git::{complaint, failed, run, try_run};
 /// A repository: what all its working trees share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {
-    /// Holds branches, objects and configuration.
+    /// Contains branches, objects and configuration.
     pub(super) common_dir: PathBuf,
     /// Where commands are run: the folder that was asked about.
     pub(super) folder: PathBuf,
@@ -37,7 +37,7 @@ impl Repository {
             return Err(bare(folder));
         }
         let common_dir = PathBuf::from(OsStr::from_bytes(lines.next().unwrap_or_default()));
-        // Written into a file line by line later.
+        // The path is later written to a file that is read line by line.
         if !common_dir.is_absolute() || common_dir.as_os_str().as_bytes().contains(&b'\n') {
             return Err(Error::invalid("repo_path", "leads to a repository whose path cannot be used"));
         }
@@ -51,7 +51,7 @@ impl Repository {
         Ok(read_trees(&printed))
     }
 
-    /// Returns the commit a name stands for.
+    /// Returns the commit a name resolves to.
     pub(super) async fn commit(&self, name: &str) -> Result<Option<String>, Error> {
         let wanted = format!("{name}^{{commit}}");
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
@@ -60,7 +60,7 @@ impl Repository {
         Ok((done.ok && !commit.is_empty()).then_some(commit))
     }
 
-    /// Returns the name of the hash its objects are called by.
+    /// Returns the name of the repository's hash function.
     pub(super) async fn object_format(&self) -> Result<String, Error> {
         let printed = run(&self.folder, &["rev-parse", "--show-object-format"].map(OsStr::new)).await?;
         Ok(String::from_utf8_lossy(&printed).trim().to_owned())
@@ -79,12 +79,13 @@ fn bare(folder: &Path) -> Error {
 pub(super) struct ListedTree {
     pub(super) path: PathBuf,
     pub(super) head: String,
-    /// Without `refs/heads/`; none: no branch is checked out.
+    /// Without `refs/heads/`; `None` if no branch is checked out.
     pub(super) branch: Option<String>,
     pub(super) locked: bool,
     pub(super) bare: bool,
 }
 
+/// Parses the output of `git worktree list --porcelain -z`.
 fn read_trees(printed: &[u8]) -> Vec<ListedTree> {
     let mut trees: Vec<ListedTree> = Vec::new();
     for line in printed.split(|byte| *byte == 0) {

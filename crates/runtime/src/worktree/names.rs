@@ -1,5 +1,5 @@
-//! What a worktree and a branch may be called. Stricter than git where git is lenient: names become folders, and must
-//! never pass for options.
+//! Valid names of worktrees and branches. Stricter than git where git is lenient: names become folders, and
+//! must never be taken for options.
 
 use domain::Error;
 
@@ -25,7 +25,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a name from a branch.
+/// Derives a name from a branch.
 pub(super) fn from_branch(branch: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-') { letter } else { '-' }
@@ -33,7 +33,7 @@ pub(super) fn from_branch(branch: &str) -> String {
     branch.chars().map(plain).collect()
 }
 
-/// Checks a branch after git's own rules for references, and that it cannot pass for an option.
+/// Checks a branch name against git's own rules for references, and that it cannot be taken for an option.
 pub(super) fn check_branch(branch: &str) -> Result<(), Error> {
     let wrong = |what: &str| Err(Error::invalid("branch", format_args!("{branch:?} {what}")));
     if branch.is_empty() || branch.len() > limits::BRANCH_MAX_BYTES {

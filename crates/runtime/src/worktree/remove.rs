@@ -1,4 +1,4 @@
-//! Removing a worktree: its work is looked at first, then its sessions end, then it goes.
+//! Removes a worktree: first checks it for uncommitted work, then ends its sessions, then deletes it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use super::{Worktrees, worktrees};
 use storage::Durability;
 use storage::worktrees::WorktreeRow;
 
-/// What a removal did.
+/// The result of a removal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovedWorktree {
     pub sessions_closed: u32,
 }
 
 impl Worktrees {
-    /// Removes a worktree and ends its sessions. Uncommitted work needs `force`. Goes on to its end even when the
-    /// caller leaves.
+    /// Removes a worktree and ends its sessions. Uncommitted work needs `force`. Runs to its end even if the
+    /// caller disconnects.
     pub async fn remove(&self, id: &str, force: bool) -> Result<RemovedWorktree, Error> {
         let (worktrees, id) = (self.clone(), id.to_owned());
         let removed = tokio::spawn(async move { worktrees.remove_here(&id, force).await });
@@ -31,7 +31,7 @@ impl Worktrees {
     async fn remove_here(&self, id: &str, force: bool) -> Result<RemovedWorktree, Error> {
         let row = self.row(id).await?;
         let Some(repository) = self.repository_of(&row).await else {
-            // Tree and repository are gone: only our own note of it is left.
+            // Neither tree nor repository exists any more; only our record is left.
             let closed = self.close_sessions(&row).await?;
             self.forget(&row).await?;
             return Ok(closed);
@@ -56,7 +56,7 @@ impl Worktrees {
         let closed = self.close_sessions(&row).await?;
         // An agent may have written until it ended.
         self.check_clean(&repository, &tree, force).await?;
-        // From the main tree: a command does not run well in a folder it removes.
+        // Run from the shared folder: a command may fail in a folder that it removes.
         let place = repository.common_dir.clone();
         let args = ["worktree", "remove", "--force", "--"].map(OsStr::new);
         let args: Vec<&OsStr> = args.into_iter().chain([path.as_os_str()]).collect();
@@ -69,6 +69,7 @@ impl Worktrees {
         Ok(closed)
     }
 
+    /// Refuses a tree with uncommitted work, unless `force` is set.
     async fn check_clean(
         &self,
         repository: &Repository,
@@ -92,7 +93,7 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Ends every session in a worktree that could still do something; returns how many there were.
+    /// Ends every session in a worktree that has not ended. Returns how many there were.
     async fn close_sessions(&self, row: &WorktreeRow) -> Result<RemovedWorktree, Error> {
         let mut closed = 0;
         for session in self.supervisor.below(&row.path).await? {

@@ -1,5 +1,6 @@
-//! A git folder of our own that borrows a repository's objects and nothing else. In it, files are checked out and
-//! compared without the repository's configuration: attributes may ask for filters, but no filter is known here.
+//! A temporary git folder that borrows a repository's objects and nothing else. Files are checked out and
+//! compared through it without the repository's configuration: attributes may ask for filters, but no filter
+//! is defined here.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,12 +12,13 @@ use super::git::{self, Repository};
 use crate::limits;
 use host::project_file;
 
+/// A temporary git folder without the repository's hooks, filters and configuration.
 pub(super) struct HookIsolation {
     folder: PathBuf,
 }
 
 impl HookIsolation {
-    /// Makes one below `beside`; it goes when it is dropped.
+    /// Creates one below `beside`; it is removed when dropped.
     pub(super) async fn new(beside: &Path, repository: &Repository) -> Result<Self, Error> {
         let format = repository.object_format().await?;
         let folder = beside.join(format!(".git-{}", host::ids::unique()));
@@ -27,6 +29,7 @@ impl HookIsolation {
         Ok(shelter)
     }
 
+    /// Writes a minimal git folder whose objects are the repository's, by `objects/info/alternates`.
     fn fill(&self, repository: &Repository, format: &str) -> std::io::Result<()> {
         std::fs::create_dir_all(self.folder.join("objects/info"))?;
         std::fs::create_dir_all(self.folder.join("info"))?;
@@ -41,7 +44,7 @@ impl HookIsolation {
         let mut objects = repository.common_dir.join("objects").into_os_string().into_encoded_bytes();
         objects.push(b'\n');
         std::fs::write(self.folder.join("objects/info/alternates"), objects)?;
-        // What the user leaves out of every commit here is no change.
+        // Files the user excludes from every commit do not count as changes.
         let exclude = self.folder.join("info/exclude");
         copy_regular(&repository.common_dir, "info/exclude", &exclude, limits::GIT_EXCLUDE_MAX_BYTES)
             .map(drop)
@@ -54,16 +57,17 @@ impl HookIsolation {
         if done.ok { Ok(()) } else { Err(git::complaint(&done)) }
     }
 
-    /// Returns whether a working tree holds work that its commit does not: changed, new, or in a submodule.
+    /// Returns whether a working tree contains work that its commit does not: changed, new, or in a
+    /// submodule.
     pub(super) async fn is_dirty(&self, tree: &Path, index: &Path, commit: &str) -> Result<bool, Error> {
         let spoilt =
             |error: std::io::Error| git::failed(&format!("cannot look at {}: {error}", tree.display()));
         std::fs::write(self.folder.join("HEAD"), format!("{commit}\n")).map_err(spoilt)?;
-        // Comparing may write the index; the tree's own is not ours to touch.
+        // Comparing may write the index, so a copy is used.
         let copy = self.folder.join("index");
         let own = index.parent().unwrap_or(tree);
         if !copy_regular(own, "index", &copy, limits::GIT_INDEX_MAX_BYTES).map_err(spoilt)? {
-            // Nothing was ever checked out, so everything that is there is somebody's.
+            // Nothing was ever checked out, so every file there counts as work.
             return Ok(true);
         }
         let env = self.env(tree, &copy);
@@ -76,7 +80,7 @@ impl HookIsolation {
             return Ok(true);
         }
         let listed = git::try_run(tree, &["ls-files", "--stage", "-z"].map(OsStr::new), &env).await?;
-        // A submodule has a repository of its own, which is not looked into; one that is there may hold work.
+        // A submodule's own repository is not inspected; one that is checked out may contain work.
         let submodules = listed.stdout.split(|byte| *byte == 0).filter(|line| line.starts_with(b"160000 "));
         let there = |line: &[u8]| {
             let path = line.iter().position(|byte| *byte == b'\t').map(|at| &line[at + 1..]);
@@ -103,7 +107,7 @@ impl Drop for HookIsolation {
     }
 }
 
-/// Copies a regular file of a git folder; returns whether there was one.
+/// Copies a regular file of a git folder. Returns whether there was one.
 fn copy_regular(folder: &Path, below: &str, to: &Path, max_bytes: u64) -> std::io::Result<bool> {
     let from = folder.join(below);
     let said = |error| std::io::Error::other(format!("{} {error}", from.display()));

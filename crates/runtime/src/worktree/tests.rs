@@ -1,4 +1,4 @@
-//! Worktrees of real repositories: ordinary ones, broken ones, and one that wants to run its own code.
+//! Worktrees of real repositories: ordinary ones, broken ones, and one that tries to run its own code.
 
 mod hostile;
 
@@ -88,7 +88,7 @@ impl Bench {
         let mut folders = vec![self.root().join("worktrees")];
         while let Some(folder) = folders.pop() {
             for entry in folder.read_dir().into_iter().flatten().flatten() {
-                // The folder of a repository's worktrees may stay; what is in it may not.
+                // The folder for a repository's worktrees may stay; its content may not.
                 if entry.path().parent() != Some(&self.root().join("worktrees")) {
                     left.push(entry.path());
                 }
@@ -187,7 +187,7 @@ async fn a_worktree_is_made_listed_and_removed() {
     assert_eq!(listed.len(), 2);
     assert_eq!((listed[0].path.as_path(), listed[0].branch.as_deref()), (bench.repo.as_path(), Some("main")));
     assert_eq!(listed[1], made);
-    // From within the tree the same ones are seen, under the same ids.
+    // From within the tree the same worktrees are listed, with the same ids.
     assert_eq!(bench.worktrees.list(&made.path.display().to_string()).await.unwrap(), listed);
     let removed = bench.worktrees.remove(&made.id, false).await.unwrap();
     assert_eq!(removed, RemovedWorktree { sessions_closed: 0 });
@@ -290,13 +290,13 @@ async fn a_shallow_repository_is_as_good_as_any() {
 #[tokio::test]
 async fn a_failure_on_the_way_leaves_nothing_behind() {
     let bench = Bench::new().await;
-    // Somebody holds the branch's lock, so that git refuses half way.
+    // The branch is locked, so that git fails half way.
     let lock = bench.repo.join(".git/refs/heads/new.lock");
     std::fs::write(&lock, "").unwrap();
     let error = bench.refused(bench.asked("x", "new", true)).await;
     assert!(error.code == ErrorCode::WorktreeFailed && error.message.contains("lock"), "{error}");
     std::fs::remove_file(&lock).unwrap();
-    // An object is lost, so that the tree is there when the files fail.
+    // An object is missing, so that the tree exists when checking out the files fails.
     let blob = output(&bench.repo, &["rev-parse", "HEAD:src/a.txt"]);
     let blob = blob.trim();
     let object = bench.repo.join(".git/objects").join(&blob[..2]).join(&blob[2..]);
@@ -383,13 +383,13 @@ async fn a_tree_deleted_behind_our_back_is_noticed() {
     assert!(error.message.contains("remove it first"), "{error}");
     bench.worktrees.remove(&made.id, false).await.unwrap();
     assert_eq!(bench.worktrees.list(&bench.path()).await.unwrap().len(), 1);
-    // What git has forgotten by itself is forgotten here too.
+    // A worktree that git has pruned is removed here too.
     let made = bench.worktrees.create(bench.asked("y", "y", true)).await.unwrap();
     std::fs::remove_dir_all(&made.path).unwrap();
     git(&bench.repo, &["worktree", "prune"]);
     assert_eq!(bench.worktrees.list(&bench.path()).await.unwrap().len(), 1);
     assert_eq!(bench.worktrees.folder(&made.id).await.unwrap_err().code, ErrorCode::WorktreeNotFound);
-    // And so is a whole repository.
+    // The same for a whole repository.
     let made = bench.worktrees.create(bench.asked("z", "zz", true)).await.unwrap();
     std::fs::remove_dir_all(&bench.repo).unwrap();
     std::fs::remove_dir_all(&made.path).unwrap();

@@ -1,5 +1,5 @@
-//! How things end: reaping, killing a tree until nothing is left of it, draining, and the exit record.
-//! The exit record is written on a full disk too, from the reserve. Must not wait: every step returns.
+//! How things end: reaping, killing a tree until nothing is left of it, draining, and the exit record. The
+//! exit record is written even on a full disk, from the reserve. Must not wait: every step returns.
 
 use crate::frame::Target;
 use crate::hold::{Phase, Shim, Stalled, ns};
@@ -12,7 +12,7 @@ use crate::{proc_table, sys};
 use std::os::fd::AsFd;
 use std::process;
 
-/// A tree being killed, pass by pass: members may fork between being seen and being hit.
+/// A tree being killed, pass by pass: members may fork between being listed and being killed.
 pub(super) struct Killing {
     since_ns: u64,
     next_pass_ns: u64,
@@ -26,7 +26,7 @@ impl Killing {
 
 /// Signals every living descendant of this process once.
 pub(super) fn signal_tree(signo: i32) {
-    // Without /proc the tree cannot be seen; the agent itself can still be signalled alone.
+    // Without /proc the tree cannot be listed; the agent itself can still be signalled alone.
     let Ok(all) = proc_table::list() else { return };
     for process in proc_table::descendants(&all, &[process::id() as i32]) {
         proc_table::signal(process, signo);
@@ -43,7 +43,7 @@ impl Shim {
         self.pass_over_tree(now);
     }
 
-    /// One pass of a running kill, if it is due.
+    /// Runs one pass of a kill in progress, if it is due.
     pub(super) fn pass_over_tree(&mut self, now: u64) {
         let Some(killing) = self.killing.as_mut().filter(|killing| now >= killing.next_pass_ns) else {
             return;
@@ -59,7 +59,7 @@ impl Shim {
         }
     }
 
-    /// Reaps whoever has ended: the agent, and the orphans it left to us.
+    /// Reaps every child that has ended: the agent, and the orphans that were reparented to us.
     pub(super) fn reap(&mut self, now: u64) {
         while let Some(ended) = sys::reap() {
             if let Some(killing) = &mut self.killing {
@@ -73,7 +73,7 @@ impl Shim {
         }
     }
 
-    /// Writes the exit record once all output is in the spool, or there is no more time for it.
+    /// Writes the exit record once all output is in the spool, or the deadline has passed.
     pub(super) fn finish_if_ended(&mut self, now: u64) {
         let Phase::Ending { mut exit, deadline_ns } = self.phase else { return };
         let is_drained = self.agent.stdout.is_none() && self.agent.stderr.is_none() && self.stalled.is_none();
@@ -96,7 +96,7 @@ impl Shim {
         self.home.free_reserve();
         match self.spool.append(Stream::Exit, &exit.encode(), now) {
             Ok(()) => {
-                // A failed flush leaves the record in the file for every reader but a power cut.
+                // After a failed flush the record is still in the file; only a power cut could lose it.
                 let _ = self.spool.sync();
                 self.phase = Phase::Exited { since_ns: now };
                 self.agent.stdin = None;
@@ -108,7 +108,8 @@ impl Shim {
         }
     }
 
-    /// Takes what is in the pipes now. Bounded, because a descendant that cannot be killed may go on writing.
+    /// Reads what is in the pipes now. Bounded, because a descendant that cannot be killed may continue
+    /// writing.
     fn drain_at_once(&mut self, now: u64) {
         for _ in 0..DRAIN_READS_MAX {
             let before = self.spool.head();
@@ -120,7 +121,7 @@ impl Shim {
         }
     }
 
-    /// Time is up: keeps what the freed reserve can take, and counts the rest.
+    /// After the deadline: stores as much as fits into the freed reserve, and counts the rest as lost.
     fn give_up_output(&mut self, now: u64) -> u64 {
         let mut lost = 0;
         if let Some(stalled) = self.stalled {
@@ -140,7 +141,7 @@ impl Shim {
 
     fn retry_within_reserve(&mut self, now: u64, stalled: Stalled, lost: &mut u64) {
         let Stalled::Output { stream, len } = stalled else { return };
-        // The first part is worth keeping: it usually holds the last whole lines.
+        // The first part is worth keeping: it usually contains the last whole lines.
         if self.spool.append(stream, &self.buffer[..RESERVE_RECORD_BYTES_MAX], now).is_ok() {
             self.stalled = None;
             *lost += (len - RESERVE_RECORD_BYTES_MAX) as u64;

@@ -1,6 +1,6 @@
 //! The daemon's end of the spool: batches of valid records from a position onwards, straight from the files.
-//! Tells apart: nothing yet, a torn end, and damage in the middle. Never panics on any bytes.
-//! Must not wait, and must not know whether the shim lives: the caller says so where it matters.
+//! Distinguishes: nothing yet, a torn end, and damage in the middle. Never panics on any bytes. Must not
+//! wait, and must not know whether the shim lives: the caller passes that where it matters.
 
 use std::fs::File;
 use std::io;
@@ -11,16 +11,16 @@ use super::{Position, segment_name, segment_number};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEGMENT_BYTES_MAX};
 use crate::record::{Fault, HEADER_LEN, Meta, Parsed, Stream, parse};
 
-/// Some records, their bytes, and the place after them.
+/// Some records, their bytes, and the position after them.
 #[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
-    /// Commit this together with what was made of the records.
+    /// Commit this together with the events made of the records.
     pub after: Position,
 }
 
-/// Where one record of a [`Batch`] lies.
+/// The location of one record in a [`Batch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub stream: Stream,
@@ -48,7 +48,7 @@ impl Batch {
         self.entries.is_empty()
     }
 
-    /// The records in order.
+    /// Returns the records in order.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.entries.iter().map(|entry| Record {
             stream: entry.stream,
@@ -59,17 +59,17 @@ impl Batch {
     }
 }
 
-/// What a reading step found.
+/// The result of a reading step.
 #[derive(Debug)]
 pub enum Step {
-    /// At least one record; the reader stands after them.
+    /// At least one record; the reader's position is after them.
     Records(Batch),
     /// No more bytes yet.
     Dry,
-    /// No whole record at the end of the last segment. While the shim lives its rest may still come;
-    /// afterwards [`Reader::verdict`] tells a torn end from damage.
+    /// No whole record at the end of the last segment. While the shim lives, the rest may still come;
+    /// afterwards [`Reader::verdict`] distinguishes a torn end from damage.
     Torn(Fault),
-    /// Damage with more behind it. The reader stays before it.
+    /// Damage followed by more data. The reader stays before it.
     Corrupt { at: Position, fault: Fault },
 }
 
@@ -78,22 +78,22 @@ pub struct Reader {
     dir: PathBuf,
     at: Position,
     file: Option<File>,
-    /// Unknown until the first record was seen.
+    /// Unknown until the first record was read.
     next_seq: Option<u64>,
 }
 
 impl Reader {
-    /// A reader of the spool in `dir`. Opens nothing yet.
+    /// Returns a reader of the spool in `dir`. Opens nothing yet.
     pub fn new(dir: &Path, from: Position) -> Reader {
         Reader { dir: dir.to_owned(), at: from, file: None, next_seq: None }
     }
 
-    /// The place before the next record.
+    /// Returns the position before the next record.
     pub fn position(&self) -> Position {
         self.at
     }
 
-    /// Takes what is there, at most one batch.
+    /// Reads what is available, at most one batch.
     pub fn step(&mut self) -> io::Result<Step> {
         loop {
             if !self.open()? {
@@ -106,8 +106,8 @@ impl Reader {
             if matches!(found, Step::Records(_)) || !self.next_segment_exists()? {
                 return Ok(found);
             }
-            // The writer has left this segment. Its last records may have come between the read and the look
-            // at the next name, so only a second read is final.
+            // The writer has left this segment. Its last records may have been written between the read and
+            // the check for the next segment, so only a second read is final.
             match self.read_batch()? {
                 Step::Dry => self.advance(),
                 Step::Torn(fault) => return Ok(Step::Corrupt { at: self.at, fault }),
@@ -116,17 +116,19 @@ impl Reader {
         }
     }
 
-    /// What an unreadable end is, once nothing more will be written: [`Step::Torn`] if no valid record
-    /// follows it, else [`Step::Corrupt`]. A damaged length can hide the records behind it, so this looks.
+    /// Classifies an unreadable end once nothing more will be written: [`Step::Torn`] if no valid record
+    /// follows it, otherwise [`Step::Corrupt`]. Searches the rest of the file, since a damaged length can
+    /// hide the records behind it.
     pub fn verdict(&mut self, fault: Fault) -> io::Result<Step> {
         let Some(file) = &self.file else { return Ok(Step::Torn(fault)) };
         let rest = file.metadata()?.len().saturating_sub(self.at.offset);
-        // One segment at most: bounded by the largest segment a shim writes.
+        // At most one segment: bounded by the largest segment a shim writes.
         let mut bytes = vec![0; usize::try_from(rest.min(SEGMENT_BYTES_MAX)).unwrap_or(0)];
         let got = read_at_most(file, &mut bytes, self.at.offset)?;
         let seq_min = self.next_seq.unwrap_or(0);
         for start in 1..got {
-            // Earlier records of this spool may be quoted inside a torn payload, hence the sequence.
+            // A torn payload may contain a copy of earlier records of this spool; their sequence numbers give
+            // them away.
             if matches!(parse(&bytes[start..got]), Parsed::Whole(header) if header.seq > seq_min) {
                 return Ok(Step::Corrupt { at: self.at, fault });
             }
@@ -166,6 +168,7 @@ impl Reader {
         Ok(false)
     }
 
+    /// Reads one batch at the current position and advances behind it.
     fn read_batch(&mut self) -> io::Result<Step> {
         let Some(file) = &self.file else { return Ok(Step::Dry) };
         let bytes = read_some(file, self.at.offset)?;
@@ -175,7 +178,7 @@ impl Reader {
         let (entries, used, stop) = self.collect(&bytes);
         if entries.is_empty() {
             return Ok(match stop {
-                // Whole, so nothing more will come that could mend it.
+                // The record is whole, so later bytes cannot repair it.
                 Parsed::Bad(fault @ Fault::Sequence { .. }) => Step::Corrupt { at: self.at, fault },
                 Parsed::Bad(fault) => Step::Torn(fault),
                 Parsed::Whole(_) | Parsed::Partial => Step::Torn(Fault::CutShort),
@@ -186,7 +189,7 @@ impl Reader {
         Ok(Step::Records(Batch { bytes, entries, after: self.at }))
     }
 
-    /// Parses records until the bytes, or the batch, end.
+    /// Parses records until the bytes or the batch end.
     fn collect(&self, bytes: &[u8]) -> (Vec<Entry>, usize, Parsed) {
         let mut entries = Vec::new();
         let mut used = 0;
@@ -214,7 +217,7 @@ impl Reader {
     }
 }
 
-/// Who wrote a segment: its first record, without reading more. `None` if there is none that can be read.
+/// Returns the agent of a segment from its first record, without reading more. `None` if that cannot be read.
 pub fn read_meta(dir: &Path, segment: u32) -> io::Result<Option<Meta>> {
     let mut bytes = [0; META_READ_BYTES];
     let got = read_at_most(&File::open(dir.join(segment_name(segment)))?, &mut bytes, 0)?;
@@ -226,11 +229,11 @@ pub fn read_meta(dir: &Path, segment: u32) -> io::Result<Option<Meta>> {
     })
 }
 
-/// Room for a meta record with much appended to it.
+/// Room for a meta record with many appended fields.
 const META_READ_BYTES: usize = 512;
 
-/// What is in the file from `offset` on, at most a batch. A reader that keeps up finds a line or two, and needs one
-/// system call for them.
+/// Reads the file from `offset` on, at most one batch. A reader that keeps up finds a line or two, and needs
+/// one system call for them.
 fn read_some(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let mut few = [0; FEW_BYTES];
     let got = file.read_at(&mut few, offset);
@@ -247,7 +250,7 @@ fn read_some(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is read at first.
+/// Size of the first read.
 const FEW_BYTES: usize = 4 << 10;
 
 /// Fills `bytes` as far as the file goes.

@@ -1,6 +1,6 @@
-//! The shim's end of the spool: appends records, rolls segments, flushes in time, counts what is on disk.
-//! A failed append leaves no trace, so that the caller can try the same record again.
-//! Must not decide what to do about a full disk: that is the loop's affair.
+//! The shim's end of the spool: appends records, rolls segments, flushes in time, counts what is on disk. A
+//! failed append leaves no trace, so that the caller can retry the same record. Must not decide what to do
+//! about a full disk: the loop does.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -24,13 +24,13 @@ pub(crate) struct Writer {
     meta: Vec<u8>,
     segment_max: u64,
     spool_max: u64,
-    /// Full segments that were on disk when last looked at, oldest first, with their sizes.
+    /// Full segments that were on disk when last checked, oldest first, with their sizes.
     full: VecDeque<(u32, u64)>,
     full_bytes: u64,
     dirty_since_ns: Option<u64>,
-    /// A flush under way on a thread of its own.
+    /// A flush in progress on its own thread.
     flush: Option<JoinHandle<io::Result<()>>>,
-    /// One that is over has failed, and the segment is not closed yet.
+    /// A finished flush has failed, and the segment is not closed yet.
     has_failed: bool,
     /// The current segment's name is not yet on stable storage.
     is_name_dirty: bool,
@@ -75,21 +75,21 @@ impl Writer {
         self.put(stream, payload, now_ns)
     }
 
-    /// The place after the last record.
+    /// Returns the position after the last record.
     pub(crate) fn head(&self) -> Position {
         self.head
     }
 
-    /// When the next flush is due, if there is something to flush.
+    /// Returns when the next flush is due, if there is something to flush.
     pub(crate) fn flush_due_ns(&self, now_ns: u64) -> Option<u64> {
         let due = self.dirty_since_ns? + SYNC_INTERVAL.as_nanos() as u64;
-        // One at a time; a disk that takes longer than the interval is not asked twice.
+        // One at a time; a disk that takes longer than the interval gets no second flush.
         let busy = self.flush.as_ref().is_some_and(|flush| !flush.is_finished());
         Some(if busy { due.max(now_ns + FLUSH_LOOK.as_nanos() as u64) } else { due })
     }
 
-    /// Flushes like [`Writer::sync`], on a thread that lives only for that: output does not wait for the disk. How it
-    /// went is judged before the next record.
+    /// Flushes like [`Writer::sync`], on a thread that exists only for that, so that output does not wait for
+    /// the disk. The result is checked before the next record.
     pub(crate) fn sync_aside(&mut self) -> io::Result<()> {
         self.judge_flush()?;
         let Ok(file) = self.file.try_clone() else { return self.sync() };
@@ -103,10 +103,10 @@ impl Writer {
         Ok(())
     }
 
-    /// A flush that failed closes its segment.
+    /// Checks the result of a flush; one that failed closes its segment.
     fn judge_flush(&mut self) -> io::Result<()> {
         if let Some(flush) = self.flush.take_if(|flush| flush.is_finished()) {
-            // It does not panic; were it so, it did not flush either.
+            // The thread does not panic; if it did, the flush failed as well.
             self.has_failed |= !matches!(flush.join(), Ok(Ok(())));
         }
         if self.has_failed && self.head.offset > 0 {
@@ -119,7 +119,7 @@ impl Writer {
     /// Flushes the current segment, and its name the first time.
     ///
     /// After a failed flush the kernel may have dropped the pages and will report success next time, so the
-    /// segment is closed and not trusted with more.
+    /// segment is closed and gets no more records.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.dirty_since_ns = None;
         let flushed = flush(&self.file, std::mem::take(&mut self.is_name_dirty));
@@ -129,7 +129,7 @@ impl Writer {
         flushed
     }
 
-    /// Whether unconsumed output has reached the cap. Looks at the disk only when it seems so.
+    /// Returns whether unconsumed output has reached the cap. Checks the disk only if it seems so.
     pub(crate) fn is_over_cap(&mut self) -> bool {
         if self.full_bytes + self.head.offset <= self.spool_max {
             return false;
@@ -145,8 +145,8 @@ impl Writer {
     }
 
     fn roll(&mut self) -> io::Result<()> {
-        // Flushed before the next one exists: after a power cut only the last segment can be torn. One that cannot be
-        // flushed is left as well: asked again, the kernel would say that all is well.
+        // Flushed before the next one exists: after a power cut only the last segment can be torn. A segment
+        // that cannot be flushed is closed as well: a repeated flush would report success.
         let flushed = self.file.sync_data();
         self.switch_segment()?;
         flushed
@@ -169,16 +169,17 @@ impl Writer {
         written
     }
 
+    /// Writes one record at the head of the current segment.
     fn put(&mut self, stream: Stream, payload: &[u8], now_ns: u64) -> io::Result<()> {
         let header = Header { stream, len: payload.len() as u32, seq: self.next_seq, t_mono_ns: now_ns };
         let bytes = header.encode(payload);
         let size = HEADER_LEN + payload.len();
         let written = sys::write_two_at(&self.file, &bytes, payload, self.head.offset);
         if !matches!(written, Ok(n) if n == size) {
-            // Take the partial record back: readers must never see two versions of it. If this fails too,
-            // the next attempt overwrites the same bytes.
+            // Remove the partial record: readers must never see two versions of it. If this fails too, the
+            // next attempt overwrites the same bytes.
             let _ = self.file.set_len(self.head.offset);
-            // A short write without an error is a disk that filled up on the way.
+            // A short write without an error means that the disk filled up meanwhile.
             return Err(written.err().unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENOSPC)));
         }
         self.head.offset += size as u64;

@@ -14,7 +14,7 @@ fn to_shim(frame: &ToShim<'_>) -> String {
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
     assert_eq!(ToShim::decode(bytes[4], &bytes[5..]), Ok(Some(*frame)));
-    // Appended fields are passed over, except where the payload is the rest of the frame.
+    // Appended fields are ignored, except where the payload is the rest of the frame.
     if !matches!(frame, ToShim::Input { .. }) {
         let mut longer = bytes.clone();
         longer.push(0xff);

@@ -1,4 +1,5 @@
-//! The shim's promises on its socket: who is obeyed, what is ignored, and that nothing there delays the agent.
+//! The shim's guarantees on its socket: who is obeyed, what is ignored, and that nothing there delays the
+//! agent.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -182,7 +183,7 @@ fn a_shim_that_cannot_be_found_any_more_ends_its_agent_and_leaves() {
             "" => fs::rename(&held.dir, held.dir.with_extension("moved")).unwrap(),
             name => fs::remove_file(held.dir.join(name)).unwrap(),
         }
-        // It looks once a minute, and when asked.
+        // It checks once a minute, and when asked.
         proc_table::signal(&shim, libc::SIGUSR1);
         until(|| proc_table::find(held.agent_pid).is_none_or(|agent| agent.is_zombie));
         until(|| proc_table::find(held.shim_pid).is_none_or(|shim| shim.is_zombie));

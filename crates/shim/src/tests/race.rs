@@ -1,5 +1,6 @@
-//! An agent that races the shim of another session: it connects at the end of a chain of processes and ends the chain
-//! while the shim follows it upwards, hoping to be taken for nobody's child. Runs as `<test binary> race DIR TRIES`.
+//! An agent that races the shim of another session: it connects at the end of a chain of processes and ends
+//! the chain while the shim follows it upwards, trying to pass as a process without a parent. Runs as `<test
+//! binary> race DIR TRIES`.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -15,7 +16,7 @@ use crate::sys::{self, Fork};
 
 const CHAIN: usize = 30;
 
-/// A thousand tries, in rounds that each end well within a test's patience.
+/// A thousand tries, in rounds that each end well within a test's timeout.
 const ROUNDS: usize = 10;
 const TRIES: &str = "100";
 
@@ -39,7 +40,7 @@ fn an_agent_never_wins_the_race_for_another_sessions_shim() {
     assert!(proc_table::find(victim.agent_pid).is_some_and(|agent| !agent.is_zombie));
 }
 
-/// What the attacker does.
+/// Runs the attacker.
 pub(super) fn run(dir: &Path, tries: usize) -> io::Result<()> {
     let mut won = 0;
     for attempt in 0..tries {
@@ -59,7 +60,7 @@ pub(super) fn run(dir: &Path, tries: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the chain; its last process connects and ends the others.
+/// Creates the chain; its last process connects and ends the others.
 fn descend(dir: &Path, attempt: usize, mut tell: io::PipeWriter) -> ! {
     let mut chain = Vec::with_capacity(CHAIN);
     while chain.len() < CHAIN {
@@ -89,7 +90,7 @@ fn attack(dir: &Path, attempt: usize, chain: &[i32]) -> io::Result<u8> {
     stream.set_read_timeout(Some(DEADLINE))?;
     let mut hello = Vec::new();
     ToShim::Hello { protocol: PROTOCOL, epoch: 0x7000_0000_0000_0000 }.encode(&mut hello);
-    // Refused already: the race is lost, and told by what is read.
+    // If it is already refused, the race is lost, which the read below shows.
     let _ = stream.write_all(&hello);
     for _ in 0..(attempt % 50) * 400 {
         std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! A shim driven by hand: started as the daemon would, spoken to in frames over its socket.
+//! A shim driven directly: started as the daemon would, with frames over its socket.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::limits::PROTOCOL;
 use crate::record::{Exit, Input, Stream};
 use crate::spool::{Position, Reader, Step};
 
-/// Everything a test waits for happens within this time or the test fails.
+/// Everything a test waits for happens within this time, or the test fails.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A session's directory with a shim in it; killed with its agent when dropped.
@@ -107,7 +107,7 @@ pub(super) fn run_shim(dir: &Path, options: &[&str], command: &[&OsStr]) -> Stri
     line
 }
 
-/// Waits for something that has no event of its own.
+/// Polls for a condition that has no event.
 pub(super) fn until(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !happened() {
@@ -129,7 +129,7 @@ impl Wire {
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// The next frame; `None` when the shim has closed.
+    /// Returns the next frame; `None` when the shim has closed.
     pub(super) fn next(&mut self) -> Option<ToDaemon> {
         let mut buffer = [0; 4096];
         loop {
@@ -139,7 +139,7 @@ impl Wire {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
                 Ok(n) => self.frames.push(&buffer[..n]),
-                // Closed with frames of ours unread.
+                // Closed with unread frames of ours.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 Err(error) => panic!("{error}"),
             }
@@ -156,7 +156,7 @@ impl Wire {
         }
     }
 
-    /// The next frame that is not a wake-up.
+    /// Returns the next frame that is not a wake-up.
     pub(super) fn next_answer(&mut self) -> Option<ToDaemon> {
         loop {
             match self.next() {
@@ -167,14 +167,14 @@ impl Wire {
     }
 }
 
-/// What a spool holds.
+/// The content of a spool.
 #[derive(Debug, Default)]
 pub(super) struct Spooled {
     pub(super) out: Vec<u8>,
     pub(super) err: Vec<u8>,
     pub(super) inputs: Vec<Input>,
     pub(super) exit: Option<Exit>,
-    /// The place after the last record read.
+    /// The position after the last record read.
     pub(super) head: Option<Position>,
 }
 

@@ -1,5 +1,5 @@
 //! Damaged spools: cut anywhere, any bit flipped, segments missing. The reader never panics, never returns a
-//! record that was not written, and tells a torn end from damage in the middle.
+//! record that was not written, and distinguishes a torn end from damage in the middle.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::record::{Fault, HEADER_LEN, Header, Stream};
 use crate::spool::{Position, Reader, Step, segment_name};
 
-/// The bytes of records numbered from `seq`, with these payloads.
+/// Returns the bytes of records numbered from `seq`, with these payloads.
 fn records(seq: u64, payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, payload) in payloads.iter().enumerate() {
@@ -180,7 +180,7 @@ proptest! {
         }).unwrap();
         let (read, ending) = read_all(dir.path());
         prop_assert_eq!(&read, &payloads[..hit]);
-        // Behind the last record there is nothing to tell damage from a torn end.
+        // After the last record nothing distinguishes damage from a torn end.
         match ending {
             Ending::Corrupt(..) => prop_assert!(hit < payloads.len() - 1),
             Ending::Torn => prop_assert_eq!(hit, payloads.len() - 1),

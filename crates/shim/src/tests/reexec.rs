@@ -1,5 +1,5 @@
-//! Makes the test binary able to be a shim, as the `obey` binary is: `<test binary> shim …`; and an attacker: `race …`.
-//! Runs before main, while there is a single thread, as `enter` demands.
+//! Lets the test binary act as a shim, as the `obey` binary does: `<test binary> shim …`; and as an attacker:
+//! `race …`. Runs before main, while there is a single thread, as `enter` requires.
 #![allow(unsafe_code)]
 
 extern "C" fn enter_if_asked() {

@@ -1,4 +1,5 @@
-//! The chain itself: how rows are added, and what a look at all of them finds. Works on a connection that it is given.
+//! The hash chain: how rows are added, and how all of them are verified. Works on a connection passed by the
+//! caller.
 
 use ring::digest;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -11,11 +12,11 @@ use super::keys::Keys;
 pub struct Head {
     pub(super) seq: i64,
     pub(super) hash: Vec<u8>,
-    /// Empty where there is no key's row yet.
+    /// Empty if there is no sealed row yet.
     pub(super) mac: Vec<u8>,
 }
 
-/// What keeps rows from being changed by mistake; made again at every start.
+/// Triggers that prevent accidental changes of rows; created again at every start.
 pub(super) const TRIGGERS: [(&str, &str); 2] = [
     (
         "audit_no_change",
@@ -27,6 +28,7 @@ pub(super) const TRIGGERS: [(&str, &str); 2] = [
     ),
 ];
 
+/// Returns the last row; the default if there is none.
 pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
     let mut select = connection
         .prepare_cached("SELECT seq, hash, ifnull(mac, x'') FROM audit ORDER BY seq DESC LIMIT 1")?;
@@ -34,7 +36,7 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
     Ok(select.query_row([], read).optional()?.unwrap_or_default())
 }
 
-/// Adds a row and returns what the chain then ends with.
+/// Adds a row and returns the new end of the chain.
 pub(super) fn append(connection: &Connection, keys: &Keys, entry: &AuditEntry) -> rusqlite::Result<Head> {
     let before = head(connection)?;
     let body = serde_json::to_string(entry).unwrap_or_default();
@@ -46,7 +48,7 @@ pub(super) fn append(connection: &Connection, keys: &Keys, entry: &AuditEntry) -
     Ok(Head { seq, hash, mac })
 }
 
-/// Returns the hash of a row; anybody can compute it.
+/// Returns the hash of a row. It needs no key.
 pub(super) fn hash(before: &[u8], body: &str) -> Vec<u8> {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(before);
@@ -54,13 +56,13 @@ pub(super) fn hash(before: &[u8], body: &str) -> Vec<u8> {
     context.finish().as_ref().to_vec()
 }
 
-/// Returns the seal of one row; none if there is no such row.
+/// Returns the seal of one row; `None` if there is no such row.
 pub(super) fn mac_of(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec<u8>>> {
     let sql = "SELECT ifnull(mac, x'') FROM audit WHERE seq = ?1";
     connection.query_row(sql, [seq], |row| row.get(0)).optional()
 }
 
-/// Returns the triggers that are not as they should be.
+/// Returns the triggers that are missing or changed.
 pub(super) fn missing_triggers(connection: &Connection) -> rusqlite::Result<Vec<&'static str>> {
     let mut missing = Vec::new();
     for (name, wanted) in TRIGGERS {
@@ -73,16 +75,16 @@ pub(super) fn missing_triggers(connection: &Connection) -> rusqlite::Result<Vec<
     Ok(missing)
 }
 
-/// What a look at every row found.
+/// The result of verifying every row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Walked {
     pub(super) entries: u64,
     pub(super) head: Head,
-    /// The first row that does not fit, and why.
+    /// The first invalid row, and why.
     pub(super) broken: Option<(u64, String)>,
 }
 
-/// Computes every hash and seal again.
+/// Recomputes every hash and seal.
 pub(super) fn walk(connection: &Connection, keys: &Keys) -> rusqlite::Result<Walked> {
     let mut walked = Walked::default();
     let mut select = connection.prepare("SELECT seq, body, session, hash, mac FROM audit ORDER BY seq")?;

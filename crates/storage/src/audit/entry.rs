@@ -1,10 +1,10 @@
-//! What a row of the audit says.
+//! The content of an audit row.
 
 use domain::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One thing that was done, or refused. The text that is hashed is this, as JSON, in this order; fields may be added at
-/// the end only. Must be given scrubbed text.
+/// One thing that was done or refused. The hashed text is this struct as JSON, in this order; fields may only
+/// be added at the end. Must be given scrubbed text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AuditEntry {
@@ -14,37 +14,37 @@ pub struct AuditEntry {
     pub caller: String,
     /// Such as `SafeExec.Bash`, `session.prompt` or `obey.local.v1.AgentDaemon/CreateSession`.
     pub operation: String,
-    /// The request as JSON, cut where it is long.
+    /// The request as JSON, truncated if it is long.
     pub input: String,
-    /// `ok`, or the code of the error.
+    /// `ok`, or the error code.
     pub outcome: String,
-    /// What became of it, in one line.
+    /// The result, in one line.
     pub summary: String,
     pub duration_us: u64,
-    /// The sandbox' tier, where a command ran.
+    /// The sandbox tier, if a command ran.
     pub tier: String,
-    /// Secrets that were taken out.
+    /// Number of secrets that were redacted.
     pub secrets: u64,
-    /// From where: `unix` or `tcp`, with user and process as far as they are known.
+    /// The origin: `unix` or `tcp`, with user and process as far as known.
     pub origin: String,
 }
 
-/// What operations on sessions begin with, as their events tell them.
+/// Prefix of operations on sessions that come from events.
 const OF_SESSIONS: &str = "session.";
 
 impl AuditEntry {
-    /// Whether it was written by the workbench, or for an agent that used it.
+    /// Returns whether it was written by the workbench, or for an agent that used it.
     pub fn is_of_workbench(&self) -> bool {
         !self.operation.contains('/') && !self.operation.starts_with(OF_SESSIONS)
     }
 }
 
-/// A row as it is stored.
+/// A stored row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub seq: u64,
     pub entry: AuditEntry,
-    /// The text that is hashed.
+    /// The hashed text.
     pub body: String,
     pub hash: Vec<u8>,
 }

@@ -1,5 +1,6 @@
-//! The audit for another machine: JSON lines, each entry exactly as it was hashed, then a signature over the hash of the
-//! last one. Whoever has the public key can check it without the daemon and without its secret.
+//! Exports the audit for another machine: JSON lines, each entry exactly as it was hashed, then a signature
+//! over the hash of the last one. Anyone with the public key can verify it without the daemon and without its
+//! secret.
 
 use domain::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -13,9 +14,9 @@ use host::clock;
 #[derive(Serialize, Deserialize)]
 struct Opening {
     obey_audit_export: u32,
-    /// Entries after this number follow.
+    /// The export contains the entries after this number.
     after_seq: u64,
-    /// The hash of that one; empty: there is none.
+    /// The hash of that entry; empty if there is none.
     before_hash: String,
     public_key: String,
 }
@@ -46,7 +47,7 @@ struct Proof {
 
 const VERSION: u32 = 1;
 
-/// What is signed.
+/// Returns the text that is signed.
 fn statement(opening: &Opening, proof: &Proof) -> Vec<u8> {
     let Opening { after_seq, before_hash, .. } = opening;
     let Proof { entries, last_seq, head, at, .. } = proof;
@@ -54,11 +55,11 @@ fn statement(opening: &Opening, proof: &Proof) -> Vec<u8> {
         .into_bytes()
 }
 
-/// An export that is under way.
+/// An export in progress.
 pub struct Export {
     audit: Audit,
     opening: Opening,
-    /// The last entry that was given out.
+    /// The last entry returned.
     at: (u64, Vec<u8>),
     until: u64,
     entries: u64,
@@ -72,7 +73,7 @@ enum ExportStage {
 }
 
 impl Audit {
-    /// Begins an export of the entries after a number, up to the newest one there is now.
+    /// Starts an export of the entries after a number, up to the newest one now.
     pub async fn export(&self, after_seq: u64) -> Result<Export, Error> {
         let wanted = i64::try_from(after_seq).unwrap_or(i64::MAX);
         let (before, until) = self
@@ -100,7 +101,7 @@ impl Audit {
 }
 
 impl Export {
-    /// Returns the next lines; none after the last.
+    /// Returns the next lines; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<Vec<String>>, Error> {
         match self.stage {
             ExportStage::Opening => {
@@ -115,7 +116,8 @@ impl Export {
                 }
                 let mut lines = Vec::with_capacity(rows.len());
                 for row in rows {
-                    // What is no JSON was spoilt; its hash will not fit, and that is to be seen.
+                    // A body that is not JSON was damaged. Its hash will not match, and the export must show
+                    // that.
                     let body = RawValue::from_string(row.body).unwrap_or_else(|_| RawValue::NULL.to_owned());
                     lines.push(text(&Line { seq: row.seq, entry: &body, hash: hex(&row.hash) }));
                     self.entries += 1;
@@ -144,21 +146,21 @@ fn text(line: &impl Serialize) -> String {
     serde_json::to_string(line).unwrap_or_default()
 }
 
-/// What a look at an export found.
+/// The result of verifying an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportVerdict {
     pub entries: u64,
     pub first_seq: u64,
     pub last_seq: u64,
     pub head: String,
-    /// Who signed it, in hexadecimal.
+    /// The key that signed it, in hexadecimal.
     pub public_key: String,
-    /// The line at which it breaks, and why; line 0: as a whole.
+    /// The line of the first problem, and why; line 0 means the export as a whole.
     pub broken: Option<(u64, String)>,
 }
 
-/// Checks an export. With a key, it must have been signed by that one; without, the one it names itself is taken, which
-/// proves only that it was not changed since.
+/// Verifies an export. With a key, it must have been signed by that key; without one, the key named in the
+/// export is used, which proves only that it was not changed since.
 pub fn verify_export<E: std::fmt::Display>(
     lines: impl Iterator<Item = Result<String, E>>,
     key: Option<&str>,

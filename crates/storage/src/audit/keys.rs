@@ -1,5 +1,5 @@
-//! The audit's key: one secret in a file beside the database, from which the key of the chain and the key of signatures
-//! are made. Never printed, logged or exported; what others may know is the public half.
+//! The audit's key: one secret in a file beside the database, from which the chain key and the signing key
+//! are derived. Never printed, logged or exported; only the public half may be known.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -10,13 +10,13 @@ use ring::rand::SecureRandom as _;
 use ring::signature::KeyPair as _;
 use ring::{hmac, rand, signature};
 
-/// The file of the secret, in the data folder, for its owner only.
+/// The file with the secret, in the data folder, readable by its owner only.
 pub(super) const KEY_FILE: &str = "audit.key";
 
 const SECRET_BYTES: usize = 32;
 const FIRST_LINE: &str = "obey audit key; keep it secret and where it is";
 
-/// What seals rows and signs marks and exports.
+/// Seals rows and signs marks and exports.
 pub(super) struct Keys {
     chain: hmac::Key,
     signing: signature::Ed25519KeyPair,
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Reads the key; none where there is no file.
+    /// Reads the key; `None` if there is no file.
     pub(super) fn load(folder: &Path) -> io::Result<Option<Self>> {
         let mut file =
             match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(folder.join(KEY_FILE)) {
@@ -47,7 +47,7 @@ impl Keys {
         }
     }
 
-    /// Makes a new key; one that is there is an error.
+    /// Creates a new key; it is an error if one exists.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         let mut secret = [0; SECRET_BYTES];
         rand::SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("no randomness"))?;
@@ -70,7 +70,7 @@ impl Keys {
         })
     }
 
-    /// Seals a row: over the seal before, its number and its hash.
+    /// Seals a row: over the previous seal, its number and its hash.
     pub(super) fn seal(&self, before: &[u8], seq: i64, hash: &[u8]) -> Vec<u8> {
         let mut context = hmac::Context::with_key(&self.chain);
         for part in [&[u8::from(!before.is_empty())][..], before, &seq.to_be_bytes(), hash] {
@@ -79,7 +79,7 @@ impl Keys {
         context.sign().as_ref().to_vec()
     }
 
-    /// Signs a text, for whoever has the public key.
+    /// Signs a text so that it can be verified with the public key.
     pub(super) fn sign(&self, text: &[u8]) -> Vec<u8> {
         self.signing.sign(text).as_ref().to_vec()
     }

@@ -1,5 +1,6 @@
-//! The high-water mark: how far the audit had come, signed, in a file beside the database. Rows that it counts and that are
-//! not there were taken away. It also keeps what was found wrong at a start, so that later rows do not cover it up.
+//! The high-water mark: how far the audit had come, signed, in a file beside the database. Rows that it
+//! counts and that are missing were removed. It also keeps the problems found at a start, so that later rows
+//! do not cover them up.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -21,15 +22,15 @@ pub(super) struct Mark {
     pub(super) seq: i64,
     /// In hexadecimal.
     pub(super) mac: String,
-    /// What was found wrong when a daemon started, oldest first.
+    /// Problems found when a daemon started, oldest first.
     pub(super) breaches: Vec<Breach>,
 }
 
-/// Something that was found wrong.
+/// A problem that was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Breach {
     pub(super) at: Timestamp,
-    /// The row it was found at; 0: none in particular.
+    /// The row it was found at; 0 if none in particular.
     pub(super) seq: i64,
     pub(super) what: String,
 }
@@ -40,16 +41,17 @@ struct Signed {
     signature: String,
 }
 
-/// What is in the mark's place.
+/// What was found in the mark's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Mark(Mark),
     Missing,
-    /// It was not written by the holder of the key.
+    /// It was not signed with this key.
     Forged,
 }
 
 impl Mark {
+    /// Reads the mark and checks its signature.
     pub(super) fn read(folder: &Path, keys: &Keys) -> io::Result<Found> {
         let path = folder.join(MARK_FILE);
         let mut file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) {
@@ -64,7 +66,7 @@ impl Mark {
         Ok(if signed { Found::Mark(mark) } else { Found::Forged })
     }
 
-    /// Puts the mark in its place, on disk when this returns.
+    /// Replaces the mark's file; it is on disk when this returns.
     pub(super) fn write(&self, folder: &Path, keys: &Keys) -> io::Result<()> {
         let signature = hex(&keys.sign(&self.text()));
         let text = serde_json::to_vec(&Signed { mark: self.clone(), signature })?;
@@ -76,7 +78,7 @@ impl Mark {
         File::open(folder)?.sync_all()
     }
 
-    /// Notes what was found wrong. The first ones are kept: they tell most.
+    /// Records a problem. The first ones are kept, since they tell most.
     pub(super) fn note(&mut self, seq: i64, what: String) {
         let known = self.breaches.iter().any(|breach| breach.seq == seq && breach.what == what);
         if !known && self.breaches.len() < limits::AUDIT_BREACHES_MAX {

@@ -1,6 +1,6 @@
-//! Keeps the mark behind the rows: a thread of its own writes it after the rows it counts are on disk, so that it never
-//! counts a row that a power failure takes away. It lags by `limits::AUDIT_MARK_EVERY` and the time of two syncs; when
-//! the daemon ends in order, by nothing.
+//! Writes the mark behind the rows: a separate thread writes it after the rows it counts are on disk, so that
+//! it never counts a row that a power failure loses. It lags by `limits::AUDIT_MARK_EVERY` and the time of
+//! two syncs; after an orderly shutdown it does not lag.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,11 @@ use super::keys::{self, Keys, hex};
 use super::mark::{Found, Mark};
 use crate::limits;
 
+/// Writes the mark in the background.
 #[derive(Debug)]
 pub(super) struct Marker {
     folder: PathBuf,
-    /// SQLite's log, where committed rows are first.
+    /// SQLite's write-ahead log, where committed rows go first.
     log: PathBuf,
     state: Mutex<State>,
     bell: Condvar,
@@ -47,6 +48,7 @@ impl Marker {
         self.locked().newest.clone()
     }
 
+    /// Reads the mark; one that cannot be read counts as forged.
     pub(super) fn read(&self, keys: &Keys) -> Found {
         Mark::read(&self.folder, keys).unwrap_or_else(|error| {
             tracing::warn!(%error, "the audit's mark cannot be read");
@@ -54,12 +56,12 @@ impl Marker {
         })
     }
 
-    /// Whether the key that this daemon uses is still in its place.
+    /// Returns whether the key file of this daemon still exists.
     pub(super) fn has_key_file(&self) -> bool {
         self.folder.join(keys::KEY_FILE).is_file()
     }
 
-    /// Notes a row that was committed; several may be told in another order than that of the rows.
+    /// Records a committed row; calls may arrive out of order.
     pub(super) fn note(shared: &Arc<AuditShared>, head: Head) {
         let marker = &shared.marker;
         let mut state = marker.locked();
@@ -89,7 +91,7 @@ impl Marker {
         };
         self.bell.notify_all();
         if let Some(thread) = thread {
-            // It has said what went wrong, if anything did.
+            // The thread has logged its errors, if any.
             let _ = thread.join();
         }
         if self.locked().mark.seq < head.seq {
@@ -108,7 +110,7 @@ impl Marker {
     fn sync_rows(&self) -> io::Result<()> {
         match File::open(&self.log) {
             Ok(log) => log.sync_data(),
-            // It was moved into the database, which was synced before.
+            // The log was moved into the database, which was synced before.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
@@ -122,7 +124,7 @@ fn run(shared: &std::sync::Weak<AuditShared>) {
         let mut state = marker.locked();
         let behind = |state: &State| state.newest.as_ref().is_some_and(|newest| newest.seq > state.mark.seq);
         if !behind(&state) && !state.closing {
-            // Wakes now and then to see whether anybody still holds the audit.
+            // Wakes now and then to check whether the audit still exists.
             let waited = marker.bell.wait_timeout(state, limits::AUDIT_MARK_IDLE_WAIT);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -135,7 +137,7 @@ fn run(shared: &std::sync::Weak<AuditShared>) {
         marker.write(&shared.keys, &newest);
         let state = marker.locked();
         if !state.closing {
-            // A pause, so that many rows share a mark; the end cuts it short.
+            // A pause, so that many rows share a mark; closing cuts it short.
             let pause =
                 marker.bell.wait_timeout_while(state, limits::AUDIT_MARK_EVERY, |state| !state.closing);
             drop(pause);

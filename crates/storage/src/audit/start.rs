@@ -1,5 +1,6 @@
-//! What happens to the audit when the store is opened: key and mark are read or made, rows of older versions are taken
-//! over, the triggers are made again, and what does not fit is noted in the mark before the first new row could hide it.
+//! Prepares the audit when the store is opened: key and mark are read or created, rows of older versions are
+//! imported, the triggers are created again, and every problem is recorded in the mark before the first new
+//! row could hide it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub fn open(connection: &mut Connection, database: &Path) -> Result<Arc<AuditSha
     Ok(Arc::new(AuditShared { keys, newest, marker: Marker::new(database, folder, mark) }))
 }
 
-/// Looks at the end of the chain; returns the mark to go on with.
+/// Checks the end of the chain and returns the mark to continue with.
 fn prepare(
     connection: &mut Connection,
     keys: &Keys,
@@ -64,7 +65,7 @@ fn prepare(
     let has_seals = !head.mac.is_empty();
     match found {
         Found::Mark(known) => compare(&transaction, known, &head, &mut mark)?,
-        // A new key cannot have signed the mark that is there: the key is what was taken away.
+        // A new key cannot have signed the existing mark: it is the key that was deleted.
         Found::Forged if is_new_key => {}
         Found::Forged => mark.note(0, format!("{} was not written with this daemon's key", mark::MARK_FILE)),
         Found::Missing if is_new_key => {}
@@ -87,8 +88,8 @@ fn prepare(
     Ok(mark)
 }
 
-/// Compares the end of the chain with the mark. Rows beyond the mark are those of a daemon that died before it could
-/// mark them; their seals prove them.
+/// Compares the end of the chain with the mark. Rows beyond the mark come from a daemon that died before it
+/// could mark them; their seals prove them.
 fn compare(connection: &Connection, known: &Mark, head: &Head, mark: &mut Mark) -> rusqlite::Result<()> {
     if known.seq == 0 {
         return Ok(());
@@ -120,7 +121,7 @@ fn restore_triggers(connection: &Connection, is_first: bool, mark: &mut Mark) ->
     Ok(())
 }
 
-/// Takes over the rows of versions that had no key, as they are, and seals them with the first row of our own. The
+/// Imports the rows of versions that had no key, unchanged, and seals them with the first new row. The
 /// workbench removes their table.
 fn take_over(connection: &Connection, keys: &Keys) -> rusqlite::Result<Head> {
     let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'bench_audit'";

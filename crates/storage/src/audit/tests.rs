@@ -1,4 +1,4 @@
-//! Whatever is done to the rows, the key or the mark while no daemon runs, the next one finds it.
+//! Whatever is done to the rows, the key or the mark while no daemon runs, the next daemon detects it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ struct Place {
 }
 
 impl Place {
-    /// A folder in which a daemon wrote five rows and ended in order.
+    /// A folder in which a daemon wrote five rows and shut down in order.
     async fn new() -> Self {
         let place = Self { folder: tempfile::tempdir().unwrap() };
         let store = place.open();
@@ -51,7 +51,7 @@ fn entry(number: u64) -> AuditEntry {
 
 const DROP: &str = "DROP TRIGGER audit_no_change; DROP TRIGGER audit_no_removal;";
 
-/// Makes the triggers again as they were, as somebody careful would.
+/// Recreates the triggers as they were, as a careful attacker would.
 fn restored(sql: &str) -> String {
     let again: Vec<String> = chain::TRIGGERS.iter().map(|(_, sql)| format!("{sql};")).collect();
     format!("{DROP}{sql}{}", again.concat())
@@ -100,7 +100,7 @@ async fn every_change_of_the_rows_is_found_after_a_restart() {
     }
 }
 
-/// Whoever has no key can compute the hashes anew, but not the seals.
+/// Without the key the hashes can be recomputed, but not the seals.
 #[tokio::test]
 async fn a_chain_that_was_written_anew_is_found() {
     for keep_seals in [true, false] {
@@ -186,7 +186,7 @@ async fn rows_that_a_daemon_wrote_before_it_died_are_no_tampering() {
         store.audit().append(entry(number)).await.unwrap();
     }
     store.close();
-    // As if it had died before it could mark them.
+    // As if the daemon had died before it could mark them.
     std::fs::write(place.path("audit.mark"), mark).unwrap();
     let store = place.open();
     let verdict = store.audit().verify().await.unwrap();

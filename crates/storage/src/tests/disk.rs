@@ -1,4 +1,5 @@
-//! A full disk: refused writes are said to be refused, accepted ones stay, and life goes on when there is room.
+//! A full disk: refused writes are reported as refused, accepted ones stay, and writing works again when
+//! there is room.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +10,13 @@ use domain::ErrorCode;
 use super::{is_sound, note, notes, soon};
 use crate::{Durability, Store};
 
-/// A small file system of its own, where the machine lets us have one.
+/// A small file system, if the machine permits one.
 pub(super) struct Mount {
     home: tempfile::TempDir,
 }
 
 impl Mount {
-    /// Mounts a file system of this size; says so when that is not permitted.
+    /// Mounts a file system of this size; reports if that is not permitted.
     pub(super) fn new(size: &str) -> Option<Self> {
         let home = tempfile::tempdir().unwrap();
         let options = format!("size={size},mode=0700");
@@ -45,7 +46,7 @@ impl Drop for Mount {
     }
 }
 
-/// Writes names with some weight until the disk refuses, and returns those that were accepted.
+/// Writes large names until the disk refuses, and returns those that were accepted.
 async fn fill(store: &Store, durability: Durability, prefix: &str) -> (Vec<String>, domain::Error) {
     let mut accepted = Vec::new();
     for nth in 0..10_000 {
@@ -74,7 +75,7 @@ async fn a_full_disk_loses_nothing_and_passes() {
         expected.extend(accepted);
         assert_eq!(notes(&store), expected, "reading goes on, and what was refused is not there");
     }
-    // Several at once meet the same fate, none is told otherwise.
+    // Several writes at once all fail, and none is reported as accepted.
     let mut together = tokio::task::JoinSet::new();
     for nth in 0..20 {
         let (store, name) = (store.clone(), format!("c{nth:02}-{}", "x".repeat(100_000)));

@@ -1,4 +1,4 @@
-//! Writes that share a transaction: all or nothing on disk, and a failure is nobody else's.
+//! Writes that share a transaction: all or nothing on disk, and a failure affects no other write.
 
 use std::sync::mpsc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::{DEADLINE, note, notes, soon, store, syncs};
 use crate::{Durability, Store};
 
-/// Keeps the writer busy until told to go on, so that what is written meanwhile becomes one group.
+/// Keeps the writer busy until released, so that the writes queued meanwhile become one group.
 async fn hold(store: &Store) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
     let (release, held) = mpsc::channel::<()>();
     let (begun, has_begun) = tokio::sync::oneshot::channel();
@@ -26,7 +26,7 @@ async fn hold(store: &Store) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) 
     (release, holding)
 }
 
-/// Runs until everything that can run has run, so that all spawned writes are queued.
+/// Yields until everything that can run has run, so that all spawned writes are queued.
 async fn settle() {
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
@@ -45,7 +45,7 @@ async fn one_failed_write_undoes_only_itself() {
                 .write(Durability::Synced, move |connection| {
                     note(connection, &format!("{nth:03}"))?;
                     if nth == 42 {
-                        // Half done, then broken: the name is taken.
+                        // Half done, then failed: the name is taken.
                         note(connection, "042-second")?;
                         note(connection, "042")?;
                     }
@@ -80,7 +80,7 @@ async fn waiting_writes_become_one_transaction() {
             store
                 .write(Durability::Synced, move |connection| {
                     note(connection, &nth.to_string())?;
-                    // Others see nothing of the group before it is committed.
+                    // Readers see nothing of the group before it is committed.
                     Ok(notes(&reader).len())
                 })
                 .await
@@ -108,7 +108,7 @@ async fn a_lost_transaction_is_a_failure_for_its_whole_group() {
                 .write(Durability::Synced, move |connection| {
                     note(connection, &nth.to_string())?;
                     if nth == 5 {
-                        // What SQLite itself does when the disk is full or broken.
+                        // What SQLite itself does if the disk is full or broken.
                         connection.execute_batch("ROLLBACK")?;
                     }
                     Ok(())
@@ -196,7 +196,7 @@ async fn a_stream_of_output_without_pause_is_synced_all_the_same() {
             };
             writing.write(Durability::Soon, wait).await
         });
-        // Lets the write be queued, then the one before it end.
+        // Lets the write be queued, then the previous one end.
         tokio::task::yield_now().await;
         if let Some(before) = successor.replace(queued) {
             before.send(()).unwrap();

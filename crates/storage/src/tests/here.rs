@@ -1,4 +1,4 @@
-//! Small writes that their callers commit by themselves keep every promise of the others.
+//! Small writes that their callers commit themselves keep every guarantee of the others.
 
 use std::sync::mpsc;
 

@@ -1,4 +1,4 @@
-//! Opening: what was there stays, what we cannot use is refused with a reason and left as it was.
+//! Opening: existing data stays, and a file we cannot use is refused with a reason and left unchanged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ async fn reopening_keeps_everything() {
     assert!(is_sound(&path));
 }
 
-/// Copies the files of a store as a daemon that is killed now would leave them.
+/// Copies the files of a store in the state a killed daemon would leave.
 fn copy_as_if_killed(from: &Path, to: &Path) {
     for suffix in ["", "-wal"] {
         fs::copy(format!("{}{suffix}", from.display()), format!("{}{suffix}", to.display())).unwrap();
@@ -115,7 +115,7 @@ fn a_closed_file_of_a_newer_version_is_refused_and_not_touched() {
         let before = fs::read(&path).unwrap();
         assert_eq!(Store::open(&path).err().unwrap().code, ErrorCode::StorageTooNew);
         assert!(fs::read(&path).unwrap() == before, "{mode}");
-        // Looking may leave an empty log; it holds nothing.
+        // Reading may leave an empty log.
         assert!(fs::read(home.path().join("obey.db-wal")).map_or(true, |log| log.is_empty()), "{mode}");
     }
 }
@@ -141,7 +141,7 @@ fn a_folder_that_is_missing_or_read_only_is_named() {
         assert!(error.message.contains(&path.display().to_string()), "{error}");
         assert!(!error.message.contains("disk is full"), "{error}");
     };
-    // The name must not be taken for the reason.
+    // A word in the path must not be taken for the reason.
     refused(&home.path().join("full/of/nothing.db"));
     let Some(mount) = Mount::new("1m") else { return };
     drop(Store::open(&mount.path().join("old.db")).unwrap());

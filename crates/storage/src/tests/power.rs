@@ -1,5 +1,5 @@
-//! The power goes: of the log only what was synced is sure to be there, and what follows may be torn or nonsense. What a
-//! caller was told is on disk is found again, and nothing is half there.
+//! Power loss: only the synced part of the log is guaranteed to survive, and the rest may be torn or garbage.
+//! Everything that a caller was told is on disk is found again, and nothing is half written.
 
 use rusqlite::Connection;
 
@@ -9,7 +9,7 @@ use crate::Durability;
 const WRITES: u32 = 200;
 const CUTS: u64 = 1_000;
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ async fn what_was_acknowledged_survives_a_thousand_power_cuts() {
     let (home, store) = store();
     let log = home.path().join("obey.db-wal");
     let mut random = Random(20_261);
-    // How long the log was when a synced write was answered: at least so much of it survives.
+    // The length of the log when a synced write was confirmed: at least this much of it survives.
     let mut synced = Vec::new();
     for number in 0..WRITES {
         let durability = if random.below(3) == 0 { Durability::Synced } else { Durability::Soon };
@@ -39,25 +39,25 @@ async fn what_was_acknowledged_survives_a_thousand_power_cuts() {
     for cut in 0..CUTS {
         let length = random.below(whole.len() as u64 + 1);
         let mut left = whole[..length as usize].to_vec();
-        // The file system may have made the file longer before its content arrived.
+        // The file system may have extended the file before its content arrived.
         left.extend((0..random.below(9_000)).map(|_| random.below(256) as u8));
         let told = synced.iter().rev().find(|(by, _)| *by <= length).map(|(_, number)| *number);
         check(&file, &left, told, cut);
     }
 }
 
-/// Opens what the cut left: every note up to the last acknowledged one is there, and none after one that is missing.
+/// Opens the remaining files: every note up to the last confirmed one is there, and none after a missing one.
 fn check(file: &[u8], log: &[u8], told: Option<u32>, cut: u64) {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("obey.db");
     std::fs::write(&path, file).unwrap();
     std::fs::write(home.path().join("obey.db-wal"), log).unwrap();
     let connection = Connection::open(&path).unwrap();
-    // This one is looked at once; there is no need to wait for the disk.
+    // This file is read only once, so there is no need to wait for the disk.
     connection.execute_batch("PRAGMA synchronous = OFF").unwrap();
     let sound: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(sound, "ok", "cut {cut}");
-    // A log that begins with nonsense is none: the tables themselves were never synced.
+    // A log that begins with garbage counts as empty: the tables themselves were never synced.
     let notes: Vec<String> = match connection.prepare("SELECT id FROM campaigns ORDER BY id") {
         Ok(mut found) => found.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect(),
         Err(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Reports of campaigns: the same one twice within a moment is one.
+//! Reports of campaigns: the same report twice within a moment counts as one.
 
 use domain::Timestamp;
 
@@ -46,7 +46,7 @@ async fn other_things_and_other_words_are_not_the_same() {
     assert!(!report(&store, "one", 0, "p").await.repeated);
     assert!(!report(&store, "two", 0, "p").await.repeated);
     assert!(!report(&store, "one", 0, "q").await.repeated);
-    // Back to the first: something happened in between, so it is news.
+    // The first report again: something happened in between, so it counts as new.
     assert!(!report(&store, "one", 0, "p").await.repeated);
     let count = |connection: &rusqlite::Connection| {
         connection.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0))

@@ -1,4 +1,4 @@
-//! Sessions come back from the store as they went in.
+//! Sessions are read from the store as they were written.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ async fn spec_state_and_marks_round_trip() {
         ..SessionWrite::default()
     };
     write(&store, step).await;
-    // A step that says nothing of them leaves them.
+    // A step without these fields leaves them unchanged.
     write(&store, SessionWrite { key, last_seq: 8, ..SessionWrite::default() }).await;
     drop(store);
     let store = Store::open(&home.path().join("obey.db")).unwrap();
@@ -138,7 +138,7 @@ async fn the_outbox_keeps_its_order_and_forgets_what_arrived() {
     let two = insert(&store, spec("sess_2"), State::default()).await;
     let input = |id: u64| (id, format!("line {id}\n").into_bytes());
     let outbox = |key| store.read_now(move |connection| sessions::outbox(connection, key)).unwrap();
-    // Beyond a byte, so that an order by text would show.
+    // More than one digit, so that an ordering by text would show.
     for ids in [1..=9, 10..=99, 100..=300] {
         write(&store, SessionWrite { key: one, outbox: ids.map(input).collect(), ..SessionWrite::default() })
             .await;
@@ -175,7 +175,7 @@ async fn a_step_is_written_whole_or_not_at_all() {
     write(&store, SessionWrite { key, events: events(1..=3), last_seq: 3, ..SessionWrite::default() }).await;
     let step = SessionWrite {
         key,
-        // Number 3 is taken.
+        // Sequence number 3 is taken.
         events: events([4, 5, 3]),
         last_seq: 5,
         spool: Some(SpoolMark { segment: 1, offset: 1, carry: Vec::new() }),
@@ -193,7 +193,7 @@ async fn a_step_is_written_whole_or_not_at_all() {
 async fn journals_of_neighbours_do_not_mix() {
     let (_home, store) = store();
     let last = (1 << SEQ_BITS) - 1;
-    // The first and the last key there can be, and some between.
+    // The first and the last possible key, and some between.
     let keys = [0, 1, 2, (1 << 15), (1 << 31) - 2, (1 << 31) - 1];
     for key in keys {
         let step = SessionWrite { key, events: events([1, 2, last - 1, last]), ..SessionWrite::default() };

@@ -1,5 +1,5 @@
-//! The connection that writes: groups in transactions, and what becomes of them when the disk fails.
-//! Must not know who waits for an answer.
+//! The connection that writes: runs groups in transactions, and handles disk failures. Must not know who
+//! waits for an answer.
 
 use std::fmt::Display;
 use std::time::Instant;
@@ -14,11 +14,11 @@ use host::failpoint;
 /// The connection that writes.
 pub(super) struct Engine {
     connection: Connection,
-    /// What `PRAGMA synchronous` is set to.
+    /// Whether `PRAGMA synchronous` is set to FULL.
     full: bool,
-    /// The disk was slow: until then only the thread waits for it.
+    /// The disk was slow: until then only the writer thread commits.
     pub(super) here_not_before: Instant,
-    /// The disk did not keep what it was given: nothing more is taken in.
+    /// The disk lost data: no more writes are accepted.
     is_broken: bool,
 }
 
@@ -41,16 +41,16 @@ impl Engine {
             return Err(storage_error("begin a transaction", &error));
         }
         if let [only] = group {
-            // Alone it needs no mark to go back to.
+            // A single operation needs no savepoint.
             if let Err(error) = only.run(&self.connection) {
-                // Fails when SQLite has undone everything already.
+                // Fails if SQLite has already rolled back.
                 let _ = self.execute("ROLLBACK");
                 return Err(storage_error("write", &error));
             }
         } else {
             for operation in group.iter_mut() {
                 if let Err(error) = self.run_one(operation.as_mut()) {
-                    // The whole transaction is unusable; nobody in the group may be told it went well.
+                    // The whole transaction is unusable; no write in the group may be reported as done.
                     let _ = self.execute("ROLLBACK");
                     return Err(storage_error("write", &error));
                 }
@@ -68,9 +68,9 @@ impl Engine {
         Ok(())
     }
 
-    /// A sync of the log failed. The kernel may have dropped what was written and say that all is well when asked
-    /// again, so nobody asks again: what the log holds is written into the database and synced there, and the log
-    /// begins anew. Where that fails too, nothing more is taken in.
+    /// Handles a failed sync of the log. The kernel may have dropped what was written and report success when
+    /// asked again, so the sync is not repeated. Instead the log's content is written into the database and
+    /// synced there, and the log is truncated. If that fails too, no more writes are accepted.
     pub(super) fn distrust_log(&mut self, error: &dyn Display) {
         let carried = self.set_full(true).and_then(|()| {
             let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -92,7 +92,7 @@ impl Engine {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// Runs one operation so that its failure undoes only itself. Fails when the transaction itself is lost.
+    /// Runs one operation so that its failure undoes only itself. Fails if the transaction itself is lost.
     fn run_one(&self, operation: &mut dyn WriteOperation) -> rusqlite::Result<()> {
         self.execute("SAVEPOINT one")?;
         if operation.run(&self.connection).is_err() {
@@ -114,13 +114,13 @@ impl Engine {
     }
 }
 
-/// Whether an error tells of a sync that failed.
+/// Returns whether an error reports a failed sync.
 fn is_sync_failure(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code.is_some_and(|code| matches!(code, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
 }
 
-/// Makes the error of a store whose disk has failed.
+/// Returns the error of a store whose disk has failed.
 fn broken() -> Error {
     let message = "the store takes nothing more: the disk failed to keep what was written to it; check the disk of \
                    the data folder, then restart the daemon with `obey upgrade`: agents go on meanwhile";

@@ -1,4 +1,4 @@
-//! Grants: given with an answer or by themselves, used, used up, run out, taken back; and what wins over them.
+//! Grants: given with an answer or directly, used, used up, expired, revoked; and what overrides them.
 
 use super::script::check;
 

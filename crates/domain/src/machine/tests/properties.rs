@@ -1,5 +1,5 @@
-//! What holds for every sequence of inputs, however senseless. The sequences are scripts, so that a failure reads
-//! like a test and can be kept as one.
+//! Properties of every sequence of inputs, however senseless. The sequences are scripts, so that a failure
+//! reads like a test and can be kept as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::session::Status;
 use crate::state::State;
 use crate::time::Timestamp;
 
-/// Everything a session can be confronted with. Few names, so that they meet again.
+/// Every input a session can get. Few names, so that they recur.
 const LINES: &[&str] = &[
     "start",
     "prompt hi",
@@ -116,7 +116,7 @@ const LINES: &[&str] = &[
     "agent broken x",
 ];
 
-/// The usual way of things, so that deep states are reached often.
+/// Typical sequences, so that deep states are reached often.
 const WAYS: &[&[&str]] = &[
     &[],
     &["start", "launched 42", "agent ready"],
@@ -140,7 +140,7 @@ fn scripts() -> impl Strategy<Value = Vec<&'static str>> {
     (specs, ways, steps).prop_map(|(spec, way, steps)| [&[spec], way, &steps].concat())
 }
 
-/// A witness of a session: knows only what was recorded and wanted, and judges it.
+/// An observer of a session: knows only what was recorded and decided, and checks it.
 #[derive(Default)]
 struct Witness {
     /// The journal, replayed.
@@ -216,7 +216,7 @@ impl Witness {
         }
     }
 
-    /// What holds between inputs.
+    /// Checks what must hold between inputs.
     fn judges(&self, play: &Play) {
         let state = play.machine.state();
         assert_eq!(&self.state, state, "the journal, replayed, gives another state");
@@ -235,7 +235,7 @@ impl Witness {
         self.judges_waits(play);
     }
 
-    /// Whatever the session waits for, something ends the wait.
+    /// Checks that something ends every wait of the session.
     fn judges_waits(&self, play: &Play) {
         let state = play.machine.state();
         let armed = |timer: Timer| self.armed.contains_key(name(timer));
@@ -304,7 +304,7 @@ fn play(script: &[&str]) {
             continue;
         }
         match input(line) {
-            // A fired timer runs no more; the timers of a daemon end with it.
+            // A fired timer no longer runs; the timers of a daemon end with it.
             Input::Timer(timer) => drop(witness.armed.remove(name(timer))),
             input if is_comeback(&input) => {
                 witness.armed.clear();

@@ -1,4 +1,4 @@
-//! The daemon came back: agents that lived on are taken up again, agents that lived inside it are replaced.
+//! The daemon restarted: agents that survived are reattached, agents that ran inside it are replaced.
 
 use super::script::{after, check};
 use crate::session::Status;

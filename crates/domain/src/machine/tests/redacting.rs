@@ -1,4 +1,4 @@
-//! Secrets stay out of records and state, and reach those who act on them.
+//! Secrets stay out of records and state, and reach the code that acts on them.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::{
     Timestamp, WhenBusy,
 };
 
-/// Takes one word out.
+/// Redacts one word.
 struct Words;
 
 impl Redact for Words {

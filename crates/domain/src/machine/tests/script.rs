@@ -1,9 +1,9 @@
-//! The script language of the rule tests: reads inputs, prints effects, compares. Every rule test goes through
-//! `check`, so that the machine's types can change without touching a hundred tests.
+//! The script language of the rule tests: parses inputs, prints effects, compares. Every rule test goes
+//! through `check`, so that the machine's types can change without touching a hundred tests.
 //!
-//! `given STATUS` brings a session there in silence; `spec KEY=VALUE …` sets what it was created with. Every other
-//! line is one input and stands against one line of the expected text; a line that begins with `;` continues the one
-//! above it. Time stands still but for `after SECONDS`.
+//! `given STATUS` brings a session there without output; `spec KEY=VALUE …` sets what it was created with.
+//! Every other line is one input and corresponds to one line of the expected text; a line that begins with
+//! `;` continues the one above it. Time stands still except for `after SECONDS`.
 
 mod read;
 mod show;
@@ -22,7 +22,7 @@ use crate::permission::Mode;
 use crate::session::{LaunchPolicy, ProviderKind, SessionSpec, Timeouts};
 use crate::time::Timestamp;
 
-/// Runs a script and compares what the rules wanted with what was expected, line by line.
+/// Runs a script and compares the effects with the expected ones, line by line.
 #[track_caller]
 pub(super) fn check(script: &str, expected: &str) {
     let got = run(script);
@@ -43,7 +43,7 @@ pub(super) fn check(script: &str, expected: &str) {
     assert!(!differs, "the rules want something else:\n{report}");
 }
 
-/// Runs a script and returns the session it leaves behind.
+/// Runs a script and returns the resulting session.
 pub(super) fn after(script: &str) -> Machine {
     let mut play = Play::new();
     for line in lines(script) {
@@ -91,7 +91,7 @@ impl Play {
         Self { machine: Machine::new(spec()), now: Timestamp(0) }
     }
 
-    /// Plays one line; returns what the rules said unless it is no input.
+    /// Plays one line. Returns the result of the rules unless the line is no input.
     pub(super) fn line(&mut self, line: &str) -> Option<Result<Vec<Effect>, Error>> {
         let (word, rest) = split(line);
         match word {
@@ -101,7 +101,7 @@ impl Play {
             _ => {
                 let input = input(line);
                 if is_comeback(&input) {
-                    // What a new daemon knows is what was kept, nothing else.
+                    // A new daemon knows only what was stored.
                     self.machine =
                         Machine::restore(self.machine.spec().clone(), self.machine.state().clone());
                 }

@@ -1,5 +1,6 @@
-//! What holds for every sequence of inputs with secrets in them: none is recorded or kept in the state, and the journal, replayed,
-//! gives the live state. Text that comes in pieces is scrubbed before the rules see it, so none is played here.
+//! Properties of every sequence of inputs with secrets: no secret is recorded or kept in the state, and the
+//! replayed journal gives the live state. Streamed text is scrubbed before the rules see it, so none is
+//! played here.
 
 use proptest::prelude::*;
 
@@ -9,7 +10,7 @@ use crate::redact::Redact;
 
 const SECRET: &str = "hunter2";
 
-/// Takes one word out.
+/// Redacts one word.
 struct Words;
 
 impl Redact for Words {
@@ -18,7 +19,8 @@ impl Redact for Words {
     }
 }
 
-/// Whatever can bring a secret in, and what leads to the states in which it is taken. `@` is a text with a secret in it.
+/// Every input that can contain a secret, and those that lead to the states in which it is accepted. `@` is a
+/// text with a secret in it.
 const LINES: &[&str] = &[
     "start",
     "launched 42",
@@ -80,7 +82,7 @@ const LINES: &[&str] = &[
     "agent broken by @",
 ];
 
-/// The usual way of things, so that deep states are reached often.
+/// Typical sequences, so that deep states are reached often.
 const WAYS: &[&[&str]] = &[
     &[],
     &["prompt use @", "launched 42"],

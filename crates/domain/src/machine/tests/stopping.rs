@@ -1,4 +1,4 @@
-//! Stopping: at once, gracefully, by force, twice; and agents that end by themselves.
+//! Stopping: at once, gracefully, by force, twice; and agents that end on their own.
 
 use super::script::{after, check};
 use crate::error::ErrorCode;

@@ -1,4 +1,4 @@
-//! Turns: prompts, what streams out of them, steering, cancelling, and turns the agent begins by itself.
+//! Turns: prompts, their streamed output, steering, cancelling, and turns the agent starts itself.
 
 use super::script::{after, check};
 

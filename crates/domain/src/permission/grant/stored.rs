@@ -1,11 +1,13 @@
-//! How a grant is written in the journal. Older versions read what newer ones write: to them a grant is a tool, a command
-//! or a pattern, so that a newer kind is written as the pattern that comes nearest, with its true meaning beside it.
+//! How a grant is written in the journal. Older versions read what newer ones write: to them a grant is a
+//! tool, a command or a pattern. A newer kind is therefore written as the nearest pattern, with its true
+//! meaning beside it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Coverage, Grant, GrantAction, Principal, Scope};
 use crate::time::Timestamp;
 
+/// A grant as stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stored {
     tool: String,
@@ -35,7 +37,7 @@ pub(super) struct Stored {
     given_at: Option<Timestamp>,
 }
 
-/// What the pattern in `tool` stands for.
+/// The true meaning of the pattern in `tool`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Covers {
     tool: String,
@@ -47,7 +49,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Whose requests a grant answered before it said so: the agent's, and everybody's where somebody wrote a pattern.
+/// Returns whose requests a grant answers if it does not say so: the agent's, or everyone's for a written
+/// pattern.
 fn usual(covers: &Coverage) -> Principal {
     if *covers == Coverage::Pattern { Principal::Everyone } else { Principal::Agent }
 }
@@ -96,7 +99,7 @@ impl From<Grant> for Stored {
             tool,
             command,
             is_pattern,
-            // An older version knows no asking; it must not take it for an allowance.
+            // An older version does not know asking; it must not take it for an approval.
             denied: grant.action != GrantAction::Allow,
             covers,
             asks: grant.action == GrantAction::Ask,

@@ -66,7 +66,7 @@ fn a_grant_by_prefix_covers_one_plain_command_with_these_words() {
     ] {
         assert!(!runs(&grant, other), "{other:?}");
     }
-    // A list of arguments is no line: its words may hold anything.
+    // A list of arguments is not a command line: its words may contain anything.
     assert!(!covers(&grant, "Bash", &json!({"command": ["npm", "test"]})));
 }
 
@@ -137,7 +137,7 @@ fn a_grant_is_not_used_for_another_principal() {
     assert_eq!([by(&Principal::Agent, None), by(&Principal::Agent, Some(&task))], [true, false]);
     assert_eq!([by(&ours, None), by(&ours, Some(&task)), by(&ours, Some(&other))], [false, true, false]);
     assert_eq!([by(&Principal::Everyone, None), by(&Principal::Everyone, Some(&task))], [true, true]);
-    // What is forbidden to an agent is not allowed to those who work for it.
+    // What is forbidden to an agent is forbidden to its sub-agents.
     let denial = deny(Grant::new("Bash", Coverage::Tool));
     assert!(denial.covers(&Asked { parent: Some(&task), ..asked("Bash", &input, &[]) }));
 }

@@ -1,4 +1,4 @@
-//! What patterns cover, narrowly and widely.
+//! What patterns cover, interpreted narrowly and widely.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What is kept between two lines, and what becomes of what waits at a turn's end.
+//! What is kept between two lines, and what happens to pending requests at a turn's end.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn what_was_said_is_told_at_the_end_after_a_daemons_death_as_a_whole_or_not() {
         let events = talk.answer("session/prompt", json!({"stopReason": "end_turn"}));
         assert_eq!(ended(&events), (EndReason::Completed, told, ""));
     }
-    // The message behind a call is another, and known as a whole again.
+    // The message after a call is a new one, and complete again.
     let mut talk = Talk::at_work();
     says(&mut talk, &"long ".repeat(10_000));
     talk.codec.state = serde_json::from_str(&talk.codec.save()).unwrap();

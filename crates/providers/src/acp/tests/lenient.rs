@@ -1,5 +1,5 @@
-//! What agents leave out, write in their own way or say out of turn, and is taken all the same: it costs the field, never
-//! the line.
+//! What agents omit, write in their own way or send out of order is accepted all the same: it costs the
+//! field, never the line.
 
 use domain::CallId;
 
@@ -7,13 +7,13 @@ use super::*;
 
 const ASK: &str = "session/request_permission";
 
-/// The permission that is asked for.
+/// Returns the permission that is asked for.
 fn asked(events: &[AgentEvent]) -> &AgentEvent {
     let found = events.iter().find(|event| matches!(event, AgentEvent::Asked { .. }));
     found.unwrap_or_else(|| panic!("nobody is asked: {events:?}"))
 }
 
-/// What an agent that asks with these words hears, once it is allowed and once it is denied.
+/// Returns what an agent that asks like this gets, when it is allowed and when it is denied.
 fn outcomes(params: &Value) -> [Value; 2] {
     [Decision::AllowOnce, Decision::Deny].map(|decision| {
         let mut talk = Talk::at_work();
@@ -43,7 +43,7 @@ fn a_permission_without_its_call_is_asked_for_and_answered() {
         panic!("{events:?}")
     };
     assert_eq!((&permission.call, permission.tool.as_str()), (&None, "Tool"));
-    // What it does say is told.
+    // What it does report is passed on.
     let call = json!({"title": "Wipe the disk", "kind": "execute", "rawInput": {"command": "wipe"}});
     let events = talk.request(json!(2), ASK, json!({"toolCall": call, "options": options}));
     let [AgentEvent::Asked { ask: RequestSubject::Permission(permission), .. }] = events.as_slice() else {
@@ -67,7 +67,7 @@ fn a_permission_that_says_nothing_at_all_is_asked_for_and_answered() {
 #[test]
 fn options_without_a_kind_are_chosen_by_their_words() {
     let with = |options: Value| outcomes(&json!({"toolCall": {"toolCallId": "c1"}, "options": options}));
-    // As the types have it, with everything left out that can be.
+    // In the form of the types, with everything omitted that can be.
     let kinds = json!([{"optionId": "1", "kind": "allow_once"}, {"optionId": "2", "kind": "reject_once"}]);
     assert_eq!(with(kinds), [selected("1"), selected("2")]);
     for (yes, no) in [("allow", "reject"), ("allow_once", "reject_once"), ("Approve", "Deny"), ("yes", "no")]
@@ -133,7 +133,7 @@ fn a_permission_that_an_earlier_build_remembered_is_answered() {
         });
         assert_eq!(answers, chosen, "{options}");
     }
-    // What this build remembers is what it reads.
+    // What this version stores is what it reads.
     let mut talk = Talk::at_work();
     let options =
         json!([{"optionId": "a", "kind": "allow_always"}, {"optionId": "b", "kind": "reject_once"}]);
@@ -207,7 +207,7 @@ fn an_answer_to_a_prompt_ends_the_turn_whatever_it_says() {
             panic!("{result}: {events:?}")
         };
     }
-    // As zed's codex-acp and opencode say that a model failed.
+    // The form in which zed's codex-acp and opencode report that a model failed.
     for (error, wanted) in [
         (json!({"code": -32603, "message": "Internal error", "data": {"details": "HTTP 500"}}), "HTTP 500"),
         (json!({"code": "odd", "message": null}), "it gave no reason"),
@@ -301,7 +301,7 @@ fn an_update_of_a_call_nobody_saw_begins_it_if_it_says_what_it_is() {
             panic!("{kind}: {events:?}")
         };
         assert_eq!(output, "done");
-        // The end of a call that has ended is told once.
+        // The end of a call is reported once.
         let again = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c9", "status": "completed"});
         assert!(talk.update(again).is_empty());
     }

@@ -1,9 +1,10 @@
-//! Modes: what the agent is told of the session's, and what the session takes over from the agent.
+//! Modes: what is sent to the agent, and what the session takes over from the agent.
 
 use super::*;
 
 impl Talk {
-    /// A conversation in a mode of the session's, with an agent that has these, where the first is the current one.
+    /// A conversation in one of the session's modes, with an agent that has these modes; the first is the
+    /// current one.
     fn in_mode(mode: Mode, names: &[&str]) -> Self {
         let all: Vec<Value> = names.iter().map(|name| json!({"id": name, "name": name})).collect();
         let modes = json!({"currentModeId": names[0], "availableModes": all});
@@ -31,11 +32,11 @@ fn a_session_leaves_plan_mode_with_its_agent() {
     let write = json!({"path": "/repo/a", "content": "x"});
     let events = talk.request(json!(1), "fs/write_text_file", write);
     assert!(matches!(&events[..], [AgentEvent::Asked { .. }]), "it may be asked for again: {events:?}");
-    // It plans by itself for a while; what it goes back to is the session's mode.
+    // It plans on its own for a while; the mode it returns to is the session's.
     assert_eq!(talk.says_mode("plan"), [AgentEvent::PlanMode(true)]);
     assert_eq!(talk.says_mode("default"), [AgentEvent::PlanMode(false)]);
     assert_eq!(talk.says_mode("default"), []);
-    // To accept edits is the session's to choose, on the way out of plan mode too.
+    // Accepting edits is the session's choice, also when leaving plan mode.
     let warned = |events: &[AgentEvent]| {
         events.iter().any(|event| {
             matches!(event, AgentEvent::Notice { level: domain::event::Level::Warning, message } if message.contains("acceptEdits"))
@@ -66,11 +67,11 @@ fn no_agent_takes_freedom_by_its_own_word() {
         assert!(!events.iter().any(|event| matches!(event, AgentEvent::Mode(_))), "{name}: {events:?}");
         assert_eq!(talk.codec.state.mode, Mode::Supervised);
     }
-    // An autonomous session has the agent ask and answers by itself.
+    // An autonomous session lets the agent ask and answers itself.
     let mut talk = Talk::in_mode(Mode::Autonomous, &["plan", "default"]);
     assert!(!talk.says_mode("default").iter().any(|event| matches!(event, AgentEvent::Mode(_))));
     assert_eq!(talk.codec.state.mode, Mode::Autonomous);
-    // A planning session does not begin to change things because of it either.
+    // It does not make a planning session change things either.
     let mut talk = Talk::in_mode(Mode::Plan, &["plan", "default", "bypassPermissions"]);
     let events = talk.says_mode("bypassPermissions");
     assert!(!events.iter().any(|event| matches!(event, AgentEvent::Mode(_))), "{events:?}");
@@ -98,7 +99,7 @@ fn edits_are_accepted_by_us_where_the_agent_has_no_word_for_it() {
     let mut talk = Talk::in_mode(Mode::Plan, &["plan", "build"]);
     talk.tell(AgentInput::SetMode(Mode::AcceptEdits));
     assert_eq!(talk.sent("session/set_mode")["params"]["modeId"], "build");
-    // What the agent then says is what it was told, and no other mode of the session's.
+    // What the agent then reports is what it was sent, and no other mode of the session.
     assert_eq!(talk.says_mode("build"), []);
     assert_eq!(talk.codec.state.mode, Mode::AcceptEdits);
 }

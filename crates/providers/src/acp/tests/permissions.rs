@@ -1,4 +1,5 @@
-//! What a permission covers: this kind of deed, on this file or with this command, once; and what rules get to see.
+//! What a permission covers: this kind of action, on this file or with this command, once; and what rules
+//! see.
 
 use domain::permission::pattern::{CallPattern, PatternCall};
 
@@ -8,7 +9,7 @@ const OPTIONS: &str =
     r#"[{"kind": "allow_once", "optionId": "yes"}, {"kind": "reject_once", "optionId": "no"}]"#;
 
 impl Talk {
-    /// Asks for permission as an agent does; returns what is asked of the session.
+    /// Asks for permission as an agent does; returns what the session is asked.
     fn asks(&mut self, id: i64, call: Value) -> AgentEvent {
         let options: Value = serde_json::from_str(OPTIONS).unwrap();
         let params = json!({"sessionId": "s1", "toolCall": call, "options": options});
@@ -24,7 +25,7 @@ impl Talk {
         self.request(json!(id), "fs/write_text_file", json!({"path": path, "content": "x"}))
     }
 
-    /// What is to be done by us and was not taken up yet.
+    /// Returns the client requests that were not started yet.
     fn doing(&mut self) -> Vec<String> {
         let errands = self.codec.take_client_requests().into_iter();
         errands.map(|errand| errand.what["do"].as_str().unwrap().to_owned()).collect()
@@ -40,7 +41,7 @@ fn asked(event: &AgentEvent) -> (&str, &Value) {
     (&ask.tool, &ask.input)
 }
 
-/// Returns whether a rule allows what is asked for, and whether it refuses it.
+/// Returns whether a rule allows the request, and whether it denies it.
 fn judged(event: &AgentEvent, rule: &str) -> (bool, bool) {
     let (tool, input) = asked(event);
     let folder = Path::new("/repo");
@@ -74,7 +75,7 @@ fn a_permission_to_edit_is_for_that_file_and_for_once() {
     assert_eq!(talk.writes(4, "/repo/a").len(), 1, "the second time is asked about");
     assert_eq!(talk.writes(5, "/repo/c").len(), 1);
     assert!(talk.doing().is_empty());
-    // To delete it is not to write it.
+    // Deleting a file is not writing it.
     let mut talk = Talk::at_work();
     talk.allow(
         1,
@@ -118,7 +119,7 @@ fn a_permission_for_a_command_is_for_its_folder_and_without_variables() {
         assert_eq!(talk.doing().len(), usize::from(free), "{more}");
         assert_eq!(talk.request(json!(3), "terminal/create", params).len(), 1, "{more}");
     }
-    // What is a command to one is a file to another.
+    // The same text is a command for one tool and a file for another.
     let mut talk = Talk::at_work();
     talk.allow(
         1,
@@ -138,7 +139,7 @@ fn a_command_is_asked_about_with_its_folder_and_variables() {
         (tool, &input["cwd"], &input["env"]),
         ("Bash", &json!("/repo/sub"), &json!({"PATH": "/tmp/a b"}))
     );
-    // A rule for the command is none for whatever another PATH makes of it, and one against it holds.
+    // A rule for the command does not allow what another PATH makes of it, and a rule against it holds.
     assert_eq!(judged(&events[0], "Bash(git *)"), (false, true));
     talk.decide(&events[0], Decision::AllowOnce, "");
     assert_eq!(talk.codec.take_client_requests()[0].what["command"], "git status");
@@ -163,7 +164,7 @@ fn a_tool_with_a_command_keeps_its_own_name() {
         assert_eq!(asked(&ask).0, "mcp__deploy__run", "{call}");
         assert_eq!(judged(&ask, "Bash(git *)"), (false, true), "{call}");
         assert_eq!(judged(&ask, "mcp__deploy__run"), (true, true), "{call}");
-        // And the permission is none for a command of its own.
+        // And the permission does not cover a command of its own.
         talk.decide(&ask, Decision::AllowOnce, "");
         assert_eq!(
             talk.request(json!(2), "terminal/create", json!({"command": "git push"})).len(),
@@ -184,7 +185,7 @@ fn a_tool_with_a_command_keeps_its_own_name() {
         let ask = talk.asks(1, call.clone());
         assert_eq!(asked(&ask).0, "Bash", "{call}");
     }
-    // opencode asks about a folder in the words of the command, which it has reported before.
+    // opencode asks about a folder in the form of the command, which it has reported before.
     let mut talk = Talk::at_work();
     talk.update(json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "bash", "kind": "execute", "rawInput": {}}));
     let ask = talk.asks(
@@ -240,7 +241,7 @@ fn rules_are_heard_before_a_file_is_served() {
     assert!(talk.doing().is_empty());
     assert!(matches!(&events[..], [AgentEvent::Checks { .. }]), "{events:?}");
     assert_eq!(judged(&events[0], "Edit(**/.env)"), (false, true));
-    // A daemon that comes back in between goes on alike.
+    // A daemon that restarts in between behaves the same.
     let state = serde_json::from_str(&talk.codec.save()).unwrap();
     talk.codec = AcpCodec { state, settings: AcpSettings::default(), begun: Vec::new() };
     talk.decide(&events[0], Decision::AllowOnce, "");

@@ -1,5 +1,5 @@
-//! The protocol's types in one conversation: what they refuse and is used all the same, what they have no place for, and
-//! that what we write is what they read.
+//! The protocol's types in one conversation: what they refuse and is used all the same, what they have no
+//! field for, and that what we write can be read with them.
 
 use agent_client_protocol_schema::v1;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 
-/// A conversation that is about to begin, with an agent that can do this.
+/// A conversation that is about to start, with an agent that has these capabilities.
 fn met(state: AcpState, can: Value) -> Talk {
     let mut talk = Talk::new(AcpState { cwd: "/repo".to_owned(), ..state });
     talk.answer("initialize", json!({"protocolVersion": 1, "agentCapabilities": can}));
@@ -65,7 +65,7 @@ fn a_request_the_types_refuse_is_met_as_far_as_it_can_be_read() {
     let options = json!([{"kind": "allow_twice", "optionId": "a"}, {"kind": "reject_once", "optionId": "b"}]);
     let ask = json!({"toolCall": {"toolCallId": "c", "kind": "execute"}, "options": options});
     let events = talk.request(json!(1), "session/request_permission", ask);
-    // No option that is known allows it.
+    // No known option allows it.
     talk.decide(&events[1], Decision::AllowOnce, "");
     assert_eq!(talk.answered(&json!(1))["result"]["outcome"], json!({"outcome": "cancelled"}));
     let read = json!({"path": "/repo/a", "limit": 9_007_199_254_740_991u64});
@@ -96,7 +96,7 @@ fn tokens_of_a_turn_are_read_with_the_type() {
         serde_json::from_value(json!({"stopReason": "end_turn", "usage": usage})).unwrap();
     assert_eq!(serde_json::to_value(typed.usage).unwrap(), usage);
     assert_eq!(used(json!({"stopReason": "end_turn", "usage": usage})), [90, 20, 10, 3]);
-    // Where the sum is missing, or the reason is one of another version.
+    // The sum is missing, or the reason is of another version.
     let usage = json!({"inputTokens": 9, "outputTokens": 2});
     assert_eq!(used(json!({"stopReason": "tired", "usage": usage})), [9, 2, 0, 0]);
     let quota = json!({"quota": {"token_count": {"input_tokens": 4, "output_tokens": 1}}});
@@ -182,6 +182,6 @@ fn what_we_write_is_what_the_types_read() {
     let mut talk = met(taken_up(), json!({"sessionCapabilities": {"resume": {}}}));
     let written = talk.sent("session/resume")["params"].clone();
     let read: v1::ResumeSessionRequest = serde_json::from_value(written.clone()).unwrap();
-    // The type would leave the empty list out.
+    // The type would omit the empty list.
     assert_eq!((read.mcp_servers, &written["mcpServers"]), (Vec::new(), &json!([])));
 }

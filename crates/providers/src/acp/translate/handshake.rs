@@ -1,4 +1,5 @@
-//! What an ACP agent answers to us: first the steps that lead to a conversation, one after the other, then the rest.
+//! Answers of an ACP agent: first the steps that lead to a conversation, one after the other, then the
+//! others.
 
 use agent_client_protocol_schema::{ProtocolVersion, v1};
 use agent_port::Decoded;
@@ -12,7 +13,7 @@ use super::super::state::{AcpState, AgentAbilities, PendingReady};
 use super::super::{choices, encode, typed, versions};
 use super::{notice, turn};
 
-/// Takes the answer to a request of ours.
+/// Handles the answer to one of our requests.
 pub(super) fn answer(
     state: &mut AcpState,
     settings: &AcpSettings,
@@ -53,7 +54,7 @@ pub(super) fn answer(
     }
 }
 
-/// Goes on with what waits for the agent's mode and model, once it has them.
+/// Continues with what waits for the agent's mode and model, once they are set.
 fn settle(state: &mut AcpState, out: &mut Decoded) {
     if state.unsettled > 0 {
         return;
@@ -81,6 +82,7 @@ fn unbegun(settings: &AcpSettings, refusal: &RpcError) -> String {
     format!("{} cannot begin a conversation: {}{remedy}", settings.name, refusal.message)
 }
 
+/// Stores the agent's version and capabilities, warns about untested ones, and starts the conversation.
 fn initialized(state: &mut AcpState, settings: &AcpSettings, mut result: Value, out: &mut Decoded) {
     let read = typed::read::<v1::InitializeResponse>(&mut result, "initialize");
     let said = read.unwrap_or_else(|| v1::InitializeResponse::new(ProtocolVersion::V0));
@@ -90,7 +92,7 @@ fn initialized(state: &mut AcpState, settings: &AcpSettings, mut result: Value, 
     state.version = format!("{name} {}", info.version).trim_end().to_owned();
     let tested = ProtocolVersion::V1;
     if said.protocol_version != tested {
-        // There never was an agent of that version.
+        // No agent of that version ever existed.
         let is_none = said.protocol_version == ProtocolVersion::V0;
         let version = if is_none { "no version".to_owned() } else { said.protocol_version.to_string() };
         let message =
@@ -119,7 +121,7 @@ fn initialized(state: &mut AcpState, settings: &AcpSettings, mut result: Value, 
     encode::begin_session(state, settings, &mut out.replies);
 }
 
-/// Says that the past is lost, if there was any.
+/// Reports that the history is lost, if there was any.
 fn forgotten(state: &mut AcpState, why: &str, out: &mut Decoded) {
     if state.had_turns {
         notice(out, Level::Warning, &format!("{why}; a new one is begun"));
@@ -127,14 +129,14 @@ fn forgotten(state: &mut AcpState, why: &str, out: &mut Decoded) {
     state.resume.clear();
 }
 
-/// Begins a conversation in place of one that the agent does not have: some keep none without a turn.
+/// Starts a conversation in place of one that the agent does not have: some keep none without a turn.
 fn begin_anew(state: &mut AcpState, settings: &AcpSettings, refusal: &RpcError, out: &mut Decoded) {
     forgotten(state, &format!("the agent no longer has this conversation ({})", refusal.message), out);
     encode::begin_session(state, settings, &mut out.replies);
 }
 
-/// Takes a conversation up. The answers to a load and a resume are that to a new one without its name, which
-/// claude-agent-acp repeats.
+/// Handles the start of a conversation. The answers to a load and a resume are those to a new one without its
+/// id, which claude-agent-acp repeats.
 fn begun(state: &mut AcpState, mut result: Value, out: &mut Decoded) {
     let read = typed::read::<v1::NewSessionResponse>(&mut result, "session/new");
     let said = read.unwrap_or_else(|| v1::NewSessionResponse::new(""));

@@ -1,4 +1,4 @@
-//! What an ACP agent asks of its client: permissions, files, commands.
+//! Requests of an ACP agent to its client: permissions, files, commands.
 
 use agent_client_protocol_schema::v1;
 use agent_port::Decoded;
@@ -15,7 +15,7 @@ use crate::json_fields::Look;
 use crate::limits::{TITLE_MAX_CHARS, TOOL_OUTPUT_MAX_BYTES};
 use crate::text::one_line;
 
-/// Takes a request of the agent's; nothing where it cannot be read.
+/// Handles a request of the agent; `None` if it cannot be parsed.
 pub(super) fn request(
     state: &mut AcpState,
     id: &Value,
@@ -29,7 +29,7 @@ pub(super) fn request(
             let mut taken = |key: &str| asked.get_mut(key).map(Value::take).unwrap_or_default();
             let (mut call, mut options) = (taken("toolCall"), taken("options"));
             if !call.is_object() {
-                // A person is asked all the same: nobody else can say whether it matters.
+                // A person is asked all the same: only a person can say whether it matters.
                 call = json!({});
             }
             if let Value::Array(options) = &mut options {
@@ -61,13 +61,13 @@ pub(super) fn request(
             let what = json!({"do": "run", "command": command, "cwd": asked.cwd, "env": asked.env,
                 "limit": asked.output_byte_limit.filter(|limit| *limit > 0)});
             let folder = asked.cwd.as_ref().map(|folder| folder.to_string_lossy()).unwrap_or_default();
-            // Variables can make anything of a command, and no permission for the command alone covers that.
+            // Variables can change what a command does, and no permission for the command alone covers that.
             let deed = asked.env.is_empty().then(|| PermittedAction::run(state, &command, &folder));
             let input = command_input(&asked, &command);
             with_permission(state, id, (names::SHELL, input, command), deed.as_ref(), what, out);
         }
         "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
-            // All four say which terminal, and nothing else.
+            // All four name a terminal, and nothing else.
             let asked: v1::TerminalOutputRequest = typed::read(params, method)?;
             let verb = method.trim_start_matches("terminal/");
             client_request(state, id, json!({"do": verb, "terminal": asked.terminal_id}), out);
@@ -82,7 +82,7 @@ pub(super) fn request(
     Some(())
 }
 
-/// Returns a command as a shell takes it. Some agents put the whole line into the command.
+/// Returns a command in the form a shell takes. Some agents put the whole line into the command.
 fn command_line(asked: &v1::CreateTerminalRequest) -> String {
     let mut line = asked.command.clone();
     for arg in &asked.args {
@@ -92,8 +92,8 @@ fn command_line(asked: &v1::CreateTerminalRequest) -> String {
     line
 }
 
-/// Returns what is asked about a command. Its variables stand before it, too: rules and grants look at the line alone, and
-/// one for the command is none for what another `PATH` makes of it.
+/// Returns the input of a permission for a command. Its variables are placed before it: rules and grants look
+/// at the line alone, and one for the command does not cover what another `PATH` makes of it.
 fn command_input(asked: &v1::CreateTerminalRequest, command: &str) -> Value {
     let set = |variable: &v1::EnvVariable| format!("{}={}", variable.name, quoted(&variable.value));
     let set: Vec<String> = asked.env.iter().map(set).collect();
@@ -118,6 +118,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// Opens a permission for one of the agent's own calls.
 fn permission(
     state: &mut AcpState,
     id: &Value,
@@ -128,9 +129,9 @@ fn permission(
     let named = names::call(call, state);
     let options: Vec<_> = asked.options.into_iter().map(|option| (option.kind, option.option_id)).collect();
     let started = updates::start_call(state, call, out);
-    // Some ask about a call in other words than they reported it with.
+    // Some agents describe a call differently when they ask than when they reported it.
     if started.as_ref().and_then(|call| state.calls.get(call)).is_some_and(|call| call.bridged) {
-        // The daemon asks for itself, once the call reaches it.
+        // The daemon asks for the permission itself once the call reaches it.
         rpc::reply(id, encode::chosen(&options, Decision::AllowOnce), &mut out.replies);
         return Some(());
     }
@@ -155,8 +156,8 @@ fn permission(
     Some(())
 }
 
-/// Does something that changes the folder, once it is allowed: by what was allowed in this turn already, by the mode, or
-/// by a permission of its own.
+/// Does something that changes the folder, once it is allowed: by an approval in this turn, by the mode, or
+/// by a separate permission.
 fn with_permission(
     state: &mut AcpState,
     id: &Value,
@@ -200,7 +201,7 @@ fn ask(tool: &str, input: Value, about: &str) -> PermissionSubject {
     PermissionSubject { call: None, tool: tool.to_owned(), input, title, parent: None }
 }
 
-/// Keeps an errand until the session has decided; returns whether there is room for it.
+/// Stores a client request until the session has decided; returns whether there is room for it.
 fn wait(state: &mut AcpState, id: &Value, what: Value, out: &mut Decoded) -> bool {
     let asking = PendingPermission { id: id.clone(), call: None, what: PermissionChoice::Errand(what) };
     let kept = state.remember_permission(&id.to_string(), asking);
@@ -216,7 +217,7 @@ fn client_request(state: &mut AcpState, id: &Value, what: Value, out: &mut Decod
     }
 }
 
-/// Answers the agent with what became of an errand.
+/// Answers the agent with the result of a client request.
 pub(in crate::acp) fn returned(
     state: &mut AcpState,
     name: &str,
@@ -228,7 +229,7 @@ pub(in crate::acp) fn returned(
         Ok(value) => {
             show_terminal(state, &wanted.what, &value);
             if wanted.id.is_null() {
-                // It was our own.
+                // It was our own request.
                 return;
             }
             rpc::reply(&wanted.id, value, &mut out.replies);
@@ -241,7 +242,8 @@ pub(in crate::acp) fn returned(
     }
 }
 
-/// Keeps what a terminal of ours printed for the call that shows it: its agent says the terminal's name and no more.
+/// Stores the output of one of our terminals for the call that shows it: the agent reports only the
+/// terminal's name.
 fn show_terminal(state: &mut AcpState, what: &Value, said: &Value) {
     let (name, printed) = (what.text("terminal"), said.text("output"));
     if what.text("do") != "output" {

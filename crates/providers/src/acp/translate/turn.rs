@@ -1,4 +1,4 @@
-//! Turns: how one ends, what it used, and what is said next in the same turn.
+//! Turns: how one ends, what it used, and what is sent next in the same turn.
 
 use agent_client_protocol_schema::v1;
 use agent_port::Decoded;
@@ -15,14 +15,14 @@ use crate::json_fields::Look;
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::text::cut;
 
-/// Takes the answer to a prompt, which is the end of the agent's turn.
+/// Handles the answer to a prompt, which is the end of the agent's turn.
 pub(super) fn answered(
     state: &mut AcpState,
     number: u64,
     result: Result<Value, RpcError>,
     out: &mut Decoded,
 ) {
-    // An older prompt is answered late by agents that were cancelled.
+    // Agents that were cancelled answer an older prompt late.
     if state.turn.as_ref().is_none_or(|turn| turn.prompt != number) {
         return;
     }
@@ -37,7 +37,7 @@ pub(super) fn answered(
     };
     close_calls(state, out);
     if go_on(state, out) {
-        // The turn goes on with what waited; that it failed before is told all the same.
+        // The turn continues with what was queued; the earlier failure is reported all the same.
         notice(out, Level::Error, &error);
         return;
     }
@@ -45,9 +45,9 @@ pub(super) fn answered(
         Some(turn) => (turn.interrupted, turn.said.clone().unwrap_or_default()),
         None => (false, String::new()),
     };
-    // Some agents end a turn that was cancelled as if nothing had happened, others with an error.
+    // Some agents end a cancelled turn as if nothing had happened, others with an error.
     let reason = if interrupted { EndReason::Cancelled } else { reason };
-    // The session forgets them with the turn.
+    // The session drops them with the turn.
     encode::refuse_asks(state, "the turn has ended", &mut out.replies);
     state.end_turn();
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
@@ -62,14 +62,14 @@ fn reason(stop: v1::StopReason) -> EndReason {
     }
 }
 
-/// Says what waits to be said, in the same turn: a message that came during it, or what a person said to a denial that
-/// ended it. Returns whether there was something.
+/// Sends what is queued, in the same turn: a message that arrived during it, or a person's message to a
+/// denial that ended it. Returns whether there was something.
 fn go_on(state: &mut AcpState, out: &mut Decoded) -> bool {
     let Some(turn) = state.turn.as_mut().filter(|turn| !turn.interrupted) else { return false };
     let denial = std::mem::take(&mut turn.denial);
     let said = match state.queued.pop_front() {
         Some(said) => said,
-        // Its model said nothing behind the denial, so it has not heard why.
+        // Its model said nothing after the denial, so it does not know the reason.
         None if !denial.is_empty() => format!("I denied that: {denial}"),
         None => return false,
     };
@@ -77,7 +77,7 @@ fn go_on(state: &mut AcpState, out: &mut Decoded) -> bool {
     true
 }
 
-/// Ends what the agent left open.
+/// Ends calls the agent left open.
 fn close_calls(state: &mut AcpState, out: &mut Decoded) {
     for (call, open) in std::mem::take(&mut state.calls) {
         let output = match (open.denied.is_empty(), open.output.is_empty()) {
@@ -89,7 +89,7 @@ fn close_calls(state: &mut AcpState, out: &mut Decoded) {
     }
 }
 
-/// Reports what the turn used.
+/// Reports the usage of the turn.
 fn count(state: &mut AcpState, said: &v1::PromptResponse, out: &mut Decoded) {
     let quota = said.meta.as_ref().and_then(|meta| meta.get("quota")).map(|quota| quota.under("token_count"));
     let usage = if let Some(usage) = &said.usage {
@@ -101,14 +101,14 @@ fn count(state: &mut AcpState, said: &v1::PromptResponse, out: &mut Decoded) {
             cost_micro_usd: 0,
         }
     } else if let Some(quota @ Value::Object(_)) = quota {
-        // Gemini's own place for it.
+        // Gemini's own field for it.
         Usage {
             input_tokens: quota.count("input_tokens").unwrap_or(0),
             output_tokens: quota.count("output_tokens").unwrap_or(0),
             ..Usage::default()
         }
     } else {
-        // Some agents only say how full the window was after each reply: all of that was sent or received.
+        // Some agents only report how full the window was after each reply: all of that was sent or received.
         let used = state.turn.as_mut().map(|turn| std::mem::take(&mut turn.used)).unwrap_or(0);
         Usage { input_tokens: used, ..Usage::default() }
     };

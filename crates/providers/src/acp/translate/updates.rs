@@ -1,4 +1,4 @@
-//! What an ACP agent reports while it works.
+//! The updates an ACP agent reports while it works.
 
 use agent_client_protocol_schema::v1::{
     AvailableCommand, ContentBlock, PlanEntry, PlanEntryStatus, SessionUpdate as Update, ToolCall,
@@ -19,7 +19,7 @@ use crate::limits::{
 };
 use crate::text::{cut, one_line};
 
-/// Kinds of updates that nothing depends on where they cannot be read. The last three are drafts.
+/// Kinds of updates that may be ignored if they cannot be parsed. The last three are drafts.
 const QUIET: [&str; 9] = [
     "agent_thought_chunk",
     "user_message_chunk",
@@ -32,11 +32,11 @@ const QUIET: [&str; 9] = [
     "subagent_update",
 ];
 
-/// Takes an update; returns whether it was understood.
+/// Handles an update; returns whether it was understood.
 pub(super) fn update(state: &mut AcpState, update: &mut Value, out: &mut Decoded) -> bool {
     let kind = update.text("sessionUpdate").to_owned();
     let read = typed::read::<Update>(update, &kind);
-    // A conversation that is taken up is told from its beginning; the journal has all of that.
+    // A resumed conversation is replayed from its beginning; the journal already has all of that.
     if !state.is_ready && !matches!(read, Some(Update::AvailableCommandsUpdate(_) | Update::Notice(_))) {
         return true;
     }
@@ -50,7 +50,7 @@ pub(super) fn update(state: &mut AcpState, update: &mut Value, out: &mut Decoded
         Some(Update::ToolCall(begun)) => call(state, &begun, out),
         Some(Update::ToolCallUpdate(change)) => {
             let is_open = state.calls.contains_key(&CallId::new(&*change.tool_call_id.0));
-            // Else it is the end of a call that has ended already.
+            // Otherwise it is the end of a call that has already ended.
             if (is_open || !update.under("kind").is_null())
                 && let Ok(change) = change.try_into()
             {
@@ -59,7 +59,7 @@ pub(super) fn update(state: &mut AcpState, update: &mut Value, out: &mut Decoded
         }
         Some(Update::Plan(plan)) => todos(&plan.entries, out),
         Some(Update::AvailableCommandsUpdate(update)) => commands(update.available_commands, out),
-        // While a wish of ours is under way, it may tell what was before.
+        // While one of our requests is pending, the update may report the previous mode.
         Some(Update::CurrentModeUpdate(update)) if state.unsettled == 0 => {
             mode(state, &update.current_mode_id.0, out);
         }
@@ -72,7 +72,7 @@ pub(super) fn update(state: &mut AcpState, update: &mut Value, out: &mut Decoded
         Some(Update::UsageUpdate(update)) => usage(state, &update, out),
         Some(Update::Notice(said)) => {
             let said = [said.title, said.description.unwrap_or_default()].join("\n");
-            // Where it was before it was of the protocol.
+            // Where the text was before it became part of the protocol.
             let said = if said.trim().is_empty() { update.text("message") } else { &said };
             notice(out, Level::Info, said);
         }
@@ -83,7 +83,7 @@ pub(super) fn update(state: &mut AcpState, update: &mut Value, out: &mut Decoded
     true
 }
 
-/// Returns what is shown of a part of a message, whether there is a type for it or not.
+/// Returns the text of a part of a message, whether there is a type for it or not.
 fn shown(content: Option<ContentBlock>, update: &Value) -> String {
     match (content, update.under("content").text("type")) {
         (Some(ContentBlock::Text(part)), _) => part.text,
@@ -109,7 +109,7 @@ fn text(state: &mut AcpState, text: String, out: &mut Decoded) {
 
 fn thinking(state: &mut AcpState, text: &str, out: &mut Decoded) {
     let begun = state.turn.as_ref().is_some_and(|turn| turn.has_thought);
-    // Gemini puts each thought's subject before it, even where there is none.
+    // Gemini puts each thought's subject before it, even if there is none.
     let text = text.strip_prefix("****\n").unwrap_or(text);
     // Some agents begin with the gap between two thoughts.
     let text = if begun { text } else { text.trim_start() };
@@ -122,7 +122,7 @@ fn thinking(state: &mut AcpState, text: &str, out: &mut Decoded) {
     out.events.push(AgentEvent::Thinking { text: text.to_owned(), parent: None });
 }
 
-/// Takes the beginning, a change or the end of a call. Agents may say them in one, or the end alone.
+/// Handles the start, a change or the end of a call. Agents may send them in one update, or the end alone.
 fn call(state: &mut AcpState, update: &ToolCall, out: &mut Decoded) {
     let name = &*update.tool_call_id.0;
     if name.is_empty() || state.turn.is_none() {
@@ -131,7 +131,7 @@ fn call(state: &mut AcpState, update: &ToolCall, out: &mut Decoded) {
     let id = CallId::new(name);
     start_call(state, update, out);
     if let Some(turn) = &mut state.turn {
-        // What is said behind a call is another message.
+        // Text after a call is a new message.
         turn.said = Some(String::new());
     }
     let Some(open) = state.calls.get_mut(&id) else { return };
@@ -160,7 +160,7 @@ fn call(state: &mut AcpState, update: &ToolCall, out: &mut Decoded) {
     }
 }
 
-/// Reports that a call begins, unless it was.
+/// Reports the start of a call, unless it was already reported.
 pub(super) fn start_call(state: &mut AcpState, call: &ToolCall, out: &mut Decoded) -> Option<CallId> {
     let name = &*call.tool_call_id.0;
     if name.is_empty() || state.turn.is_none() {
@@ -207,8 +207,8 @@ fn commands(commands: Vec<AvailableCommand>, out: &mut Decoded) {
     out.events.push(AgentEvent::Commands(commands.into_iter().map(command).collect()));
 }
 
-/// Follows the agent's own mode out of plan mode, as with a plan that was allowed; what it then does is asked about. Any
-/// other mode is the session's to choose, so that a person learns of it.
+/// Follows the agent when it leaves plan mode itself, as with an approved plan; what it then does is asked
+/// about. Any other mode is the session's choice, so a person is informed of it.
 fn mode(state: &mut AcpState, name: &str, out: &mut Decoded) {
     if name.is_empty() || name == state.modes.current {
         return;
@@ -224,7 +224,8 @@ fn mode(state: &mut AcpState, name: &str, out: &mut Decoded) {
         state.mode = Mode::Supervised;
         out.events.push(AgentEvent::Mode(Mode::Supervised));
     }
-    // One in which it asks more than the session would is no news, and an autonomous session answers by itself.
+    // A mode in which it asks more than the session demands needs no notice, and an autonomous session
+    // answers itself.
     let is_stricter = meant == Some(Mode::Supervised) || state.mode == Mode::Autonomous && meant.is_some();
     if !plans && !is_stricter && meant != Some(state.mode) {
         let name = one_line(name, TITLE_MAX_CHARS);

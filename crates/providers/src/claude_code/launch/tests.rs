@@ -1,4 +1,4 @@
-//! Where the program is found, what it is started with and which conversation it takes up.
+//! Where the program is found, what it is started with and which conversation it resumes.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -140,9 +140,9 @@ fn a_conversation_is_resumed_only_where_it_exists() {
     assert!(place.args(&state).contains(&format!("--session-id={OURS}")));
     place.keep_conversation("home/.claude", OURS);
     assert!(place.args(&state).contains(&format!("--resume={OURS}")));
-    // Even for a session that does not know it: beginning it anew would be refused.
+    // Even for a session that does not know it: starting it again would be refused.
     assert!(place.args(&place.state()).contains(&format!("--resume={OURS}")));
-    // After the conversation was cleared it has another name.
+    // After the conversation was cleared it has another id.
     let other = "91f77d7c-73cb-4384-ba24-ef23007b83d1";
     other.clone_into(&mut state.native_session);
     place.environment.push(("CLAUDE_CONFIG_DIR".into(), place.temp.path().join("config").into_os_string()));
@@ -189,7 +189,7 @@ fn a_missing_program_says_what_to_install() {
     let error = place.launch(&place.state()).err().unwrap();
     assert_eq!(error.code, ErrorCode::CreateFailed);
     assert!(error.message.contains("npm install -g @anthropic-ai/claude-code"), "{error}");
-    // A working directory that holds the home folder is no repository.
+    // A working directory that contains the home folder is no repository.
     place.spec.working_dir = place.temp.path().to_owned();
     assert!(place.launch(&place.state()).is_ok());
 }

@@ -1,4 +1,4 @@
-//! The daemon's own MCP server: how Claude Code is told of it, and what its tools are called.
+//! The daemon's own MCP server: how it is passed to Claude Code, and the names of its tools.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn tools_of_the_daemons_server_go_by_their_plain_names() {
     };
     assert_eq!(name(&mut bridged(), "mcp__obey__sim__lift"), "sim__lift");
     assert_eq!(name(&mut bridged(), "mcp__lab__lift"), "mcp__lab__lift");
-    // A server that somebody else called so is somebody else's.
+    // Without our bridge, a server of this name belongs to the user.
     assert_eq!(name(&mut running(), "mcp__obey__lift"), "mcp__obey__lift");
 }
 

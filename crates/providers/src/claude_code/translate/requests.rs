@@ -1,5 +1,5 @@
-//! What the agent asks of us and what it answers to us. Permissions and questions wait for a person; everything else
-//! is answered at once, because an agent that gets no answer waits for ever.
+//! Requests of the agent, and its answers to ours. Permissions and questions wait for a person; everything
+//! else is answered at once, because an agent that gets no answer waits forever.
 
 use agent_port::{BridgeServer, Decoded};
 use domain::event::{AgentCommand, Level};
@@ -15,11 +15,11 @@ use super::{notice, turn};
 use crate::limits::COMMAND_DESCRIPTION_MAX_CHARS;
 use crate::text::one_line;
 
-/// Takes a request of the agent's; returns whether it was understood.
+/// Handles a request of the agent; returns whether it was understood.
 pub(super) fn request(state: &mut ClaudeState, value: &Value, out: &mut Decoded) -> bool {
     let (native, body) = (value.text("request_id"), value.under("request"));
     match body.text("subtype") {
-        // The daemon asks for itself, once the call is there: for every agent in the same way.
+        // The daemon asks for the permission itself once the call arrives, in the same way for every agent.
         "can_use_tool" if state.bridged && BridgeServer::plain_name(body.text("tool_name")).is_some() => {
             let answer = json!({"behavior": "allow", "updatedInput": body.under("input")});
             encode::reply(native, &answer, &mut out.replies);
@@ -28,7 +28,7 @@ pub(super) fn request(state: &mut ClaudeState, value: &Value, out: &mut Decoded)
             let ask = ask(state, body);
             out.events.push(AgentEvent::Asked { native: native.to_owned(), ask });
         }
-        // Only hooks that we registered are asked about, and we register none.
+        // Only hooks that we registered cause a request, and we register none.
         "hook_callback" => encode::reply(native, &json!({}), &mut out.replies),
         "elicitation" => {
             let server = body.text("mcp_server_name");
@@ -43,11 +43,12 @@ pub(super) fn request(state: &mut ClaudeState, value: &Value, out: &mut Decoded)
     true
 }
 
-/// Takes back a request.
+/// Handles the withdrawal of a request.
 pub(super) fn cancel(value: &Value, out: &mut Decoded) {
     out.events.push(AgentEvent::Withdrew { native: value.text("request_id").to_owned() });
 }
 
+/// Converts a `can_use_tool` request to questions or to a permission.
 fn ask(state: &ClaudeState, body: &Value) -> RequestSubject {
     let (tool, input) = (body.text("tool_name"), body.under("input"));
     let id = body.text("tool_use_id");
@@ -80,7 +81,7 @@ fn question((at, value): (usize, &Value)) -> Question {
     }
 }
 
-/// Takes the answer to a request of ours.
+/// Handles the answer to one of our requests.
 pub(super) fn response(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let body = value.under("response");
     let failed = body.text("subtype") == "error";
@@ -101,7 +102,7 @@ pub(super) fn response(state: &mut ClaudeState, value: &Value, out: &mut Decoded
         (Some(purpose), true) => {
             notice(out, Level::Error, &format!("the agent refused to {}: {error}", purpose.what()));
         }
-        // Modes and models that changed are seen in lines of their own.
+        // Changed modes and models are reported in separate lines.
         (
             Some(ControlRequestKind::SetMode | ControlRequestKind::SetModel | ControlRequestKind::Leave),
             false,
@@ -110,7 +111,7 @@ pub(super) fn response(state: &mut ClaudeState, value: &Value, out: &mut Decoded
     }
 }
 
-/// Takes what the agent says of itself: from now on it takes prompts.
+/// Handles what the agent reports about itself: from now on it accepts prompts.
 fn initialized(state: &mut ClaudeState, answer: &Value, out: &mut Decoded) {
     state.ready = true;
     answer.text("claude_code_version").clone_into(&mut state.version);
@@ -134,7 +135,7 @@ fn initialized(state: &mut ClaudeState, answer: &Value, out: &mut Decoded) {
     }
 }
 
-/// Tells which commands the agent offers.
+/// Reports which commands the agent offers.
 pub(super) fn commands(list: &[Value], out: &mut Decoded) {
     let command = |value: &Value| AgentCommand {
         name: value.text("name").to_owned(),

@@ -1,5 +1,5 @@
-//! What the model writes: first piece by piece, then each block once more as a whole. Only what was not told in
-//! pieces is told from the whole; sub-agents come whole only.
+//! The text of the model: first piece by piece, then each block once more as a whole. Only what was not
+//! streamed is reported from the whole; text of sub-agents comes only as a whole.
 
 use agent_port::Decoded;
 use domain::{AgentEvent, CallId, Usage};
@@ -11,7 +11,7 @@ use super::{parent_of, tools};
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::text::cut;
 
-/// Takes a piece of a message; returns whether it could be read.
+/// Handles a piece of a message; returns whether it could be parsed.
 pub(super) fn piece(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) -> bool {
     let Ok(StreamEvent { event, parent_tool_use_id, api_message_id }) = serde_json::from_slice(line) else {
         return false;
@@ -30,7 +30,7 @@ pub(super) fn piece(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) -> 
         }
         "content_block_delta" => {
             let Some(delta) = event.delta else { return true };
-            // An agent that does not name the message means the one it is in the middle of.
+            // An agent that does not name the message means the current one.
             let id = api_message_id.or_else(|| state.current_message(parent.as_ref())).unwrap_or_default();
             if let Some(text) = delta.text.filter(|text| !text.is_empty()) {
                 state.message(&id, parent.as_ref()).text.piece(event.index);
@@ -45,7 +45,7 @@ pub(super) fn piece(state: &mut ClaudeState, line: &[u8], out: &mut Decoded) -> 
     true
 }
 
-/// Takes whole blocks of a message.
+/// Handles whole blocks of a message.
 pub(super) fn whole(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let parent = parent_of(value);
     let message = value.under("message");
@@ -54,7 +54,7 @@ pub(super) fn whole(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     for block in message.list("content") {
         match block.text("type") {
             "text" if is_error && parent.is_none() => {
-                // The end of the turn says it again, as the error it is.
+                // The end of the turn repeats it as an error.
                 state.error = cut(block.text("text"), MESSAGE_MAX_CHARS);
                 state.cut_off = value.text("error") == "max_output_tokens";
             }
@@ -75,16 +75,16 @@ pub(super) fn whole(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 tools::started(state, block, parent.as_ref(), out);
             }
-            // Tools that the model's own side runs come back within the message.
+            // Results of tools that run on the model's side are part of the message.
             kind if kind.ends_with("_tool_result") => tools::finished(state, block, &Value::Null, out),
             _ => {}
         }
     }
-    // Only messages that were not streamed are counted here; the others said more already.
+    // Only messages that were not streamed are counted here; the others already reported more.
     count(state, id, parent.as_ref(), api_usage(message.under("usage")), out);
 }
 
-/// Notes a whole block; returns whether its pieces were told already.
+/// Records a whole block; returns whether its pieces were already reported.
 fn is_told(
     state: &mut ClaudeState,
     id: &str,
@@ -92,12 +92,12 @@ fn is_told(
     blocks: impl Fn(&mut super::super::state::ModelMessage) -> &mut StreamedBlocks,
 ) -> bool {
     let unnamed = !state.messages.iter().any(|message| message.id == id);
-    // Pieces that named no message are of the one that comes whole now.
+    // Pieces that named no message belong to the one that is received as a whole now.
     let id = if unnamed && state.messages.iter().any(|message| message.id.is_empty()) { "" } else { id };
     blocks(state.message(id, parent)).whole()
 }
 
-/// Counts what a message says it used beyond what it said before, and reports it.
+/// Counts what a message used beyond its earlier counts, and reports it.
 fn count(state: &mut ClaudeState, id: &str, parent: Option<&CallId>, said: Usage, out: &mut Decoded) {
     if id.is_empty() || said.is_empty() {
         return;

@@ -1,9 +1,11 @@
-//! The `system` lines beside the start of a turn: what a person should know, and what runs in the background.
+//! The `system` lines other than the start of a turn: what a person should know, and what runs in the
+//! background.
 //!
 //! Dropped on purpose: `thinking_tokens` (an estimate), `session_state_changed`, `session_title_changed`,
-//! `background_tasks_changed`, `task_updated` (the `task_notification` that follows says more), `ui_invalidate`,
-//! `files_persisted`, `memory_recall`, `elicitation_complete`, `control_request_progress`, `worker_shutting_down`,
-//! hooks that started or went well, plug-ins that were installed, and `status` without news.
+//! `background_tasks_changed`, `task_updated` (the `task_notification` that follows says more),
+//! `ui_invalidate`, `files_persisted`, `memory_recall`, `elicitation_complete`, `control_request_progress`,
+//! `worker_shutting_down`, hooks that started or succeeded, plug-ins that were installed, and `status`
+//! without news.
 
 use agent_port::Decoded;
 use domain::event::Level;
@@ -16,7 +18,7 @@ use super::{notice, requests, turn};
 use crate::limits::{MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::text::{cut, one_line};
 
-/// Takes a `system` line; returns whether it was understood.
+/// Handles a `system` line; returns whether it was understood.
 pub(super) fn system(state: &mut ClaudeState, value: &Value, out: &mut Decoded) -> bool {
     match value.text("subtype") {
         "init" => turn::init(state, value, out),
@@ -96,7 +98,7 @@ fn status(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     }
 }
 
-/// Tells a compaction once its summary is known: it is the line right after, in the user's name.
+/// Reports a compaction once its summary is known: it is the next line, in the user's name.
 pub(super) fn compaction_over(state: &mut ClaudeState, next: Option<(&str, &Value)>, out: &mut Decoded) {
     let Some(PendingCompaction { before, after }) = state.compaction.take() else { return };
     let summary = match next {
@@ -138,7 +140,7 @@ fn api_retry(state: &ClaudeState, value: &Value, out: &mut Decoded) {
     notice(out, Level::Warning, &text);
 }
 
-/// Tells how the user's plan stands, when that is worth knowing.
+/// Reports the state of the user's plan if it is close to its limit.
 pub(super) fn rate_limit(value: &Value, out: &mut Decoded) {
     let info = value.under("rate_limit_info");
     let which = info.text("rateLimitType").replace('_', " ");
@@ -149,7 +151,7 @@ pub(super) fn rate_limit(value: &Value, out: &mut Decoded) {
     }
 }
 
-/// Tells what a login says.
+/// Reports the output of a login.
 pub(super) fn auth_status(value: &Value, out: &mut Decoded) {
     let lines: Vec<&str> = value.list("output").iter().filter_map(Value::as_str).collect();
     notice(out, Level::Info, &lines.join("\n"));

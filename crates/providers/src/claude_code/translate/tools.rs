@@ -1,5 +1,5 @@
-//! Calls: each started once, when its input is complete, and finished once. Successful calls of the tools that keep
-//! the agent's list of things to do change that list.
+//! Calls: each started once, when its input is complete, and finished once. Successful calls of the tools for
+//! the agent's to-do list change that list.
 
 use agent_port::{BridgeServer, Decoded};
 use domain::event::{Todo, TodoStatus};
@@ -13,7 +13,7 @@ use super::parent_of;
 use crate::limits;
 use crate::text::cut;
 
-/// Takes a block that calls a tool.
+/// Handles a block that calls a tool.
 pub(super) fn started(state: &mut ClaudeState, block: &Value, parent: Option<&CallId>, out: &mut Decoded) {
     let (id, tool, input) = (block.text("id"), block.text("name"), block.under("input"));
     let tool = plain_name(state, tool);
@@ -34,12 +34,13 @@ pub(super) fn started(state: &mut ClaudeState, block: &Value, parent: Option<&Ca
     });
 }
 
-/// Returns what a tool is called where it comes from: those of the daemon's own server go by their plain names.
+/// Returns the session's name of a tool: tools of the daemon's own server have their plain names.
 pub(super) fn plain_name<'a>(state: &ClaudeState, tool: &'a str) -> &'a str {
     BridgeServer::plain_name(tool).filter(|_| state.bridged).unwrap_or(tool)
 }
 
-/// Takes what the agent adds in the user's name. Text there is the agent's note to itself and not told.
+/// Handles what the agent adds in the user's name. Text there is the agent's note to itself and is not
+/// reported.
 pub(super) fn results(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let content = value.under("message").list("content");
     let structured = value.under("tool_use_result");
@@ -50,7 +51,7 @@ pub(super) fn results(state: &mut ClaudeState, value: &Value, out: &mut Decoded)
     }
 }
 
-/// Takes the result of a call. One that is not open ended with its turn, or was never ours to report.
+/// Handles the result of a call. A call that is not open ended with its turn, or was never reported.
 pub(super) fn finished(state: &mut ClaudeState, block: &Value, structured: &Value, out: &mut Decoded) {
     let call = CallId::new(block.text("tool_use_id"));
     let Some(known) = state.calls.remove(&call) else { return };
@@ -61,7 +62,7 @@ pub(super) fn finished(state: &mut ClaudeState, block: &Value, structured: &Valu
     }
 }
 
-/// Returns the text of a result; what is no text is named.
+/// Returns the text of a result; other content is named.
 fn plain(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -81,13 +82,13 @@ fn plain_block(block: &Value) -> String {
             let source = block.under("source");
             format!("[{} {}]", block.text("type"), source.text("media_type"))
         }
-        // Such as the hits of a search: their title and address are what a person reads.
+        // Such as search results: people read their title and address.
         _ if !block.text("url").is_empty() => format!("{} {}", block.text("title"), block.text("url")),
         _ => block.to_string(),
     }
 }
 
-/// Returns what a call will change in the list, where its result does not say so itself.
+/// Returns what a call will change in the list, if its result does not contain that.
 fn todo_change(tool: &str, input: &Value) -> Option<TodoChange> {
     if tool != "TaskUpdate" {
         return None;
@@ -125,7 +126,7 @@ fn change_todos(todos: &mut Vec<Todo>, change: Option<TodoChange>, structured: &
     *todos != before
 }
 
-/// Returns the entry with this id, made when there is room.
+/// Returns the entry with this id; adds it if there is room.
 fn entry<'a>(todos: &'a mut Vec<Todo>, id: &str) -> Option<&'a mut Todo> {
     if let Some(at) = todos.iter().position(|todo| todo.id == id) {
         return todos.get_mut(at);
@@ -137,7 +138,7 @@ fn entry<'a>(todos: &'a mut Vec<Todo>, id: &str) -> Option<&'a mut Todo> {
     todos.last_mut()
 }
 
-/// Reads an entry of a list that was written as a whole; it has no ids, so its place is its name.
+/// Parses an entry of a list that was written as a whole; it has no ids, so its position is its id.
 fn written(at: usize, todo: &Value) -> Todo {
     Todo {
         id: (at + 1).to_string(),

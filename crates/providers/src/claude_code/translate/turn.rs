@@ -1,6 +1,7 @@
-//! Turns: when one begins, when one ends, and whose it was. The agent runs turns of its own (a background command
-//! ended), folds messages into a running turn and joins messages that wait; so a `result` ends our turn only when it
-//! settles what we sent. In doubt it does: a turn that ends early is a nuisance, one that never ends is a dead session.
+//! Turns: when one starts, when one ends, and whose it was. The agent runs turns of its own (a background
+//! command ended), folds messages into a running turn and joins pending messages; so a `result` ends our turn
+//! only if it settles what we sent. In doubt it does: a turn that ends early is a nuisance, one that never
+//! ends is a dead session.
 
 use agent_port::Decoded;
 use domain::event::{AgentCommand, Level, ServerStatus, ToolServer};
@@ -14,11 +15,11 @@ use super::notice;
 use crate::limits::{MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX, SERVERS_MAX, TITLE_MAX_CHARS};
 use crate::text::cut;
 
-/// Takes the line every turn begins with.
+/// Handles the first line of every turn.
 pub(super) fn init(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let session = value.text("session_id");
     if !session.is_empty() && session != state.session {
-        // The agent cleared the conversation and began another; that is the one to resume from now on.
+        // The agent cleared the conversation and started another; that is the one to resume from now on.
         session.clone_into(&mut state.session);
         state.context_tokens = None;
         let version = state.version.clone();
@@ -29,7 +30,7 @@ pub(super) fn init(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     out.events.push(AgentEvent::TurnStarted);
     let model = value.text("model");
     if !model.is_empty() && model != state.turn_model {
-        // The first name after one was asked for is what the asked name stands for, not a change.
+        // The first name after a request is what the requested name stands for, not a change.
         if !state.turn_model.is_empty() {
             out.events.push(AgentEvent::Model(model.to_owned()));
         }
@@ -40,7 +41,7 @@ pub(super) fn init(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     servers_seen(state, value, out);
 }
 
-/// Tells of the servers of tools, where there are or were any.
+/// Reports the MCP servers, if there are or were any.
 fn servers_seen(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let listed = value.list("mcp_servers");
     if listed.is_empty() && !state.servers {
@@ -50,7 +51,7 @@ fn servers_seen(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let tools = value.list("tools");
     let server = |server: &Value| {
         let name = cut(server.text("name"), TITLE_MAX_CHARS);
-        // In the names of tools the agent writes a server's name with plain letters only.
+        // In the names of tools the agent replaces special characters in a server's name.
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
         let prefix = format!("mcp__{}__", name.chars().map(plain).collect::<String>());
         let own = tools.iter().filter_map(|tool| tool.as_str()?.strip_prefix(&prefix));
@@ -72,7 +73,8 @@ fn servers_seen(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     out.events.push(AgentEvent::Servers(servers));
 }
 
-/// Follows the agent's own mode. Asking less than the session's mode says is never taken over from the agent.
+/// Follows the agent's own mode. A mode in which it asks less than the session demands is never taken over
+/// from the agent.
 pub(super) fn mode_seen(state: &mut ClaudeState, native: &str, out: &mut Decoded) {
     if native.is_empty() || native == state.native_mode {
         return;
@@ -85,14 +87,14 @@ pub(super) fn mode_seen(state: &mut ClaudeState, native: &str, out: &mut Decoded
     let mode = match native {
         "default" => Mode::Supervised,
         "acceptEdits" => Mode::AcceptEdits,
-        // The agent plans by itself for a while; the session's mode is what it goes back to.
+        // The agent plans on its own for a while; it returns to the session's mode.
         "plan" => return,
         other => {
             notice(out, Level::Warning, &format!("the agent says it is in mode {other}"));
             return;
         }
     };
-    // An autonomous session has the agent ask, too, and answers by itself.
+    // An autonomous session also lets the agent ask, and answers itself.
     if state.mode != Mode::Autonomous && state.mode != mode {
         state.mode = mode;
         out.events.push(AgentEvent::Mode(mode));
@@ -115,7 +117,7 @@ fn commands_seen(state: &mut ClaudeState, names: &[Value], out: &mut Decoded) {
     out.events.push(AgentEvent::Commands(names.iter().filter_map(plain).collect()));
 }
 
-/// Takes the end of a turn.
+/// Handles the end of a turn.
 pub(super) fn result(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     settle_usage(state, value, out);
     let (mut reason, text, mut error) = ending(value);
@@ -123,7 +125,8 @@ pub(super) fn result(state: &mut ClaudeState, value: &Value, out: &mut Decoded) 
         reason = EndReason::LimitReached;
     }
     if !state.ready {
-        // It could not even start, and leaves now; its exit fails the session, with this as the last thing said.
+        // It could not even start, and exits now; its exit fails the session, with this as the last logged
+        // line.
         out.events.push(AgentEvent::Logged(if error.is_empty() { text } else { error }));
         return;
     }
@@ -154,7 +157,8 @@ fn settles_ours(state: &mut ClaudeState, value: &Value) -> bool {
     let before = state.outstanding.len();
     state.outstanding.retain(|name| !names.contains(&name.as_str()));
     if state.outstanding.len() < before {
-        // What still waits was taken back with an interrupt, even by an agent that does not say so.
+        // Messages that are still pending were cancelled with an interrupt, even by an agent that does not
+        // say so.
         return state.outstanding.is_empty() || state.interrupting;
     }
     let origin = value.under("origin").text("kind");
@@ -162,7 +166,7 @@ fn settles_ours(state: &mut ClaudeState, value: &Value) -> bool {
     !unasked
 }
 
-/// Takes what became of one message of ours. One that was cancelled before its turn began gets no result.
+/// Handles the state of one of our messages. One that was cancelled before its turn started gets no result.
 pub(super) fn lifecycle(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let reason = match value.text("state") {
         "completed" => EndReason::Completed,
@@ -177,7 +181,7 @@ pub(super) fn lifecycle(state: &mut ClaudeState, value: &Value, out: &mut Decode
     }
 }
 
-/// Takes the answer to an interrupt: when nothing runs and nothing waits any more, there will be no result.
+/// Handles the answer to an interrupt: if nothing runs and nothing is pending, there will be no result.
 pub(super) fn interrupted(state: &mut ClaudeState, answer: &Value, out: &mut Decoded) {
     if !state.interrupting {
         return;
@@ -194,7 +198,7 @@ fn end_without_result(state: &mut ClaudeState, reason: EndReason, out: &mut Deco
     }
 }
 
-/// Reads why a turn ended, the agent's last word and its error.
+/// Returns why a turn ended, the agent's final text and its error.
 fn ending(value: &Value) -> (EndReason, String, String) {
     let (subtype, stop) = (value.text("subtype"), value.text("stop_reason"));
     let reason = match value.text("terminal_reason") {
@@ -210,7 +214,7 @@ fn ending(value: &Value) -> (EndReason, String, String) {
     if !value.is("is_error") || reason == EndReason::Cancelled {
         return (reason, said.to_owned(), String::new());
     }
-    // Lines for the agent's own developers say nothing to ours.
+    // Lines for the agent's own developers are left out.
     let errors = value.list("errors").iter().filter_map(Value::as_str);
     let errors: Vec<&str> = errors.filter(|error| !error.starts_with("[ede_diagnostic]")).collect();
     let error = match (said.is_empty(), errors.is_empty()) {
@@ -221,7 +225,7 @@ fn ending(value: &Value) -> (EndReason, String, String) {
     (reason, String::new(), cut(&error, MESSAGE_MAX_CHARS))
 }
 
-/// Brings the books in line with what the agent says was used.
+/// Reconciles the counts with what the agent reports as used.
 fn settle_usage(state: &mut ClaudeState, value: &Value, out: &mut Decoded) {
     let (total, total_nano) = model_usage(value.under("modelUsage"));
     let running = state.tally.since(total, nano(value.under("total_cost_usd")).max(total_nano));

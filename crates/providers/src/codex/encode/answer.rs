@@ -1,5 +1,5 @@
-//! Answers to what Codex asked: each kind of request wants its own form. An answer always goes out, for an agent that
-//! gets none waits for ever.
+//! Answers to requests of Codex: each kind of request needs its own form. An answer is always sent, because
+//! an agent that gets none waits forever.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::{change_stance, say, steer, text_part};
 use crate::limits::MESSAGE_MAX_CHARS;
 use crate::text::cut;
 
-/// What the agent is told when its plan is to be carried out; the words its own interface uses.
+/// The message that tells the agent to carry out its plan; the text its own interface uses.
 const CARRY_OUT: &str = "Implement the plan.";
 
-/// A decision, as it was made.
+/// A decision as it was made.
 pub(super) struct Decided<'a> {
     pub(super) decision: Decision,
     pub(super) message: &'a str,
@@ -35,13 +35,13 @@ impl Decided<'_> {
         }
     }
 
-    /// Returns what the call should be instead, where it was changed. Codex runs what it asked about or nothing.
+    /// Returns the changed call, if it was changed. Codex runs what it asked about or nothing.
     fn changed(&self) -> Option<&Value> {
         self.updated.filter(|updated| self.decision.allows() && *updated != self.input())
     }
 
-    /// Returns the agent's word for it. Nothing is added to the agent's own rules for "always": the session's grants
-    /// answer the next such request, exactly and on record.
+    /// Returns the agent's word for it. Nothing is added to the agent's own rules for "always": the session's
+    /// grants answer the next such request, exactly and on record.
     fn word(&self) -> &'static str {
         match self.decision {
             _ if self.changed().is_some() => "decline",
@@ -80,23 +80,23 @@ pub(super) fn decide(
     };
     let explained = if matches!(asking, AnswerForm::Form(_)) { None } else { explain(state, decided, wire) };
     match explained {
-        // The agent reads the message with its next request if it has it before the answer. It takes what it is told
-        // in any order, so the answer waits until the message was taken. Behind the answer, the message would break
-        // off what the model has begun to write, and that would be heard twice.
+        // The agent reads the message with its next request if it has it before the answer. It handles inputs
+        // in any order, so the answer waits until the message was accepted. After the answer, the message
+        // would interrupt the text that the model has begun to write, which would then be repeated.
         Some(message) => drop(state.held.insert(message, rpc::answer(&id_of(native), result))),
         None => rpc::reply(&id_of(native), result, wire),
     }
 }
 
-/// Gives the answer that waited for this request of ours.
+/// Sends the answer that waited for this request of ours.
 pub(in crate::codex) fn release(state: &mut CodexState, request: &Value, wire: &mut Vec<u8>) {
     if let Some(answer) = request.as_str().and_then(|request| state.held.remove(request)) {
         rpc::line(&answer, wire);
     }
 }
 
-/// Tells the agent what its protocol has no room for: why something was denied, and what to do instead. Returns the
-/// name of the request that does.
+/// Sends the agent what its protocol has no field for: why something was denied, and what to do instead.
+/// Returns the id of that request.
 fn explain(state: &mut CodexState, decided: &Decided<'_>, wire: &mut Vec<u8>) -> Option<String> {
     if let Some(changed) = decided.changed() {
         return Some(steer(
@@ -123,11 +123,11 @@ fn consent(word: &str, content: Value) -> Value {
     json!({"action": word, "content": content})
 }
 
-/// Carries out a plan, has it changed, or leaves it at that. The agent is idle; what happens is up to us.
+/// Carries out a plan, has it changed, or does nothing more. The agent is idle, so the next step is ours.
 fn decide_plan(state: &mut CodexState, settings: &CodexSettings, decided: &Decided<'_>, wire: &mut Vec<u8>) {
     state.plan.clear();
     if let Some(turn) = &mut state.turn {
-        // What is said now begins a turn of the agent's, which an interrupt can be meant for.
+        // The next message starts a turn of the agent, which can be interrupted.
         turn.plan_asked = false;
     }
     if decided.decision.allows() {
@@ -179,8 +179,8 @@ pub(super) fn answer(
     rpc::reply(&id_of(native), result, wire);
 }
 
-/// Returns an answer as the field's type wants it; what does not fit is sent as it was written, for the server to say
-/// what is wrong with it.
+/// Converts an answer to the field's type. What does not fit is sent as written, so that the server reports
+/// the error.
 fn typed(answer: &str, kind: &str) -> Value {
     let text = answer.trim();
     let value = match kind {
@@ -200,7 +200,7 @@ fn typed(answer: &str, kind: &str) -> Value {
     value.unwrap_or_else(|| json!(answer))
 }
 
-/// Returns how the agent itself writes the request's name.
+/// Returns the request's id as the agent wrote it.
 fn id_of(native: &str) -> Value {
     serde_json::from_str(native).unwrap_or_else(|_| Value::from(native))
 }

@@ -1,4 +1,4 @@
-//! What is written for inputs that no recording has.
+//! What is written for inputs that are in no recording.
 
 use domain::request::PermissionSubject;
 use domain::{Decision, Mode};
@@ -70,7 +70,7 @@ fn a_changed_call_is_declined_and_explained() {
         let written = decide(&mut state, Decision::AllowOnce, Some(json!({"command": "y"})));
         assert_eq!((written.len(), &written[0]["method"]), (1, &json!("turn/start")));
         assert!(written[0]["params"]["input"][0]["text"].as_str().unwrap().contains(r#"{"command":"y"}"#));
-        // The answer waits until the agent has taken the message, and is given once.
+        // The answer waits until the agent has accepted the message, and is sent once.
         let mut wire = Vec::new();
         release(&mut state, &json!("obey-steer-7"), &mut wire);
         assert_eq!(wire, b"");
@@ -81,7 +81,7 @@ fn a_changed_call_is_declined_and_explained() {
         assert_eq!(answer["id"], 7);
         assert!(answer["result"].to_string().contains("decline"));
     }
-    // A server's form is there to be filled in.
+    // A server's form is meant to be filled in.
     let mut state = ready();
     state.remember_request("7", AnswerForm::Form(Default::default()));
     let written = decide(&mut state, Decision::AllowOnce, Some(json!({"name": "Ann"})));
@@ -147,7 +147,7 @@ fn a_conversation_begins_with_what_the_session_was_created_with() {
     assert_eq!(config["sandbox_workspace_write.network_access"], true);
     assert_eq!(config["model_reasoning_effort"], "low");
     assert_eq!(config["tools.update_plan.enabled"], true);
-    // Taken up, the same is told again; another version is spared what it may not know.
+    // On a resume the same is sent again; another version does not get what it may not know.
     state.resume = "t0".into();
     state.version = "0.9.0".into();
     let resumed = begin(&mut state);

@@ -176,7 +176,7 @@ fn only_a_model_that_somebody_asked_for_is_insisted_on() {
         };
         codec_state(&request)
     };
-    // What the agent said it used, last time.
+    // The model the agent reported last time.
     state.model = "gpt-5.5".into();
     let codec_state = known(&place, &state);
     assert_eq!((codec_state.asked_model.as_str(), codec_state.model_is_wanted), ("gpt-5.5", false));

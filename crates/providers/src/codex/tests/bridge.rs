@@ -1,4 +1,4 @@
-//! The daemon's own MCP server: how Codex is told of it, and what its tools are called.
+//! The daemon's own MCP server: how it is passed to Codex, and the names of its tools.
 
 use agent_port::{BridgeServer, Codec as _};
 use domain::AgentEvent;
@@ -59,7 +59,7 @@ fn the_server_and_its_changes_are_part_of_the_conversation() {
     let mut codec = bridged();
     let server = BridgeServer { command: "/usr/bin/obey".into(), args: vec!["mcp".into()] };
     codec.state.bridge = Some(launch::bridge(&server));
-    // A daemon that comes back before the conversation has begun knows the server still.
+    // A daemon that restarts before the conversation has started still knows the server.
     codec.state = serde_json::from_str(&codec.save()).unwrap();
     let mut wire = Vec::new();
     encode::begin_thread(&mut codec.state, &codec.settings, &mut wire);

@@ -1,17 +1,18 @@
-//! Lines that make no sense: nothing breaks the codec, and one that was saved goes on exactly as it would have.
+//! Lines that make no sense: nothing breaks the codec, and one that was saved continues exactly as it would
+//! have.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-/// Fields that translating looks at.
+/// Fields that translating reads.
 const KEYS: &str = "threadId turnId turn id item itemId type status delta tokenUsage total last inputTokens plan step \
     error message willRetry codexErrorInfo thread parentThreadId agentThreadId kind changes path questions options \
     requestId requestedSchema properties _meta codex_approval_kind serverName data config model threadSettings \
     collaborationMode mode items receiverThreadIds tool server";
 
-/// Texts it tells apart; `t1` is the conversation, `a` and `c1` may be a turn and a call.
+/// Texts it distinguishes; `t1` is the conversation, `a` and `c1` may be a turn and a call.
 const TEXTS: &str = "t1 a c1 completed failed interrupted plan started commandExecution fileChange mcpToolCall \
     agentMessage reasoning subAgentActivity contextCompaction collabAgentToolCall spawnAgent form mcp_tool_call";
 
@@ -31,7 +32,7 @@ fn one_of(words: &'static str) -> impl Strategy<Value = &'static str> {
     prop::sample::select(words.split_whitespace().collect::<Vec<&str>>())
 }
 
-/// Values with the fields that translating looks at, of any type.
+/// Values with the fields that translating reads, of any type.
 fn nonsense() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

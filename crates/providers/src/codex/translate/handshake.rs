@@ -1,4 +1,4 @@
-//! What Codex answers to us: first the steps that lead to a conversation, one after the other, then the rest.
+//! Answers of Codex: first the steps that lead to a conversation, one after the other, then the others.
 
 use agent_port::Decoded;
 use domain::event::Level;
@@ -15,10 +15,10 @@ use super::super::{TESTED_RANGE, is_tested, models};
 use super::{notice, notifications, turn};
 use crate::json_fields::Look;
 
-/// What the agent says of a conversation it does not have.
+/// The agent's message about a conversation it does not have.
 const NO_THREAD: &str = "no rollout found";
 
-/// Takes the answer to a request of ours.
+/// Handles the answer to one of our requests.
 pub(super) fn answer(
     state: &mut CodexState,
     settings: &CodexSettings,
@@ -63,9 +63,10 @@ pub(super) fn answer(
         }
         (CodexRequestKind::Servers, Ok(page)) => notifications::listed_servers(state, &page, out),
         (CodexRequestKind::Settle, _) => turn::settled(state, out),
-        // What became of these is seen in lines of their own, or does not matter any more: an account nobody can
-        // read, a turn that ended before it could be interrupted, a command that was gone already. The answer to
-        // `turn/start` names the turn, but it cannot be interrupted before the agent says that it began.
+        // Their results are reported in separate lines, or do not matter any more: an account that cannot be
+        // read, a turn that ended before it could be interrupted, a command that had already ended. The
+        // answer to `turn/start` names the turn, but it cannot be interrupted before the agent reports its
+        // start.
         (CodexRequestKind::Account | CodexRequestKind::Servers, Err(_))
         | (CodexRequestKind::Terminals, _)
         | (CodexRequestKind::Turn | CodexRequestKind::Steer | CodexRequestKind::Compact, Ok(_))
@@ -77,6 +78,7 @@ fn broken(out: &mut Decoded, code: Option<ErrorCode>, message: String) {
     out.events.push(AgentEvent::Broken { code, message });
 }
 
+/// Checks the version, starts the conversation if possible and asks for models and account.
 fn initialized(state: &mut CodexState, settings: &CodexSettings, result: &Value, out: &mut Decoded) {
     // Such as `obey/0.166.0 (Debian 12.0.0; x86_64) …`.
     let agent = result.text("userAgent");
@@ -94,13 +96,13 @@ fn initialized(state: &mut CodexState, settings: &CodexSettings, result: &Value,
     state.send_request(CodexRequestKind::Account, json!({"refreshToken": false}), &mut out.replies);
 }
 
-/// Whether the conversation can begin while the model is looked up, which makes a start faster: nothing of what the agent
-/// answers changes how it begins. A model that turns out to be unknown ends the session before its first turn.
+/// Returns whether the conversation can start while the model is looked up, which makes a start faster: none
+/// of the agent's answers changes how it starts. An unknown model ends the session before its first turn.
 fn begins_at_once(state: &CodexState, settings: &CodexSettings) -> bool {
     settings.add_dirs.is_empty() && (state.model_is_wanted || state.asked_model.is_empty())
 }
 
-/// Says at once what the first turn would fail with.
+/// Reports at once what the first turn would fail with.
 fn account(result: &Value, out: &mut Decoded) {
     if result.is("requiresOpenaiAuth") && result.under("account").is_null() {
         notice(
@@ -116,7 +118,7 @@ fn listed(state: &mut CodexState, page: &Value, out: &mut Decoded) {
     let before = state.models.len();
     models::add_listed(&mut state.models, page);
     let next = page.text("nextCursor");
-    // A page that brings nothing new is the last, whatever it says.
+    // A page without new entries is the last, whatever it says.
     if next.is_empty() || state.models.len() == before {
         read_config(state, out);
     } else {
@@ -130,12 +132,13 @@ fn read_config(state: &mut CodexState, out: &mut Decoded) {
     state.send_request(CodexRequestKind::Config, params, &mut out.replies);
 }
 
+/// Checks the requested model and continues the start with the agent's configuration.
 fn configured(state: &mut CodexState, settings: &CodexSettings, config: &Value, out: &mut Decoded) {
     state.workspace = Workspace::read(config);
     let has_begun = begins_at_once(state, settings);
     let listed = !state.models.is_empty();
     models::add_configured(&mut state.models, config);
-    // An agent that lists no models cannot be asked whether it has one.
+    // An agent that lists no models cannot be checked.
     if listed && let Err(error) = models::check_known(&state.asked_model, &state.models) {
         if state.model_is_wanted {
             broken(out, Some(error.code), error.message);
@@ -152,7 +155,7 @@ fn configured(state: &mut CodexState, settings: &CodexSettings, config: &Value, 
     }
 }
 
-/// Begins a conversation in place of one that the agent does not have: it keeps none without a turn.
+/// Starts a conversation in place of one that the agent does not have: it keeps none without a turn.
 fn begin_anew(state: &mut CodexState, settings: &CodexSettings, out: &mut Decoded) {
     if state.had_turns {
         notice(out, Level::Warning, "Codex no longer has this conversation; a new one is begun");
@@ -169,18 +172,19 @@ fn begun(state: &mut CodexState, settings: &CodexSettings, result: &Value, out: 
     }
     thread.clone_into(&mut state.thread);
     result.text("model").clone_into(&mut state.model);
-    // A conversation that is taken up says first what it used before; that was counted then.
+    // A resumed conversation first reports what it used before; that was already counted.
     state.counted = state.resume.is_empty().then(Default::default);
     ready(state, settings, out);
 }
 
-/// Says that the agent takes prompts, once the conversation has begun and its model is known to exist.
+/// Reports that the agent accepts prompts, once the conversation has started and its model is known to exist.
 fn ready(state: &mut CodexState, settings: &CodexSettings, out: &mut Decoded) {
     if state.thread.is_empty() || !state.checked {
         return;
     }
     if state.mode == Mode::Plan {
-        // It counts from the next turn on, so it comes before one; a prompt may wait for us to be ready.
+        // It takes effect with the next turn, so it is sent before one; a prompt may be pending until we are
+        // ready.
         state.awaits_plan_mode = true;
         encode::change_stance(state, settings, &mut out.replies);
     } else {
@@ -196,14 +200,14 @@ fn say_ready(state: &CodexState, out: &mut Decoded) {
     });
 }
 
-/// Tells that the session's mode changed with the decision to carry out a plan.
+/// Reports that the session's mode changed with the decision to carry out a plan.
 fn left_plan(state: &mut CodexState, out: &mut Decoded) {
     if std::mem::take(&mut state.left_plan) {
         out.events.push(AgentEvent::Mode(state.mode));
     }
 }
 
-/// Returns how a turn ends that only waited for a word of ours.
+/// Returns the end of a turn that only waited for our decision.
 pub(super) fn ending(reason: EndReason) -> AgentEvent {
     AgentEvent::TurnEnded { reason, text: String::new(), error: String::new() }
 }

@@ -1,4 +1,4 @@
-//! What the model writes and does: texts and thoughts piece by piece, calls from beginning to end, sub-agents.
+//! The model's output and actions: texts and thinking piece by piece, calls from start to end, sub-agents.
 
 use agent_port::Decoded;
 use domain::{AgentEvent, CallId};
@@ -10,7 +10,7 @@ use crate::json_fields::Look;
 use crate::limits::{OPEN_CALLS_MAX, PLAN_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::text::{cut, one_line};
 
-/// Takes a piece of a text.
+/// Handles a piece of a text.
 pub(super) fn text(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let (Ok(parent), text) = (parent(state, params), params.text("delta")) else { return };
     if !text.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn text(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     }
 }
 
-/// Takes a piece of a thought.
+/// Handles a piece of thinking.
 pub(super) fn thinking(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let (Ok(parent), text) = (parent(state, params), params.text("delta")) else { return };
     if !text.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn thinking(state: &mut CodexState, params: &Value, out: &mut Decoded
     }
 }
 
-/// Takes the beginning of a further part of a thought: parts are paragraphs.
+/// Handles the start of a further part of thinking: parts are paragraphs.
 pub(super) fn thinking_part(state: &CodexState, params: &Value, out: &mut Decoded) {
     let Ok(parent) = parent(state, params) else { return };
     if params.count("summaryIndex").unwrap_or(0) > 0 {
@@ -36,7 +36,7 @@ pub(super) fn thinking_part(state: &CodexState, params: &Value, out: &mut Decode
     }
 }
 
-/// Takes a piece of a call's output. A call that is not open ended with its turn.
+/// Handles a piece of a call's output. A call that is not open ended with its turn.
 pub(super) fn output(state: &CodexState, params: &Value, field: &str, out: &mut Decoded) {
     let call = CallId::new(params.text("itemId"));
     let output = params.text(field).to_owned();
@@ -45,7 +45,7 @@ pub(super) fn output(state: &CodexState, params: &Value, field: &str, out: &mut 
     }
 }
 
-/// Takes the beginning of an item.
+/// Handles the start of an item.
 pub(super) fn started(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let Ok(parent) = parent(state, params) else { return };
     let item = params.under("item");
@@ -60,7 +60,7 @@ fn begin_call(state: &mut CodexState, params: &Value, parent: Option<CallId>, ou
     let item = params.under("item");
     let Some(begun) = tools::begun(item, parent.clone()) else { return };
     let call = CallId::new(item.text("id"));
-    // What an earlier turn left in the background tells of itself later; that turn is closed.
+    // What an earlier turn left in the background reports later; that turn is closed.
     let of_turn = |turn: &CodexTurn| turn.id == params.text("turnId");
     let is_current = parent.is_some() || state.turn.as_ref().is_some_and(of_turn);
     if state.calls.contains_key(&call) || !is_current || state.calls.len() >= OPEN_CALLS_MAX {
@@ -71,7 +71,7 @@ fn begin_call(state: &mut CodexState, params: &Value, parent: Option<CallId>, ou
     out.events.push(AgentEvent::ToolStarted { call, tool, input, title, parent });
 }
 
-/// Takes the end of an item.
+/// Handles the end of an item.
 pub(super) fn completed(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let Ok(parent) = parent(state, params) else { return };
     let item = params.under("item");
@@ -110,8 +110,9 @@ fn plan(state: &mut CodexState, text: &str, told: bool, parent: Option<CallId>, 
     }
 }
 
+/// Reports the end of a call, and the sub-agents it has started.
 fn end_call(state: &mut CodexState, params: &Value, parent: Option<CallId>, out: &mut Decoded) {
-    // A call may be told only when it is over.
+    // A call may be reported only when it has ended.
     begin_call(state, params, parent, out);
     let item = params.under("item");
     let call = CallId::new(item.text("id"));
@@ -129,7 +130,7 @@ fn end_call(state: &mut CodexState, params: &Value, parent: Option<CallId>, out:
     }
 }
 
-/// Takes what became of a sub-agent.
+/// Handles the state of a sub-agent.
 fn worker(state: &mut CodexState, item: &Value, out: &mut Decoded) {
     let (thread, id) = (item.text("agentThreadId"), item.text("id"));
     let path = item.text("agentPath");
@@ -151,7 +152,8 @@ fn worker(state: &mut CodexState, item: &Value, out: &mut Decoded) {
     }
 }
 
-/// Takes a conversation that began: a sub-agent's may be told so before the call that started it is over.
+/// Handles the start of a conversation: a sub-agent's may be reported before the call that started it has
+/// ended.
 pub(super) fn thread_started(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let thread = params.under("thread");
     let by = json!({"threadId": thread.text("parentThreadId")});

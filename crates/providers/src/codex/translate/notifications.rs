@@ -1,4 +1,4 @@
-//! What a person should know beside the conversation itself: warnings, retries, servers that did not start.
+//! What a person should know besides the conversation itself: warnings, retries, servers that did not start.
 
 use agent_port::Decoded;
 use domain::AgentEvent;
@@ -12,8 +12,8 @@ use crate::json_fields::Look;
 use crate::limits::{MESSAGE_MAX_CHARS, SERVER_TOOLS_MAX, SERVERS_MAX, TITLE_MAX_CHARS};
 use crate::text::cut;
 
-/// Notifications that say nothing a session needs, by their names or how these begin (`/` at the end). Known by name,
-/// so that a kind that is new in another version is kept as it came instead of being lost.
+/// Notifications that contain nothing a session needs, by name or by prefix (`/` at the end). Listed by name,
+/// so that a kind that is new in another version is recorded as received instead of being lost.
 pub(super) const NOISE: [&str; 44] = [
     "account/",
     "app/list/updated",
@@ -41,7 +41,7 @@ pub(super) const NOISE: [&str; 44] = [
     "skills/changed",
     "thread/archived",
     "thread/attachment/updated",
-    // The end of the compaction's own item says it.
+    // The end of the compaction's own item reports it.
     "thread/compacted",
     "thread/environment/connected",
     "thread/environment/disconnected",
@@ -54,7 +54,7 @@ pub(super) const NOISE: [&str; 44] = [
     "thread/readState/changed",
     "thread/realtime/",
     "thread/reverted",
-    // The beginning and the end of a turn say it.
+    // The start and the end of a turn report it.
     "thread/status/changed",
     "thread/unarchived",
     "turn/diff/updated",
@@ -63,7 +63,7 @@ pub(super) const NOISE: [&str; 44] = [
     "windowsSandbox/",
 ];
 
-/// Takes any other notification; returns whether it was understood.
+/// Handles any other notification; returns whether it was understood.
 pub(super) fn other(state: &mut CodexState, method: &str, params: &Value, out: &mut Decoded) -> bool {
     match method {
         "warning" | "guardianWarning" => notice(out, Level::Warning, params.text("message")),
@@ -82,7 +82,7 @@ pub(super) fn other(state: &mut CodexState, method: &str, params: &Value, out: &
     true
 }
 
-/// Takes an error. One that ends the turn comes again with the turn's end.
+/// Handles an error. One that ends the turn is repeated with the turn's end.
 pub(super) fn error(state: &CodexState, params: &Value, out: &mut Decoded) {
     let message = turn::message_of(params.under("error"));
     if params.is("willRetry") {
@@ -92,7 +92,7 @@ pub(super) fn error(state: &CodexState, params: &Value, out: &mut Decoded) {
     }
 }
 
-/// Takes settings that changed, by us or by the agent.
+/// Handles settings that changed, by us or by the agent.
 pub(super) fn settings(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     if !matches!(whose(state, params), NotificationScope::Own) {
         return;
@@ -123,7 +123,8 @@ fn rerouted(state: &mut CodexState, params: &Value, out: &mut Decoded) {
 
 fn config_warning(params: &Value, out: &mut Decoded) {
     let summary = params.text("summary");
-    // Said at every start on a machine without its own copy; the one that came with the agent does as well.
+    // Reported at every start on a machine without a system copy; the one bundled with the agent works as
+    // well.
     if summary.contains("bundled bubblewrap") {
         return;
     }
@@ -132,7 +133,7 @@ fn config_warning(params: &Value, out: &mut Decoded) {
     notice(out, Level::Warning, &format!("Codex's configuration: {summary}{separator}{details}"));
 }
 
-/// Takes what became of a server of tools; of one that runs, its tools are asked for.
+/// Handles the state of an MCP server; asks for its tools if it runs.
 fn server(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let (name, error) = (params.text("name"), params.text("error"));
     let status = match params.text("status") {
@@ -156,7 +157,7 @@ fn server(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     }
 }
 
-/// Takes the tools of servers.
+/// Handles the tools of servers.
 pub(super) fn listed_servers(state: &mut CodexState, page: &Value, out: &mut Decoded) {
     for listed in page.list("data") {
         let Some(server) = server_named(state, listed.text("name")) else { continue };
@@ -167,7 +168,7 @@ pub(super) fn listed_servers(state: &mut CodexState, page: &Value, out: &mut Dec
     out.events.push(AgentEvent::Servers(state.servers.clone()));
 }
 
-/// Returns a server, made where it is new and there is room.
+/// Returns a server; adds it if it is new and there is room.
 fn server_named<'a>(state: &'a mut CodexState, name: &str) -> Option<&'a mut ToolServer> {
     let name = cut(name, TITLE_MAX_CHARS);
     let known = state.servers.iter().position(|server| server.name == name);
@@ -192,7 +193,7 @@ fn hook(params: &Value, out: &mut Decoded) {
     notice(out, Level::Warning, &format!("hook {} {what}: {}", run.text("eventName"), said.join("; ")));
 }
 
-/// Takes the loss of a conversation. Without the one it is about, a session cannot go on; a restart takes it up.
+/// Handles the loss of a conversation. Without its own one a session cannot continue; a restart resumes it.
 fn gone(state: &CodexState, method: &str, params: &Value, out: &mut Decoded) {
     if !state.thread.is_empty() && params.text("threadId") == state.thread {
         let what = if method == "thread/deleted" { "deleted" } else { "closed" };

@@ -1,5 +1,5 @@
-//! What Codex asks of us. What a person must decide waits; everything else is refused at once, because an agent that
-//! gets no answer waits for ever.
+//! Requests of Codex. What a person must decide is pending; everything else is refused at once, because an
+//! agent that gets no answer waits forever.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::json_fields::Look;
 use crate::limits::TITLE_MAX_CHARS;
 use crate::text::one_line;
 
-/// A request as it came.
+/// A request as received.
 pub(super) struct CodexRequest {
     pub(super) id: Value,
     pub(super) method: String,
     pub(super) params: Value,
 }
 
-/// Takes a request of the agent's; returns whether it was understood.
+/// Handles a request of the agent; returns whether it was understood.
 pub(super) fn request(
     state: &mut CodexState,
     stance: CodexModeSettings<'_>,
@@ -36,7 +36,7 @@ pub(super) fn request(
         "item/fileChange/requestApproval" => (AnswerForm::Decision, change(state, params)),
         "item/permissions/requestApproval" => (AnswerForm::Permissions, permissions(state, params)),
         "item/tool/requestUserInput" => (AnswerForm::Answers, questions(params)),
-        // The daemon asks for itself, once the call is there: for every agent in the same way.
+        // The daemon asks for the permission itself once the call arrives, in the same way for every agent.
         "mcpServer/elicitation/request" if state.bridged && is_bridge_consent(params) => {
             rpc::reply(id, json!({"action": "accept", "content": {}}), &mut out.replies);
             return true;
@@ -48,7 +48,7 @@ pub(super) fn request(
             rpc::reply(id, json!({"contentItems": text, "success": false}), &mut out.replies);
             return true;
         }
-        // A program's errands: tokens, attestations, the time. We promised none of them.
+        // Requests to a program: tokens, attestations, the time. We announced support for none of them.
         "account/chatgptAuthTokens/refresh" | "attestation/generate" | "currentTime/read" => {
             rpc::refuse(id, "obey does not do that", &mut out.replies);
             return true;
@@ -69,7 +69,7 @@ fn is_bridge_consent(params: &Value) -> bool {
         && params.under("_meta").text("codex_approval_kind") == "mcp_tool_call"
 }
 
-/// Takes the end of a request; one that nobody answered was taken back.
+/// Handles the end of a request; one that is still unanswered was withdrawn.
 pub(super) fn resolved(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let native = params.under("requestId").to_string();
     if state.asks.remove(&native).is_some() {
@@ -77,7 +77,7 @@ pub(super) fn resolved(state: &mut CodexState, params: &Value, out: &mut Decoded
     }
 }
 
-/// A permission for a call that is open.
+/// Returns a permission for an open call.
 fn permission(state: &CodexState, params: &Value, tool: &str, input: Value, title: &str) -> RequestSubject {
     let id = params.text("itemId");
     let call = (!id.is_empty()).then(|| CallId::new(id));
@@ -90,7 +90,7 @@ fn permission(state: &CodexState, params: &Value, tool: &str, input: Value, titl
     RequestSubject::Permission(PermissionSubject { call, tool: tool.to_owned(), input, title, parent })
 }
 
-/// Adds why the agent asks, where it says so.
+/// Adds why the agent asks, if it says so.
 fn with_reason(mut input: Value, params: &Value) -> Value {
     let reason = params.text("reason");
     if !reason.is_empty() {
@@ -99,6 +99,7 @@ fn with_reason(mut input: Value, params: &Value) -> Value {
     input
 }
 
+/// Returns the permission for a command, or for network access to a host.
 fn command(state: &CodexState, stance: CodexModeSettings<'_>, params: &Value) -> RequestSubject {
     let host = params.under("networkApprovalContext").text("host");
     if !host.is_empty() {
@@ -112,8 +113,8 @@ fn command(state: &CodexState, stance: CodexModeSettings<'_>, params: &Value) ->
         input["permissions"] = extra.clone();
     }
     let shown = input.text("command").to_owned();
-    // With `untrusted` the agent asks about commands inside the sandbox, too, and gives a reason exactly when it wants
-    // to leave it. A permission for the one must not be remembered as one for the other.
+    // With `untrusted` the agent also asks about commands inside the sandbox, and gives a reason exactly when
+    // it wants to leave it. A permission for the one must not be remembered as one for the other.
     let leaves = !extra.is_null() || !params.text("reason").is_empty();
     let tool = match params.text("kind") {
         "writeStdin" => "write_stdin",
@@ -161,8 +162,8 @@ fn questions(params: &Value) -> RequestSubject {
     }
 }
 
-/// A server asks something, or the agent asks whether a server's tool may run: both come the same way. A form with
-/// fields is questions; everything else is a yes or a no.
+/// Handles a server's question, or the agent's question whether a server's tool may run: both come the same
+/// way. A form with fields becomes questions; everything else is a yes or a no.
 fn elicitation(state: &mut CodexState, params: &Value) -> (AnswerForm, RequestSubject) {
     let (server, message) = (params.text("serverName"), params.text("message"));
     let meta = params.under("_meta");
@@ -194,9 +195,9 @@ fn elicitation(state: &mut CodexState, params: &Value) -> (AnswerForm, RequestSu
     (AnswerForm::Form(BTreeMap::new()), permission(state, params, "mcp_elicitation", input, &title))
 }
 
-/// Returns the tool of a server that is asked about, and its call. The request names the server, and the tool in its words
-/// alone; several calls may be open. A tool that cannot be told for certain is nobody's: what was allowed to another must
-/// not count for it.
+/// Returns the tool of a server that is asked about, and its call. The request names the server, and the tool
+/// only in its text; several calls may be open. A tool that cannot be identified with certainty is left
+/// unnamed: a permission for another one must not count for it.
 fn waiting_call(state: &CodexState, params: &Value) -> (String, Option<CallId>) {
     let (server, message) = (params.text("serverName"), params.text("message"));
     let prefix = format!("mcp__{server}__");

@@ -1,4 +1,4 @@
-//! What Codex's items are as calls: a tool's name, its input, one line for a person, and what came of it. Pure.
+//! Codex's items as calls: a tool's name, its input, one line for a person, and the result. Pure.
 
 use agent_port::BridgeServer;
 use domain::CallId;
@@ -14,7 +14,7 @@ pub(super) const SHELL: &str = "shell";
 /// The tool that changes files.
 pub(super) const PATCH: &str = "apply_patch";
 
-/// A call as it began.
+/// A call that was started.
 pub(super) struct StartedCall {
     pub(super) tool: String,
     pub(super) input: Value,
@@ -22,7 +22,7 @@ pub(super) struct StartedCall {
     pub(super) open: CodexCall,
 }
 
-/// Returns the call that an item is; nothing where it is none.
+/// Returns the call of an item; `None` if it is no call.
 pub(super) fn begun(item: &Value, parent: Option<CallId>) -> Option<StartedCall> {
     let open = CodexCall { parent, ..CodexCall::default() };
     let plain = |tool: &str, input: Value, detail: &str| {
@@ -46,7 +46,7 @@ pub(super) fn begun(item: &Value, parent: Option<CallId>) -> Option<StartedCall>
         "mcpToolCall" => {
             let (server, tool) = (item.text("server"), item.text("tool"));
             if server == BridgeServer::NAME {
-                // Whose tools go by their plain names; no other server can have its name.
+                // Its tools have their plain names; no other server can have its name.
                 return Some(plain(tool, item.under("arguments").clone(), ""));
             }
             let name = format!("mcp__{server}__{tool}");
@@ -76,7 +76,7 @@ pub(super) fn begun(item: &Value, parent: Option<CallId>) -> Option<StartedCall>
     })
 }
 
-/// Returns whether a finished call went well, and its output.
+/// Returns whether a finished call succeeded, and its output.
 pub(super) fn outcome(item: &Value) -> (bool, String) {
     let status = item.text("status");
     let ok = matches!(status, "completed" | "") && item.under("error").is_null();
@@ -106,7 +106,7 @@ pub(super) fn outcome(item: &Value) -> (bool, String) {
     }
 }
 
-/// Returns the text of a result; what is no text is named.
+/// Returns the text of a result; other content is named.
 fn content(parts: &[Value]) -> String {
     let plain = |part: &Value| match part.text("type") {
         "text" | "inputText" | "input_text" => part.text("text").to_owned(),
@@ -118,7 +118,7 @@ fn content(parts: &[Value]) -> String {
     parts.join("\n")
 }
 
-/// Returns the input of a command: the script itself, where the agent wraps it for a shell.
+/// Returns the input of a command: the script itself, if the agent wraps it for a shell.
 pub(super) fn command_input(command: &str, cwd: &str) -> Value {
     let mut input = json!({"command": unwrapped(command)});
     if !cwd.is_empty() {
@@ -151,7 +151,7 @@ fn unwrapped(command: &str) -> String {
     inner.and_then(one_word).unwrap_or_else(|| command.to_owned())
 }
 
-/// Reads a text that is one word to a shell; nothing where it is more than one, or would be expanded.
+/// Parses a text that is one word to a shell; `None` if it is more than one, or would be expanded.
 fn one_word(text: &str) -> Option<String> {
     let mut word = String::new();
     let mut letters = text.chars();

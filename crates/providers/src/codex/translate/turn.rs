@@ -1,4 +1,4 @@
-//! Turns: when one begins, how one ends, what it used and what is to be done in it.
+//! Turns: when one starts, how one ends, what it used, and its to-do list.
 
 use agent_port::Decoded;
 use domain::event::{Level, Todo, TodoStatus};
@@ -14,10 +14,10 @@ use crate::json_fields::Look;
 use crate::limits::{MESSAGE_MAX_CHARS, TODO_MAX_CHARS, TODOS_MAX};
 use crate::text::cut;
 
-/// Our name for the request to carry out a plan. The agent's own are numbers.
+/// Our id of the request to carry out a plan. The agent's own ids are numbers.
 const PLAN_NATIVE: &str = "plan";
 
-/// Takes the beginning of a turn.
+/// Handles the start of a turn.
 pub(super) fn started(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     match whose(state, params) {
         NotificationScope::Own => {}
@@ -33,7 +33,7 @@ pub(super) fn started(state: &mut CodexState, params: &Value, out: &mut Decoded)
     known(state, params.under("turn").text("id"), out);
 }
 
-/// Takes how the agent calls the turn; an interrupt may have waited for that.
+/// Handles the agent's id of the turn; an interrupt may have waited for it.
 fn known(state: &mut CodexState, id: &str, out: &mut Decoded) {
     let Some(turn) = &mut state.turn else { return };
     if id.is_empty() {
@@ -42,7 +42,7 @@ fn known(state: &mut CodexState, id: &str, out: &mut Decoded) {
     if turn.id != id {
         id.clone_into(&mut turn.id);
         if turn.interrupt == InterruptState::Sent {
-            // It was meant for the turn before this one, which is the same turn of ours.
+            // It was meant for the previous turn of the agent, which is the same turn of ours.
             turn.interrupt = InterruptState::Wanted;
         }
     }
@@ -51,9 +51,9 @@ fn known(state: &mut CodexState, id: &str, out: &mut Decoded) {
     }
 }
 
-/// Takes a turn that the agent refused to begin.
+/// Handles a turn that the agent refused to start.
 pub(super) fn failed(state: &mut CodexState, error: String, out: &mut Decoded) {
-    // A turn that runs all the same has an end of its own.
+    // A turn that runs all the same reports its own end.
     if state.turn.as_ref().is_some_and(|turn| !turn.id.is_empty()) {
         notice(out, Level::Error, &format!("Codex did not take the message: {error}"));
         return;
@@ -63,7 +63,7 @@ pub(super) fn failed(state: &mut CodexState, error: String, out: &mut Decoded) {
     out.events.push(AgentEvent::TurnEnded { reason, text: String::new(), error });
 }
 
-/// Takes the answer that a turn without the agent's part waits for.
+/// Handles the answer that a turn without the agent's participation waits for.
 pub(super) fn settled(state: &mut CodexState, out: &mut Decoded) {
     if let Some(reason) = state.settling.take() {
         state.end_turn();
@@ -71,14 +71,14 @@ pub(super) fn settled(state: &mut CodexState, out: &mut Decoded) {
     }
 }
 
-/// Takes the end of a turn.
+/// Handles the end of a turn.
 pub(super) fn completed(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let ended = params.under("turn");
     match whose(state, params) {
         NotificationScope::Own => {}
         NotificationScope::Workers(_) => {
             workers::ended(state, params, out);
-            // A sub-agent that fails tells its parent, not us.
+            // A sub-agent that fails informs its parent, not us.
             if ended.text("status") == "failed" {
                 let error = failure(ended.under("error")).1;
                 notice(out, Level::Warning, &format!("a sub-agent failed: {error}"));
@@ -109,8 +109,8 @@ pub(super) fn completed(state: &mut CodexState, params: &Value, out: &mut Decode
     out.events.push(AgentEvent::TurnEnded { reason, text, error });
 }
 
-/// Closes what is open. A command that outlives a turn that went well runs on; one of a turn that was cut short is
-/// ended by us, for the agent would let it run.
+/// Closes what is open. A command that outlives a successful turn continues to run; one of an interrupted
+/// turn is ended by us, since the agent would let it run.
 fn close_calls(state: &mut CodexState, reason: EndReason, out: &mut Decoded) {
     let calls = std::mem::take(&mut state.calls);
     for (call, open) in calls {
@@ -134,8 +134,8 @@ fn close_calls(state: &mut CodexState, reason: EndReason, out: &mut Decoded) {
     }
 }
 
-/// Puts the plan before a person. The agent has no such request: its own interface asks, and so do we; our turn stays
-/// open until somebody decides.
+/// Asks a person about the plan. The agent has no such request: its own interface asks, and so do we. Our
+/// turn stays open until there is a decision.
 fn ask_about_plan(state: &mut CodexState, out: &mut Decoded) {
     state.remember_request(PLAN_NATIVE, AnswerForm::Plan);
     let ask = RequestSubject::Permission(PermissionSubject {
@@ -148,7 +148,7 @@ fn ask_about_plan(state: &mut CodexState, out: &mut Decoded) {
     out.events.push(AgentEvent::Asked { native: PLAN_NATIVE.to_owned(), ask });
 }
 
-/// Reads why a turn failed, with what can be done about it.
+/// Returns why a turn failed, with what can be done about it.
 fn failure(error: &Value) -> (EndReason, String) {
     let message = message_of(error);
     let info = error.under("codexErrorInfo");
@@ -176,7 +176,7 @@ fn failure(error: &Value) -> (EndReason, String) {
     (reason, cut(&format!("{}{remedy}", message.trim_end_matches('.')), MESSAGE_MAX_CHARS))
 }
 
-/// Returns an error's message; some are the endpoint's answer as it came.
+/// Returns an error's message; some are the endpoint's raw answer.
 pub(super) fn message_of(error: &Value) -> String {
     let message = error.text("message");
     let inner: Option<Value> = message.starts_with('{').then(|| serde_json::from_str(message).ok()).flatten();
@@ -189,13 +189,13 @@ pub(super) fn message_of(error: &Value) -> String {
     }
 }
 
-/// Takes the agent's list of things to do.
+/// Handles the agent's to-do list.
 pub(super) fn todos(state: &CodexState, params: &Value, out: &mut Decoded) {
     if !matches!(whose(state, params), NotificationScope::Own) {
         return;
     }
     let entry = |(at, step): (usize, &Value)| Todo {
-        // The list is always written as a whole and without names; its place is an entry's name.
+        // The list is always written as a whole and without ids; an entry's position is its id.
         id: (at + 1).to_string(),
         text: cut(step.text("step"), TODO_MAX_CHARS),
         status: match step.text("status") {
@@ -208,7 +208,7 @@ pub(super) fn todos(state: &CodexState, params: &Value, out: &mut Decoded) {
     out.events.push(AgentEvent::Todos(todos));
 }
 
-/// Takes what a conversation has used so far and reports what is new in it.
+/// Handles the total usage of a conversation and reports what is new in it.
 pub(super) fn usage(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let said = params.under("tokenUsage");
     let (total, last) = (tokens(said.under("total")), tokens(said.under("last")));
@@ -227,7 +227,7 @@ pub(super) fn usage(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     }
     let usage = match state.counted.replace(total) {
         Some(counted) => total.beyond(&counted),
-        // The past of a conversation that was taken up, unless it is said of the turn that runs.
+        // The past of a resumed conversation, unless it is about the running turn.
         None if is_running(state, params.text("turnId")) => last,
         None => Usage::default(),
     };
@@ -244,7 +244,7 @@ fn is_running(state: &CodexState, turn: &str) -> bool {
     state.turn.as_ref().is_some_and(|running| running.id == turn && !turn.is_empty())
 }
 
-/// Reads tokens. The agent counts what was read from a cache as input; a session does not.
+/// Reads token counts. The agent counts tokens read from a cache as input; a session does not.
 fn tokens(said: &Value) -> Usage {
     let cached = said.count("cachedInputTokens").unwrap_or(0);
     Usage {

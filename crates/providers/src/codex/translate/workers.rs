@@ -1,4 +1,5 @@
-//! Turns of sub-agents. The agent lets them go on when the turn that they work for is cut short; we do not.
+//! Turns of sub-agents. The agent lets them continue when the turn that they work for is interrupted; we do
+//! not.
 
 use agent_port::Decoded;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use super::super::rpc::CodexRequestKind;
 use super::super::state::CodexState;
 use crate::json_fields::Look;
 
-/// Takes the beginning of a sub-agent's turn.
+/// Handles the start of a sub-agent's turn.
 pub(super) fn began(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let Some(worker) = state.workers.get_mut(params.text("threadId")) else { return };
     params.under("turn").text("id").clone_into(&mut worker.turn);
@@ -18,7 +19,8 @@ pub(super) fn began(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     }
 }
 
-/// Takes the end of a sub-agent's turn. What a turn that was cut short leaves running is looked for, wherever it began.
+/// Handles the end of a sub-agent's turn. Searches for everything that an interrupted turn left running,
+/// wherever it started.
 pub(super) fn ended(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     let thread = params.text("threadId");
     let Some(worker) = state.workers.get_mut(thread) else { return };
@@ -28,7 +30,7 @@ pub(super) fn ended(state: &mut CodexState, params: &Value, out: &mut Decoded) {
     }
 }
 
-/// Ends the turns of all sub-agents, those too that are about to begin their first.
+/// Ends the turns of all sub-agents, including those that are about to start their first.
 pub(super) fn stop(state: &mut CodexState, out: &mut Decoded) {
     let mut open = Vec::new();
     for (thread, worker) in &mut state.workers {
@@ -49,8 +51,8 @@ pub(super) fn list_terminals(state: &mut CodexState, thread: &str, out: &mut Dec
     state.lists.insert(request, thread.to_owned());
 }
 
-/// Ends the commands that a turn left running when it was cut short: those of the session's own turn, which may have older
-/// ones beside it, and all of a sub-agent.
+/// Ends the commands that an interrupted turn left running: those of the session's own turn, which may have
+/// older ones beside it, and all of a sub-agent.
 pub(super) fn end_strays(state: &mut CodexState, request: &Value, page: Option<&Value>, out: &mut Decoded) {
     let thread = request.as_str().and_then(|request| state.lists.remove(request)).unwrap_or_default();
     let strays = if thread == state.thread { Some(std::mem::take(&mut state.strays)) } else { None };

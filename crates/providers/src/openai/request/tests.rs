@@ -1,4 +1,4 @@
-//! Requests as they are sent and replies as they come, in both forms.
+//! Requests as sent and replies as received, in both forms.
 
 use domain::event::Attachment;
 use serde_json::{Value, json};
@@ -199,7 +199,7 @@ fn a_reply_is_read_from_chat() {
         ReplyPiece::Ended(ReplyEnd::Whole),
     ];
     assert_eq!(read(WireApi::Chat, &events), (expected, true));
-    // Some endpoints end without a last word; a stream that is cut has no reason to end.
+    // Some endpoints end without a final event; a stream that is cut off has no reason to end.
     let (pieces, over) = read(WireApi::Chat, &[chunk(json!({"content": "x"}), json!("stop"))]);
     assert_eq!((pieces.last(), over), (Some(&ReplyPiece::Ended(ReplyEnd::Whole)), true));
     let (pieces, over) = read(WireApi::Chat, &[chunk(json!({"content": "x"}), Value::Null)]);

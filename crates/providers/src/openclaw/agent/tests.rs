@@ -1,4 +1,4 @@
-//! A session's agent with a gateway that does as a test says, over a real socket.
+//! A session's agent with a gateway controlled by the test, over a real socket.
 
 use domain::Decision;
 use domain::request::RequestSubject;
@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// The gateway's side of one connection.
 struct Side {
     socket: WebSocketStream<TcpStream>,
-    /// How often it says that it speaks.
+    /// The announced interval of its ticks.
     tick_millis: u64,
 }
 
@@ -25,7 +25,7 @@ impl Side {
         self.socket.send(Message::text(frame.to_string())).await.unwrap();
     }
 
-    /// Answers what comes, until a method is asked for; that one is returned and not answered.
+    /// Answers requests until this method is called; that request is returned and not answered.
     async fn until(&mut self, method: &str) -> Value {
         loop {
             let message = tokio::time::timeout(DEADLINE, self.socket.next()).await;
@@ -79,7 +79,7 @@ impl Scene {
         Scene { heard, agent, events, tick_millis }
     }
 
-    /// A scene with a run, and the message that began it.
+    /// A scene with a run in progress, and the message that started it.
     async fn at_work() -> (Scene, Side, Value) {
         let mut scene = Scene::open(60_000).await;
         let mut side = scene.connection().await;
@@ -92,7 +92,7 @@ impl Scene {
         (scene, side, sent)
     }
 
-    /// Takes a connection and begins as a gateway does.
+    /// Accepts a connection and starts as a gateway does.
     async fn connection(&mut self) -> Side {
         let (stream, _) = tokio::time::timeout(DEADLINE, self.heard.accept()).await.unwrap().unwrap();
         let mut side = Side { socket: accept_async(stream).await.unwrap(), tick_millis: self.tick_millis };
@@ -124,7 +124,7 @@ async fn a_gateway_that_falls_silent_is_lost_and_asked_again() {
     let asked = first.until("sessions.messages.subscribe").await;
     first.answer(&asked, json!({})).await;
     scene.wait_for("start", |event| matches!(event, AgentEvent::Ready { .. })).await;
-    // It neither says anything nor hangs up.
+    // It neither sends anything nor closes the connection.
     scene.notice("OBEY-2032").await;
     let mut second = scene.connection().await;
     let asked = second.until("sessions.messages.subscribe").await;
@@ -165,7 +165,7 @@ async fn what_is_being_done_ends_with_the_session() {
     let asked = side.until("chat.abort").await;
     assert_eq!(asked["params"]["runId"], sent["params"]["idempotencyKey"]);
     side.answer(&asked, json!({"aborted": true})).await;
-    // It has ended when nobody can report any more.
+    // It has ended when nothing can send reports any more.
     let ended = async { while scene.events.recv().await.is_some() {} };
     tokio::time::timeout(DEADLINE, ended).await.expect("its end");
 }

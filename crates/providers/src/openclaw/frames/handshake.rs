@@ -17,6 +17,8 @@ impl GatewayConversation {
         self.ask("connect", params, out);
     }
 
+    /// Handles the gateway's greeting: version, tick interval and process; then checks the model if one is
+    /// requested.
     pub(super) fn connected(&mut self, hello: &Value, out: &mut FrameEffects) {
         hello.under("server").text("version").clone_into(&mut self.version);
         self.tick = hello.under("policy").count("tickIntervalMs").map(Duration::from_millis);
@@ -40,13 +42,15 @@ impl GatewayConversation {
         }
     }
 
-    /// Another process answers than the one that had the run: it does not know what became of it.
+    /// Handles an answer from a different gateway process than the one that had the run: it does not know how
+    /// the run ended.
     fn forgotten(&mut self, out: &mut FrameEffects) {
         self.fail(lost("it was started anew, and what it was doing is gone"), out);
-        // Nothing is left there to be ended.
+        // Nothing is left there to be aborted.
         self.left.clear();
     }
 
+    /// Checks the requested model against the gateway's list.
     pub(super) fn listed(&mut self, payload: &Value, ok: bool, out: &mut FrameEffects) {
         let model = |model: &Value| match (model.text("provider"), model.text("id")) {
             ("", id) => id.to_owned(),
@@ -84,12 +88,14 @@ impl GatewayConversation {
         self.ask("sessions.create", params, out);
     }
 
+    /// Completes the handshake: reports readiness the first time, resumes after a loss.
     pub(super) fn ready(&mut self, out: &mut FrameEffects) {
         if self.was_ready {
-            // What was asked meanwhile comes before anything is said.
+            // Pending approvals come before anything else is sent.
             if self.run.is_some() {
                 self.ask("exec.approval.list", json!({}), out);
-                // The gateway tells of calls whoever began the run, which was another connection, and whoever asks for all.
+                // The gateway reports calls to the connection that started the run, which was another one,
+                // and to those that subscribe to all.
                 self.ask("sessions.subscribe", json!({}), out);
             } else {
                 self.resume(out);
@@ -112,7 +118,7 @@ impl GatewayConversation {
         });
     }
 
-    /// Goes on where the connection was lost.
+    /// Resumes where the connection was lost.
     pub(super) fn resume(&mut self, out: &mut FrameEffects) {
         self.is_connected = true;
         notice(out, Level::Info, "the OpenClaw gateway is back");
@@ -123,14 +129,14 @@ impl GatewayConversation {
             self.send(params, out);
         }
         let Some(run) = &self.run else {
-            // What the gateway does for nobody is ended.
+            // A run at the gateway without an open turn here is aborted.
             return self.ask_history(out);
         };
         if run.interrupted {
             let run = run.id.clone();
             self.abort(&run, out);
         }
-        // What happened to the run meanwhile is asked for.
+        // Asks what happened to the run meanwhile.
         self.look(out);
     }
 }

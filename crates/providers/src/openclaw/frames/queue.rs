@@ -1,8 +1,8 @@
-//! A prompt that the gateway did not begin with at once: something else is at work in the conversation, and the prompt waits
-//! until that is over. It is then run under a name that the gateway chooses. Pure.
+//! A prompt that the gateway did not start at once: something else is running in the conversation, and the
+//! prompt is queued until that has ended. It then runs under an id that the gateway chooses. Pure.
 //!
-//! What else can be at work is somebody else's run, which is waited for, or a turn that a gateway which was started anew takes
-//! up by itself. The latter has failed here long ago, so it is ended.
+//! What else can be running is a run of another client, which is waited for, or a turn that a restarted
+//! gateway resumes on its own. The latter has already failed here, so it is aborted.
 
 use domain::event::Level;
 use domain::turn::EndReason;
@@ -12,18 +12,18 @@ use super::{FrameEffects, GatewayConversation, GatewayRun, notice};
 use crate::json_fields::Look;
 use crate::limits::{GATEWAY_HISTORY_LOOK, GATEWAY_RUN_LOOK, GATEWAY_UNHEARD_MAX};
 
-/// What a message says of itself that a gateway wrote to take up a turn of its last process.
+/// The marker of a message that a gateway wrote to resume a turn of its previous process.
 const RECOVERY: &str = "main_session_restart_recovery";
 
 impl GatewayConversation {
-    /// Asks for the end of the conversation, with what waits there and what is at work.
+    /// Asks for the end of the conversation, with what is queued and what is running there.
     pub(super) fn ask_history(&mut self, out: &mut FrameEffects) {
         let limit = if self.is_queued() { GATEWAY_RUN_LOOK } else { GATEWAY_HISTORY_LOOK };
         let params = json!({"sessionKey": self.key, "limit": limit});
         self.ask("chat.history", params, out);
     }
 
-    /// The gateway is done with the prompt without having begun a run for it.
+    /// Handles a prompt that the gateway has accepted without starting a run for it.
     pub(super) fn queued(&mut self, out: &mut FrameEffects) {
         let Some(run) = &mut self.run else { return };
         run.is_queued = true;
@@ -35,7 +35,7 @@ impl GatewayConversation {
         }
     }
 
-    /// Keeps a message until the run that it is for has begun. Returns whether it does.
+    /// Holds back a message until its run has started. Returns whether it does.
     pub(super) fn holds(&mut self, text: &str, name: &str, out: &mut FrameEffects) -> bool {
         if !self.is_queued() {
             return false;
@@ -48,14 +48,14 @@ impl GatewayConversation {
         true
     }
 
-    /// Forgets messages to a run that does not come about.
+    /// Drops messages to a run that does not start.
     pub(super) fn drop_held(&mut self, out: &mut FrameEffects) {
         if !std::mem::take(&mut self.held).is_empty() {
             notice(out, Level::Warning, "a message was not passed on: the prompt before it was never run");
         }
     }
 
-    /// A message was written into the conversation; one of a user begins a run.
+    /// Handles a message that was written to the conversation; a user's message starts a run.
     pub(super) fn written(&mut self, message: &Value, out: &mut FrameEffects) {
         let Some(name) = began_by(message) else { return };
         if is_recovery(message) {
@@ -66,7 +66,7 @@ impl GatewayConversation {
         }
     }
 
-    /// Notes which run is at work, whoever began it.
+    /// Records which run is active, whoever started it.
     pub(super) fn observe(&mut self, run: &str, phase: &str) {
         match phase {
             "start" => run.clone_into(&mut self.started),
@@ -83,12 +83,12 @@ impl GatewayConversation {
         self.run.as_ref().is_some_and(|run| run.is_queued && run.id == name)
     }
 
-    /// The prompt's turn has come: this run is its.
+    /// The queued prompt has started: this is its run.
     fn promote(&mut self, id: String, out: &mut FrameEffects) {
         self.follow(id.clone());
         if let Some(run) = &mut self.run {
             run.has_begun = true;
-            // Some of it may have been said already.
+            // Some of its text may have been sent already.
             run.has_gap = true;
             if run.interrupted {
                 self.drop_held(out);
@@ -105,15 +105,15 @@ impl GatewayConversation {
         notice(out, Level::Info, "the gateway took up the lost turn by itself; it is stopped there");
     }
 
-    /// The end of the conversation, after a loss or for a prompt that waits.
+    /// Handles the end of the conversation, after a loss or for a queued prompt.
     pub(super) fn remembered(&mut self, history: &Value, out: &mut FrameEffects) {
         let messages = history.list("messages");
         let info = history.under("sessionInfo");
-        // One that is past its beginning is not in the list.
+        // A run that is past its start is not in the list.
         let listed = info.list("activeRunIds").iter().filter_map(Value::as_str);
         let active: Vec<&str> = listed.chain([history.under("inFlightRun").text("runId")]).collect();
         let recovered = messages.iter().rev().filter(|message| is_recovery(message)).find_map(began_by);
-        // Whether it is the one at work is not always told; to end one that is over hurts nobody.
+        // Whether it is the active one is not always known; aborting one that has ended does no harm.
         if let Some(run) = recovered.filter(|run| active.contains(run) || info.is("hasActiveRun")) {
             self.stop_recovered(run, out);
         }
@@ -124,7 +124,7 @@ impl GatewayConversation {
         let waits = history.under("pendingInputs").list("items").iter().any(|item| item.text("runId") == own);
         let at = messages.iter().position(|message| began_by(message) == Some(own.as_str()));
         let other = active.iter().find(|run| !run.is_empty() && **run != own && Some(**run) != recovered);
-        // A run that has said more than was asked for began before that.
+        // A run with more messages than were asked for started before them.
         let last = messages.iter().rposition(|message| message.text("role") == "user").map_or(0, |at| at + 1);
         let behind = at.map(|at| at + 1).or((messages.len() >= GATEWAY_RUN_LOOK).then_some(last));
         match (behind, other) {
@@ -140,8 +140,8 @@ impl GatewayConversation {
         }
     }
 
-    /// Ends runs of ours whose turn has ended, with a daemon that was killed for example: nobody sees what they do, and
-    /// what is prompted next would wait for them.
+    /// Aborts our runs whose turn has ended, for example with a daemon that was killed: no client sees their
+    /// output, and the next prompt would wait for them.
     fn stop_stale(&mut self, active: &[&str], out: &mut FrameEffects) {
         let prefix = format!("{}-", self.key);
         let is_open = |run: &str| {
@@ -160,7 +160,7 @@ impl GatewayConversation {
         }
     }
 
-    /// The run of the prompt has come and gone unseen; these are the messages behind it.
+    /// Handles a run of the prompt that started and ended unseen; these are the messages after it.
     fn catch_up(&mut self, messages: &[Value], out: &mut FrameEffects) {
         let own = messages.iter().take_while(|message| message.text("role") != "user");
         let mut text = String::new();
@@ -174,11 +174,11 @@ impl GatewayConversation {
         self.end(EndReason::Completed, String::new(), out);
     }
 
-    /// The gateway has aborted, or had nothing to abort.
+    /// Handles the answer to an abort, which may have had nothing to abort.
     pub(super) fn stopped(&mut self, payload: &Value, out: &mut FrameEffects) {
         let Some(GatewayRun { id, is_queued: true, interrupted: true, .. }) = &self.run else { return };
         if payload.list("runIds").iter().any(|run| run.as_str() == Some(id)) {
-            // Nobody tells of the end of what had not begun.
+            // The end of a run that had not started is not reported.
             self.end(EndReason::Cancelled, String::new(), out);
         } else {
             self.ask_history(out);
@@ -186,7 +186,7 @@ impl GatewayConversation {
     }
 }
 
-/// Returns the name that the message of a user was sent with.
+/// Returns the id that a user's message was sent with.
 fn began_by(message: &Value) -> Option<&str> {
     let key = message.text("idempotencyKey").strip_suffix(":user")?;
     (message.text("role") == "user").then_some(key)

@@ -1,4 +1,4 @@
-//! What the gateway asks, and what it is answered. Pure.
+//! Requests of the gateway, and their answers. Pure.
 
 use domain::request::{PermissionSubject, RequestSubject};
 use domain::{AgentEvent, Decision};
@@ -10,7 +10,7 @@ use crate::json_fields::Look;
 use crate::limits::ASKS_MAX;
 
 impl GatewayConversation {
-    /// Answers an approval. The gateway has no place for the reason of a denial: it is shown with the call.
+    /// Answers an approval. The gateway has no field for the reason of a denial: it is shown with the call.
     pub(in crate::openclaw) fn decide(
         &mut self,
         native: &str,
@@ -20,7 +20,7 @@ impl GatewayConversation {
     ) {
         let allowed = decision.allows();
         if decision == Decision::DenyAndStop {
-            // Before it hears of the denial: its model would go on.
+            // Before the denial is sent: its model would continue.
             self.interrupt(out);
         }
         if let Some(call) = self.asks.remove(native) {
@@ -31,7 +31,7 @@ impl GatewayConversation {
         }
     }
 
-    /// Tells the gateway of a decision; it is told again until it confirms.
+    /// Sends a decision to the gateway; it is sent again until it is confirmed.
     fn resolve(&mut self, native: &str, allowed: bool, out: &mut FrameEffects) {
         let decision = if allowed { "allow-once" } else { "deny" };
         let params = json!({"id": native, "decision": decision});
@@ -39,7 +39,7 @@ impl GatewayConversation {
         self.decided.insert(native.to_owned(), SentDecision { allowed, request });
     }
 
-    /// The connection is there again, and these are the approvals that wait at the gateway, if it says so.
+    /// Handles the list of approvals pending at the gateway after a reconnect, if it sends one.
     pub(super) fn waiting(&mut self, list: Option<&Value>, out: &mut FrameEffects) {
         let all = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let own = all.iter().filter(|entry| entry.under("request").text("sessionKey") == self.key);
@@ -50,7 +50,7 @@ impl GatewayConversation {
             self.asks.remove(&native);
             out.events.push(AgentEvent::Withdrew { native });
         }
-        // What nobody waits for any more was heard, or is too late.
+        // Decisions that are no longer pending at the gateway were received, or are too late.
         self.decided.retain(|native, _| waits(native));
         let decided: Vec<(String, bool)> =
             self.decided.iter().map(|(native, told)| (native.clone(), told.allowed)).collect();
@@ -63,6 +63,7 @@ impl GatewayConversation {
         self.resume(out);
     }
 
+    /// Opens a permission for an approval the gateway asks for.
     pub(super) fn asked(&mut self, payload: &Value, out: &mut FrameEffects) {
         let request = payload.under("request");
         if self.run.is_none()

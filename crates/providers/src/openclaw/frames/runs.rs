@@ -1,4 +1,4 @@
-//! What the gateway says of the open run: its text, what it used, its end. Pure.
+//! What the gateway reports about the open run: its text, its usage, its end. Pure.
 
 use domain::AgentEvent;
 use domain::event::Level;
@@ -12,7 +12,7 @@ use crate::limits::{GATEWAY_RUN_WAIT, GATEWAY_UNHEARD_MAX, MESSAGE_MAX_CHARS};
 use crate::text::cut;
 
 impl GatewayConversation {
-    /// Ends the open run without the gateway's part.
+    /// Ends the open run without the gateway.
     pub(in crate::openclaw) fn fail(&mut self, error: String, out: &mut FrameEffects) {
         let reason = if self.run.as_ref().is_some_and(|run| run.interrupted) {
             EndReason::Cancelled
@@ -28,6 +28,7 @@ impl GatewayConversation {
         self.end(reason, error, out);
     }
 
+    /// Ends the open run and its turn, closing everything that is still open.
     pub(super) fn end(&mut self, reason: EndReason, error: String, out: &mut FrameEffects) {
         let Some(run) = self.run.take() else { return };
         self.had_turns |= reason == EndReason::Completed;
@@ -48,7 +49,7 @@ impl GatewayConversation {
         out.events.push(AgentEvent::TurnEnded { reason, text: run.text, error });
     }
 
-    /// Asks what became of the run.
+    /// Asks for the state of the run.
     pub(in crate::openclaw) fn look(&mut self, out: &mut FrameEffects) {
         self.is_unsure = false;
         let Some(run) = &self.run else { return };
@@ -59,23 +60,25 @@ impl GatewayConversation {
         self.ask("agent.wait", params, out);
     }
 
-    /// Returns whether it is not known yet what became of the run, so that it is to be asked for again.
+    /// Returns whether the state of the run is unknown, so that it must be asked for again.
     pub(in crate::openclaw) fn is_unsure(&self) -> bool {
         self.is_unsure && self.run.is_some()
     }
 
-    /// A run that ended while nobody listened; one that goes on reports itself, or is asked for again.
+    /// Handles a run that ended while the connection was lost. One that continues reports itself, or is asked
+    /// for again.
     pub(super) fn waited(&mut self, payload: &Value, out: &mut FrameEffects) {
         let mut error = payload.text("error").to_owned();
         let reason = match payload.text("status") {
             _ if !payload.text("runId").is_empty() && !self.is_own(payload) => return,
-            // The gateway is done with a prompt that waits, too.
+            // The gateway also reports "ok" for a prompt that is queued.
             "ok" if !self.is_running() && payload.under("terminalReply").text("text").is_empty() => {
                 return self.queued(out);
             }
             "ok" => EndReason::Completed,
             "error" => EndReason::Failed,
-            // The same word for a wait that was too short and for a run that was stopped; only the latter has an end.
+            // The same status for a wait that was too short and for a run that was stopped; only the latter
+            // has an end time.
             "timeout" if payload.count("endedAt").is_some() => {
                 if error.is_empty() {
                     error = format!("the gateway stopped it ({})", payload.text("stopReason"));
@@ -91,7 +94,8 @@ impl GatewayConversation {
         self.end(reason, error, out);
     }
 
-    /// A message was refused. Without the one that began it there is no run; without another it goes on.
+    /// Handles a refused message. Without the one that started it there is no run; without another one it
+    /// continues.
     pub(super) fn refused(&mut self, sent: &Value, reason: &str, out: &mut FrameEffects) {
         let name = sent.text("idempotencyKey");
         if self.run.as_ref().is_some_and(|run| run.id == name) {
@@ -102,7 +106,7 @@ impl GatewayConversation {
         }
     }
 
-    /// The turn goes on with another run.
+    /// Continues the turn with another run.
     pub(super) fn follow(&mut self, id: String) {
         let former = self.run.take().unwrap_or_default();
         self.run = Some(GatewayRun {
@@ -113,7 +117,8 @@ impl GatewayConversation {
         });
     }
 
-    /// A message that came too late for its run has begun one of its own: the turn's next, or that of a turn of its own.
+    /// Handles a message that arrived too late for its run and started its own: the turn's next run, or that
+    /// of a new turn.
     fn begun(&mut self, payload: &Value, out: &mut FrameEffects) {
         let id = payload.text("runId");
         let Some(at) = self.steers.iter().position(|steer| steer == id) else { return };
@@ -129,7 +134,7 @@ impl GatewayConversation {
     }
 
     fn is_own(&self, payload: &Value) -> bool {
-        // A late word of an older run arrives inside the next.
+        // A late frame of an older run may arrive during the next one.
         self.run.as_ref().is_some_and(|run| run.id == payload.text("runId"))
     }
 
@@ -148,8 +153,8 @@ impl GatewayConversation {
         out.events.push(AgentEvent::Text { text: text.to_owned(), parent: None });
     }
 
-    /// Takes in a piece of text. A piece comes with all that was said before, which counts where some of it may have been
-    /// missed; the gateway tidies it up, so that otherwise the piece itself is what the model wrote.
+    /// Handles a piece of text. It comes with all the text before it, which is used if some may have been
+    /// missed. The gateway normalises that text, so otherwise the piece itself is what the model wrote.
     fn heard(&mut self, data: &Value, out: &mut FrameEffects) {
         let Some(run) = &mut self.run else { return };
         let item = data.text("itemId");
@@ -166,20 +171,21 @@ impl GatewayConversation {
         self.say(&piece, out);
     }
 
-    /// The run's last message is known as a whole.
+    /// Handles the complete text of the run's last message.
     pub(super) fn conclude(&mut self, text: &str, out: &mut FrameEffects) {
         let Some(run) = &self.run else { return };
         let (said, was_lost) = (run.text.clone(), run.was_lost);
         match text.strip_prefix(said.as_str()) {
             Some(rest) => self.say(rest, out),
             None if !was_lost => {}
-            // It may come with what was said before its last call, and without space around it.
+            // It may include the text before its last call, and lack surrounding white space.
             None if text.trim().is_empty() || text.trim_end().ends_with(said.trim()) => {}
             None => self.correct(text, out),
         }
     }
 
-    /// What was said is not what the message says now. It cannot be taken back, but the turn ends with the right text.
+    /// Handles a text that differs from what was streamed. That cannot be withdrawn, but the turn ends with
+    /// the right text.
     fn correct(&mut self, text: &str, out: &mut FrameEffects) {
         if let Some(run) = &mut self.run {
             text.clone_into(&mut run.text);
@@ -191,6 +197,7 @@ impl GatewayConversation {
         }
     }
 
+    /// Handles the state of the run's reply.
     pub(super) fn chat(&mut self, payload: &Value, out: &mut FrameEffects) {
         if !self.is_own(payload) {
             return;
@@ -201,7 +208,7 @@ impl GatewayConversation {
                 let parts = payload.under("message").list("content").iter().map(|part| part.text("text"));
                 let text: String = parts.collect();
                 self.conclude(&text, out);
-                // What it used is said beside it, and on a busy machine behind it.
+                // The usage is sent separately, on a busy machine after this.
                 match &mut self.run {
                     Some(run) if !run.is_counted => run.is_over = true,
                     _ => self.end(EndReason::Completed, String::new(), out),
@@ -213,6 +220,7 @@ impl GatewayConversation {
         }
     }
 
+    /// Handles an event of a run: lifecycle, text, thinking, calls and retries.
     pub(super) fn agent(&mut self, payload: &Value, out: &mut FrameEffects) {
         if payload.text("stream") == "lifecycle" {
             let phase = payload.under("data").text("phase");
@@ -244,7 +252,7 @@ impl GatewayConversation {
         }
     }
 
-    /// Counts what a message of the run used; it comes before the run's end.
+    /// Counts the usage of a message of the run; it arrives before the run's end.
     pub(super) fn counted(&mut self, message: &Value, out: &mut FrameEffects) {
         let usage = usage(message);
         if message.text("role") == "assistant"
@@ -262,7 +270,7 @@ impl GatewayConversation {
         }
     }
 
-    /// Returns whether the run is over and only what it used is not known.
+    /// Returns whether the run has ended and only its usage is unknown.
     pub(in crate::openclaw) fn is_over(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.is_over)
     }

@@ -21,7 +21,7 @@ fn conversation() -> GatewayConversation {
     }
 }
 
-/// Gives a frame and returns what came of it.
+/// Handles a frame and returns its effects.
 fn take(conversation: &mut GatewayConversation, frame: Value) -> (Vec<AgentEvent>, Vec<Value>) {
     let mut out = FrameEffects::default();
     conversation.take(&frame.to_string(), &mut out);
@@ -123,7 +123,7 @@ fn a_run_streams_its_text_its_calls_and_its_end() {
         take(&mut conversation, json!({"type": "event", "event": "session.message", "payload": heard}));
     assert!(matches!(&events[0], AgentEvent::Usage { usage, .. } if usage.input_tokens == 100));
     take(&mut conversation, stream("r1", "assistant", said("done")));
-    // What was not streamed comes with the end.
+    // Text that was not streamed comes with the end.
     let message = json!({"role": "assistant", "content": [{"type": "text", "text": "done."}]});
     let (events, _) = take(&mut conversation, chat("r1", json!({"state": "final", "message": message})));
     assert_eq!(events[0], AgentEvent::Text { text: ".".to_owned(), parent: None });
@@ -147,16 +147,16 @@ fn an_approval_is_asked_and_answered() {
     let mut out = FrameEffects::default();
     conversation.decide("a1", Decision::Deny, "not on a Sunday", &mut out);
     assert!(out.frames[0].contains("\"decision\":\"deny\""));
-    // What is decided is not asked again.
+    // A decided approval is not asked again.
     assert!(take(&mut conversation, asked.clone()).0.is_empty());
-    // Somebody else at the gateway may be quicker.
+    // Another client of the gateway may be faster.
     let mut asked = asked;
     asked["payload"]["id"] = json!("a3");
     assert_eq!(take(&mut conversation, asked.clone()).0.len(), 1);
     assert!(take(&mut conversation, asked).0.is_empty());
     let resolved = json!({"type": "event", "event": "exec.approval.resolved", "payload": {"id": "a3"}});
     assert_eq!(take(&mut conversation, resolved).0, [AgentEvent::Withdrew { native: "a3".to_owned() }]);
-    // Another session's is none of ours.
+    // Another session's approval does not concern us.
     let other = json!({"id": "a2", "request": {"command": "x", "sessionKey": "agent:main:other"}});
     let other = json!({"type": "event", "event": "exec.approval.requested", "payload": other});
     assert!(take(&mut conversation, other).0.is_empty());
@@ -273,7 +273,7 @@ fn what_a_run_used_counts_also_where_it_is_said_behind_its_end() {
             if usage.input_tokens == 7),
         "{events:?}"
     );
-    // A model that says nothing of it is not waited for.
+    // A model that reports no usage is not waited for.
     prompt(&mut conversation, "r2");
     take(&mut conversation, chat("r2", said));
     let mut out = FrameEffects::default();

@@ -1,4 +1,4 @@
-//! The gateway's words in a session's: names of tools, titles, tokens, reasons. Pure.
+//! Converts the gateway's terms to a session's: names of tools, titles, tokens, reasons. Pure.
 
 use domain::Usage;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::json_fields::Look;
 use crate::limits::{MESSAGE_MAX_CHARS, TITLE_MAX_CHARS};
 use crate::text::{cut, one_line};
 
-/// Says who we are, as the answer to a gateway's challenge.
+/// Returns our greeting, the answer to a gateway's challenge.
 pub(in crate::openclaw) fn hello(token: &str) -> Value {
     json!({
         "minProtocol": 3,
@@ -22,7 +22,7 @@ pub(in crate::openclaw) fn hello(token: &str) -> Value {
     })
 }
 
-/// What sessions call a tool.
+/// Returns the session's name of a tool.
 pub(super) fn tool_name(name: &str) -> String {
     match name {
         "exec" | "bash" | "process" => "Bash",
@@ -41,7 +41,7 @@ pub(super) fn title(name: &str, input: &Value) -> String {
     one_line(&format!("{}: {about}", tool_name(name)), TITLE_MAX_CHARS)
 }
 
-/// What a message of the model used. The stream of that name has the output alone.
+/// Returns the usage of a model's message. The stream of that name has only the output.
 pub(super) fn usage(message: &Value) -> Usage {
     let said = message.under("usage");
     let cost = said.under("cost").under("total").as_f64().filter(|total| (0.0..1e6).contains(total));
@@ -54,6 +54,7 @@ pub(super) fn usage(message: &Value) -> Usage {
     }
 }
 
+/// Returns the message of an error, or its code.
 pub(in crate::openclaw) fn reason(error: &Value) -> String {
     match (error.text("message"), error.text("code")) {
         ("", "") => "it gave no reason".to_owned(),

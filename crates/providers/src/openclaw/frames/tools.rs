@@ -1,4 +1,4 @@
-//! Calls of tools at the gateway, and the servers of tools that a conversation has there. Pure.
+//! Calls of tools at the gateway, and the MCP servers that a conversation has there. Pure.
 
 use agent_port::BridgeServer;
 use domain::event::Level;
@@ -11,11 +11,11 @@ use crate::json_fields::Look;
 use crate::limits::OPEN_CALLS_MAX;
 use crate::openclaw::servers;
 
-/// The tool by which the gateway's model calls those that it was not shown.
+/// The tool by which the gateway's model calls tools that are not in its list.
 const WRAPPER: &str = "tool_call";
 
 impl GatewayConversation {
-    /// Goes on when the gateway has been told of the servers, or has refused them.
+    /// Continues once the servers are registered at the gateway, or were refused.
     pub(in crate::openclaw) fn registered(&mut self, told: Result<(), String>, out: &mut FrameEffects) {
         match told {
             Ok(()) => self.create(out),
@@ -27,8 +27,8 @@ impl GatewayConversation {
         }
     }
 
-    /// The conversation cannot have its servers. Returns whether it goes on without them: the daemon's own are a help,
-    /// those that were asked for are part of what was asked for.
+    /// Handles a conversation that cannot have its servers. Returns whether it continues without them: the
+    /// daemon's own are optional, those that were requested are required.
     pub(super) fn unserved(&mut self, reason: &str, out: &mut FrameEffects) -> bool {
         let asked = self.servers.values().any(|own| own != BridgeServer::NAME);
         self.servers.clear();
@@ -45,7 +45,7 @@ impl GatewayConversation {
         true
     }
 
-    /// The conversation is there: its servers are switched on for it alone, beside what was switched already.
+    /// The conversation exists: its servers are enabled for it alone, in addition to what was enabled before.
     pub(super) fn created(&mut self, entry: &Value, out: &mut FrameEffects) {
         if self.servers.is_empty() || self.was_ready {
             self.subscribe(out);
@@ -65,10 +65,11 @@ impl GatewayConversation {
         self.ask("sessions.messages.subscribe", params, out);
     }
 
+    /// Handles the start or the result of a call.
     pub(super) fn tool(&mut self, data: &Value, out: &mut FrameEffects) {
         let id = CallId::new(data.text("toolCallId"));
         match data.text("phase") {
-            // What it passes on is reported as a call of its own; without that, it is one itself.
+            // The forwarded call is reported separately; without such a report, this is the call.
             "start" if data.text("name") == WRAPPER && self.wrappers.len() < OPEN_CALLS_MAX => {
                 self.wrappers.insert(id, data.under("args").clone());
             }
@@ -89,7 +90,7 @@ impl GatewayConversation {
 
     fn started(&mut self, call: CallId, name: &str, input: &Value, out: &mut FrameEffects) {
         if let Some(run) = &mut self.run {
-            // What is said behind a call is another message.
+            // Text after a call is a new message.
             run.text.clear();
             run.is_counted = false;
         }

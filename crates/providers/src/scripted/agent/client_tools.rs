@@ -1,5 +1,5 @@
-//! Tools that clients run for the scripted agent. It calls them in its own protocol, as an agent inside the daemon would;
-//! real agents reach them through the daemon's MCP server.
+//! Tools that clients run for the scripted agent. It calls them in its own protocol, as an agent inside the
+//! daemon would; real agents reach them through the daemon's MCP server.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::{RequestOutcome, ScriptStop, ScriptedAgent};
 use crate::scripted::wire::FromScriptedAgent;
 
 impl<W: Write> ScriptedAgent<W> {
-    /// Calls a tool that a client runs, after asking where it must, and says what came of it.
+    /// Calls a tool that a client runs, after asking if it must, and reports the result.
     pub(super) fn client_tool(&mut self, tool: &str, input: &Value) -> Result<(), ScriptStop> {
         self.calls += 1;
         let call = CallId::new(format!("call-{}", self.calls));
@@ -31,6 +31,7 @@ impl<W: Write> ScriptedAgent<W> {
         self.say(&FromScriptedAgent::ToolFinished { call, ok, output })
     }
 
+    /// Asks for permission if needed, then has a client run the tool. Returns its result.
     fn run_client_tool(
         &mut self,
         call: &CallId,
@@ -48,7 +49,7 @@ impl<W: Write> ScriptedAgent<W> {
                 parent: None,
             };
             if let RequestOutcome::Denied { stop, message } = self.ask(RequestSubject::Permission(ask))? {
-                // Whoever denied it says so; without a word it was a person.
+                // The message says who denied it; without one it was a person.
                 let denied = match message.as_str() {
                     "" => format!("Permission denied by user for: {tool}"),
                     said if said.starts_with("Permission ") => said.to_owned(),

@@ -1,4 +1,4 @@
-//! Drives one real Claude Code through its codec and keeps what both sides said.
+//! Drives one real Claude Code through its codec and keeps what both sides sent.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ impl Live {
         spec.working_dir = root.join("repo");
         let mut state = starting(&spec);
         native.clone_into(&mut state.native_session);
-        // A later run of the same session: the agent ignores a message whose name it has seen.
+        // A later run of the same session: the agent ignores a message whose id it has seen.
         state.turns = u64::from(!native.is_empty());
         let mut environment: Vec<_> = [
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
@@ -118,7 +118,7 @@ impl Live {
         self.tell(AgentInput::Prompt { text: format!("{text} SCRIPT: {script}"), attachments: Vec::new() });
     }
 
-    /// Takes the agent's lines until something happens.
+    /// Handles the agent's lines until a wanted event.
     pub(super) fn until(&mut self, mut wanted: impl FnMut(&AgentEvent) -> bool) -> AgentEvent {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -171,7 +171,7 @@ impl Live {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Asks the agent to leave and writes the record.
+    /// Asks the agent to leave and writes the recording.
     pub(super) fn leave(mut self) -> (tempfile::TempDir, Vec<AgentEvent>) {
         self.tell(AgentInput::Leave);
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
@@ -209,7 +209,7 @@ impl Live {
     }
 }
 
-/// Drops what is long, personal to the machine, and read by nobody.
+/// Drops what is long, specific to the machine, and not used.
 fn trim(line: &mut Value) {
     let Some(map) = line.as_object_mut() else { return };
     for key in

@@ -1,4 +1,4 @@
-//! Drives one real Codex through its codec and keeps what both sides said.
+//! Drives one real Codex through its codec and keeps what both sides sent.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ impl Live {
         live
     }
 
-    /// Starts the agent. A setup with `native_session` takes up a conversation.
+    /// Starts the agent. A setup with `native_session` resumes a conversation.
     pub(super) fn begin(name: &'static str, setup: Value, base: tempfile::TempDir) -> Self {
         let (program, model) = given();
         let root = base.path();
@@ -119,7 +119,7 @@ impl Live {
         self.tell(AgentInput::Prompt { text: format!("{text} SCRIPT: {script}"), attachments: Vec::new() });
     }
 
-    /// Takes the agent's lines until something happens.
+    /// Handles the agent's lines until a wanted event.
     pub(super) fn until(&mut self, mut wanted: impl FnMut(&AgentEvent) -> bool) -> AgentEvent {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -175,7 +175,7 @@ impl Live {
         tool
     }
 
-    /// Waits for a tool that a condition fits.
+    /// Waits for the end of a call.
     pub(super) fn finished(&mut self) -> (bool, String) {
         match self.until(|event| matches!(event, AgentEvent::ToolFinished { .. })) {
             AgentEvent::ToolFinished { ok, output, .. } => (ok, output),
@@ -187,7 +187,7 @@ impl Live {
         self.base.path().join(name)
     }
 
-    /// How the agent calls the conversation.
+    /// Returns the agent's id of the conversation.
     pub(super) fn thread(&self) -> String {
         let ready = self.events.iter().find_map(|event| match event {
             AgentEvent::Ready { native_session, .. } => Some(native_session.clone()),
@@ -203,9 +203,9 @@ impl Live {
         self.base
     }
 
-    /// Asks the agent to leave and writes the record.
+    /// Asks the agent to leave and writes the recording.
     pub(super) fn leave(mut self) -> (tempfile::TempDir, Vec<AgentEvent>) {
-        // What is under way at the end of the last turn belongs to the record.
+        // What is in progress at the end of the last turn belongs to the recording.
         while let Ok(line) = self.lines.recv_timeout(Duration::from_millis(200)) {
             self.take(&line);
         }
@@ -250,7 +250,7 @@ fn lines_of(stdout: std::process::ChildStdout) -> Receiver<String> {
     lines
 }
 
-/// Drops what is long, personal to the machine, and read by nobody.
+/// Drops what is long, specific to the machine, and not used.
 fn trim(line: &mut Value) {
     let kept = |value: &mut Value, keys: &[&str]| {
         if let Some(map) = value.as_object_mut() {
@@ -293,7 +293,7 @@ fn drop_times(value: &mut Value) {
     }
 }
 
-/// Looking for something above left an empty place where it was not.
+/// Removes nulls: indexing above inserted one for every missing field.
 fn drop_nulls(value: &mut Value) {
     if let Value::Object(map) = value {
         map.values_mut().for_each(drop_nulls);

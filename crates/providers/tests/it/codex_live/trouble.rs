@@ -70,7 +70,7 @@ fn models() {
     assert_eq!(code, Some(ErrorCode::ModelUnsupported));
     assert!(message.contains("did you mean gpt-5.5?"), "{message}");
     live.crash();
-    // A name of the user's own is fine once the configuration has it.
+    // The user's own name is fine if the configuration has it.
     let setup = json!({"model": "own-model", "config": "review_model = \"own-model\""});
     let mut live = Live::start("models", setup);
     live.prompt("a", json!([{"text": "Own."}]));

@@ -1,5 +1,5 @@
-//! A small endpoint of the Responses API: lists one model, answers each request with the next reply it was given, and
-//! keeps what it was sent.
+//! A small endpoint of the Responses API: lists one model, answers each request with the next given reply,
+//! and keeps the requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ impl Endpoint {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// What was sent, request by request.
+    /// Returns the request bodies in order.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.inner.lock().unwrap().bodies.clone()
     }
@@ -69,7 +69,7 @@ impl Endpoint {
     }
 }
 
-/// Answers one request; whoever goes away meanwhile does not want the answer.
+/// Answers one request; a client that disconnects meanwhile does not need the answer.
 async fn serve(stream: TcpStream, inner: Arc<Mutex<Inner>>) {
     let mut reader = BufReader::new(stream);
     let (mut first, mut length) = (String::new(), 0);

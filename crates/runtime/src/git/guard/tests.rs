@@ -1,4 +1,5 @@
-//! A repository that names a program wherever git lets it, and commands that people run in it. Each program leaves a mark.
+//! A repository that names a program wherever git allows it, and commands that people run in it. Each program
+//! leaves a mark file.
 
 use std::path::Path;
 use std::process::Command;
@@ -164,7 +165,7 @@ impl Hostile {
         Ok(command.stdin(std::process::Stdio::null()).output().unwrap())
     }
 
-    /// Returns the marks and forgets them.
+    /// Returns the marks and removes them.
     fn marks(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).unwrap().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -176,7 +177,7 @@ impl Hostile {
     }
 }
 
-/// A change that makes git look at the files again.
+/// Changes files so that git reads them again.
 fn touch_files(hostile: &Hostile, text: &str) {
     std::fs::write(hostile.repository().join("file"), text).unwrap();
     std::fs::write(hostile.repository().join("sub/a"), text).unwrap();
@@ -195,7 +196,7 @@ async fn the_hostile_repository_bites_without_the_guard() {
     assert!(!hostile.marks().is_empty());
 }
 
-/// What people run, with changes in between.
+/// Commands people run, with changes in between.
 const LINES: &[&str] = &[
     "status",
     "status --short",
@@ -272,7 +273,7 @@ async fn ordinary_work_goes_on_where_the_repository_names_no_program() {
         let output = hostile.guarded(line).await.unwrap();
         assert!(output.status.success(), "{line}: {output:?}");
     }
-    // The user's own filter is the user's.
+    // The user's own filter still runs.
     assert_eq!(hostile.guarded("show HEAD:file").await.unwrap().stdout, b"TEXT\n");
     let status = hostile.guarded("status --short").await.unwrap();
     assert_eq!(String::from_utf8_lossy(&status.stdout), "");

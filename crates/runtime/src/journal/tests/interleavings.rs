@@ -1,4 +1,4 @@
-//! Any order of writing, reading, leaving, coming back and restarting.
+//! Any order of writing, reading, disconnecting, resuming and restarting.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ const CASES: u32 = 1_200;
 #[derive(Clone, Debug)]
 enum Step {
     Append(Vec<usize>),
-    /// A reader from any point, a little into the future included.
+    /// A reader from any point, including slightly beyond the end.
     Begin {
         at: prop::sample::Index,
     },
@@ -25,11 +25,11 @@ enum Step {
         reader: prop::sample::Index,
         batches: usize,
     },
-    /// A reader leaves and comes back after the last event it saw.
+    /// A reader disconnects and resumes after the last event it saw.
     Resume {
         reader: prop::sample::Index,
     },
-    /// The daemon begins again; every reader has to come back.
+    /// The daemon restarts; every reader has to resume.
     Restart,
 }
 
@@ -51,7 +51,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Where it comes back: after the last event it saw, else where it began.
+    /// Where it resumes: after the last event it saw, otherwise where it started.
     fn last(&self) -> u64 {
         self.seen.last().map_or(self.from, |event| event.seq)
     }
@@ -108,7 +108,7 @@ fn every_reader_sees_exactly_the_log_from_where_it_began() {
     let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
     runner
         .run(&(bounds, vec(step(), 1..25)), |(bounds, steps)| {
-            // One store for all cases: a file each would be most of the time.
+            // One store for all cases: creating a file for each would take most of the time.
             let id = format!("sess_{}", cases.fetch_add(1, Ordering::Relaxed));
             runtime.block_on(run(&store, bounds, &id, &steps));
             Ok(())

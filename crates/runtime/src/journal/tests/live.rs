@@ -1,4 +1,4 @@
-//! Readers beside a writer, in threads of their own: the join of replay and live.
+//! Readers concurrent with a writer, on their own threads: tests the transition from replay to live.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn replay_equals_live_at_the_join() {
     let total = (BATCHES * EACH) as u64;
     let mut readers = JoinSet::new();
     for batch in 0..BATCHES {
-        // New readers arrive all the time, from the beginning, the middle and the very end.
+        // New readers arrive all the time, at the beginning, in the middle and at the very end.
         if batch % 40 == 0 {
             let last = log.stream.last_seq();
             for from in [0, last / 2, last.saturating_sub(1), last, last + 3] {
@@ -61,7 +61,7 @@ async fn a_reader_that_is_cancelled_again_and_again_misses_nothing() {
     let reading = tokio::spawn(async move {
         let mut seen: Vec<Event> = Vec::new();
         while seen.len() < 500 {
-            // Dropped in the middle of whatever it does, most of the time.
+            // Usually dropped in the middle of its work.
             tokio::select! {
                 biased;
                 events = cursor.next() => seen.extend(plain(events.unwrap())),
@@ -125,7 +125,7 @@ async fn a_reader_at_the_end_is_woken_by_the_next_event() {
         assert_eq!(plain(soon(cursor.next()).await.unwrap()), log.after(nth as u64));
         assert!(waits(&mut cursor).await);
     }
-    // An empty step wakes nobody.
+    // An empty write wakes no reader.
     log.append(&[]).await;
     assert!(waits(&mut cursor).await);
 }
@@ -141,7 +141,7 @@ async fn actor_and_readers_share_one_stream() {
     assert_eq!(two.last_seq(), 0, "what the holder knows counts");
     drop((one, two));
     assert_eq!(journal.stream(&id, 1, 99).last_seq(), 99, "nobody has it any more");
-    // Names of streams that are gone do not pile up.
+    // Entries of dropped streams do not accumulate.
     for nth in 0..10_000 {
         journal.stream(&SessionId::new(format!("sess_{nth}")), nth, 0);
     }

@@ -1,4 +1,4 @@
-//! What is kept in memory stays within its bounds, whatever the events are.
+//! The events kept in memory stay within their limits, whatever the events are.
 
 use std::sync::Arc;
 

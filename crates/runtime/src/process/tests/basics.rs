@@ -60,7 +60,7 @@ print("environment", sorted(name for name in os.environ if name != "LC_CTYPE"))
     assert_eq!(seen.until_end(&mut link).await, exited(0), "{}", seen.err_text());
     let umask = fs::read_to_string("/proc/self/status").unwrap();
     let umask = umask.lines().find_map(|line| line.strip_prefix("Umask:\t")).unwrap();
-    // The descriptor that lists the descriptors is the fourth.
+    // The fourth descriptor is the one used to list the descriptors.
     let expected = format!(
         "cwd {}\nsession leader True\ndescriptors [0, 1, 2] 4\nblocked \nhangup True\numask {umask}\n\
          environment ['GIVEN', 'OBEY_TREE', 'PATH']\n",

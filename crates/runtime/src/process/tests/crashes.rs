@@ -13,7 +13,7 @@ use crate::process::{AgentLink, AgentOutput, Delivery, Input, OutputEnd, Positio
 
 const KILLS: u64 = 60;
 
-/// Writes what it prints, and what it reads, to logs of its own; ends with its stdin.
+/// Logs what it prints and what it reads to its own files; ends with its stdin.
 const AGENT: &str = r#"
 import os, select, sys
 printed, read = open(sys.argv[1], "w"), open(sys.argv[2], "w")
@@ -50,7 +50,7 @@ impl Committed {
         Committed { position, copied: numbers[2], confirmed: numbers[3] }
     }
 
-    /// All or nothing, by renaming.
+    /// Atomic, by renaming.
     fn store(&self, work: &Path) {
         let Committed { position, copied, confirmed } = self;
         let text = format!("{} {} {copied} {confirmed}", position.segment, position.offset);
@@ -69,7 +69,7 @@ pub(super) fn ingest(words: &[String]) {
 async fn run_daemon(dir: &Path, work: &Path, epoch: u64, last_input: u64, ends: bool) {
     let mut committed = Committed::load(work);
     let mut copy = OpenOptions::new().create(true).append(true).open(work.join("copy")).unwrap();
-    // What was copied but not committed is read again.
+    // Bytes that were copied but not committed are read again.
     copy.set_len(committed.copied).unwrap();
     let mut link = AgentLink::attach(dir, committed.position, epoch).await.unwrap();
     for id in committed.confirmed + 1..=last_input {
@@ -143,7 +143,7 @@ async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
     for epoch in 1..=KILLS {
         let before = Committed::load(work);
         let mut daemon = start_daemon(&session.dir(), work, epoch, epoch, false);
-        // Some die while still starting, the others somewhere in their work.
+        // Some daemons die while still starting, the others somewhere in their work.
         let goal = random.below(4).min(1) * (1 + random.below(200_000));
         until(|| {
             Committed::load(work).copied >= before.copied + goal || daemon.try_wait().unwrap().is_some()

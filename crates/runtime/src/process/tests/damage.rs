@@ -1,4 +1,5 @@
-//! A spool that was damaged on disk: reported with its place, at a living shim and at a dead one, never passed on.
+//! A spool that was damaged on disk: reported with its position, with a living and with a dead shim, never
+//! passed on.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -41,7 +42,7 @@ async fn damage_is_reported_with_its_place_whether_or_not_the_shim_lives() {
     link.write(1, b"\n").unwrap();
     link.write(2, b"\n").unwrap();
     seen.until(&mut link, |seen| seen.out == b"first\nsecond\nthird\n" && seen.inputs.len() == 2).await;
-    // The length of the first record behind `at`: now it reaches beyond the end of the file.
+    // The length of the first record after `at` now reaches beyond the end of the file.
     flip(&session.dir(), at.offset + 5);
 
     let mut alive = session.attach(Position::START, 2).await;

@@ -1,5 +1,5 @@
 //! A full disk pauses an agent and never ends it; its end is recorded even then. Needs a small file system,
-//! so these tests say that they were skipped where mounting is not permitted.
+//! so these tests report that they were skipped where mounting is not permitted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +34,7 @@ impl SmallDisk {
         self.root.path().join("s")
     }
 
-    /// Segments of 1 MiB, so that consuming them frees space soon; the cap itself is out of reach.
+    /// Uses segments of 1 MiB, so that consuming them frees space soon; the cap itself is out of reach.
     async fn hold(&self, plan: &ProcessPlan) -> AgentLink {
         let limits = HoldLimits { spool_bytes_max: 4 << 20, ..HoldLimits::default() };
         within(AgentSpawner::spawn(&shim_exe(), &self.dir(), plan, 1, &limits)).await.unwrap()
@@ -115,7 +115,7 @@ async fn an_end_on_a_full_disk_is_recorded_and_says_what_was_lost() {
     .await;
     let OutputEnd::Exited(Exit { signal: libc::SIGKILL, lost_bytes, .. }) = end else { panic!("{end:?}") };
     assert!(lost_bytes > 0 && bytes > 1 << 20, "{lost_bytes} of {bytes} lost");
-    // Also for a daemon that comes later.
+    // The same for a daemon that attaches later.
     let mut later = AgentLink::attach(&disk.dir(), Position::START, 2).await.unwrap();
     assert_eq!(Seen::default().until_end(&mut later).await, end);
     later.ack_exit().unwrap();

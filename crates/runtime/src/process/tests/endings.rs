@@ -1,4 +1,5 @@
-//! How agents end: by themselves, by signals, with what they started, with their shim, and while nobody looks.
+//! How agents end: on their own, by signals, with what they started, with their shim, and while no daemon is
+//! attached.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::support::{Seen, Session, dead, exited, gone, is_alive, killed, shell,
 use crate::process::{AgentLink, AgentOutput, AgentSpawner, HoldLimits, OutputEnd, Position, Target, scan};
 use host::process_tree as tree;
 
-/// Prints the number of a process that has left the agent's session and ignores everything it can.
+/// Prints the pid of a process that has left the agent's session and ignores every signal it can.
 const STRAY: &str = "setsid sh -c 'trap \"\" TERM INT HUP; echo $$; exec sleep 1000' &";
 
 #[tokio::test]
@@ -33,7 +34,7 @@ async fn an_exit_is_kept_while_no_daemon_is_there() {
     assert_eq!(Seen::default().until_end(&mut behind).await, exited(42));
     session.acknowledge(behind).await;
 
-    // And once the shim has left, what it wrote is still there.
+    // Once the shim has exited, its output is still there.
     let mut link = session.attach(Position::START, 4).await;
     assert_eq!((link.shim_pid(), link.agent_pid()), (None, Some(agent as u32)));
     assert!(link.write(9, b"x").is_err());
@@ -84,7 +85,7 @@ async fn a_reused_number_is_never_signalled() {
     let other = Session::new();
     let mark = tree::mark_of(other.root()).unwrap();
     let mut meta = link.meta().unwrap();
-    // As if the agent's number had been given to another process since: same number, other start.
+    // As if the agent's pid had been reused by another process: same pid, different start time.
     meta.start_ticks -= 1;
     assert_eq!(within(tree::kill_tree(Some(&meta), &mark)).await.unwrap(), 0);
     meta.start_ticks += 1;

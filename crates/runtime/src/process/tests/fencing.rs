@@ -1,4 +1,5 @@
-//! Several daemons at one agent, and connections that break: one is obeyed, and inputs arrive exactly once.
+//! Several daemons with one agent, and broken connections: only one daemon is obeyed, and inputs arrive
+//! exactly once.
 
 use super::support::{Seen, Session, exited, shell, within};
 use crate::process::{AgentLink, AgentOutput, AttachError, Delivery, Refusal};
@@ -34,18 +35,19 @@ async fn inputs_arrive_exactly_once_over_reconnects() {
     let mut seen = Seen::default();
     let mut from = link.position();
     for epoch in 1..=40u64 {
-        // Each daemon sends again everything it has not seen confirmed, as after a crash, and a new one.
+        // Each daemon sends everything again that it has not seen confirmed, as after a crash, and one new
+        // input.
         let confirmed = seen.inputs.last().map_or(0, |(id, _)| *id);
         for id in confirmed + 1..=epoch {
             link.write(id, format!("input {id}\n").as_bytes()).unwrap();
         }
         expected.extend_from_slice(format!("input {epoch}\n").as_bytes());
         if epoch % 3 == 0 {
-            // This one lives long enough to see some of it.
+            // This one lives long enough to see some of the output.
             seen.until(&mut link, |seen| seen.inputs.last().is_some_and(|(id, _)| *id + 2 > epoch)).await;
             from = link.position();
         } else if epoch % 3 == 1 {
-            // This one dies without having sent all it wanted to.
+            // This one dies before it has sent everything.
             tokio::task::yield_now().await;
         } else {
             link.signal(crate::process::Target::Agent, libc::SIGCONT).unwrap();

@@ -1,4 +1,4 @@
-//! Much output: lines that never end, a reader that stays behind, and what the shim costs in memory.
+//! Large output: lines that never end, a reader that lags behind, and the memory use of the shim.
 
 use super::reexec::shim_exe;
 use super::support::{Seen, Session, exited, private_kib, python, shell, until, within};
@@ -66,7 +66,7 @@ async fn an_agent_waits_when_its_spool_is_full_and_goes_on_when_it_is_consumed()
         sizes.sum::<u64>()
     };
     until(|| on_disk() > cap).await;
-    // One read beyond the cap at most, and the reserve.
+    // At most one read beyond the cap, plus the reserve.
     let most = cap + (1 << 20);
     let (mut bytes, mut highest) = (0, 0);
     let end = within(async {
@@ -108,7 +108,7 @@ async fn a_reader_far_behind_gets_everything_in_order() {
     let mut turns = 0;
     let end: OutputEnd = within(async {
         loop {
-            // Given up now and then before it is done: nothing may be lost or repeated by that.
+            // Cancelled now and then before it is done: nothing may be lost or repeated.
             turns += 1;
             let next = if turns % 2 == 0 {
                 match tokio::time::timeout(std::time::Duration::ZERO, link.next()).await {

@@ -1,4 +1,4 @@
-//! Lines do not depend on how their bytes were cut up, nor on a restart between two chunks.
+//! Lines do not depend on how their bytes were split, nor on a restart between two chunks.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn owned(line: OutputLine<'_>) -> Owned {
     }
 }
 
-/// Splits in the simplest way there is.
+/// Splits in the simplest possible way.
 fn expected(bytes: &[u8]) -> Vec<Owned> {
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|line| line.is_empty()) {
@@ -40,7 +40,7 @@ fn assembled<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<Owned> {
     let mut found = Vec::new();
     let mut carry = PartialLine::default();
     for chunk in chunks {
-        // A new one each time, as after a restart.
+        // A new assembler each time, as after a restart.
         let mut lines = LineAssembler::with_limits(carry, LINE_MAX, HEAD_MAX);
         lines.push(chunk, &mut |line| found.push(owned(line)));
         carry = lines.carry().clone();

@@ -1,5 +1,5 @@
-//! A connection that breaks while the shim lives: the link makes it again and sends what was not accepted.
-//! The shim here is a stand-in, because the real one never closes without a reason.
+//! A connection that breaks while the shim lives: the link reconnects and sends what was not accepted. The
+//! shim here is a fake, because the real one never closes without a reason.
 
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -18,7 +18,7 @@ struct StandIn {
     lock: File,
 }
 
-/// What a stand-in understood.
+/// What the fake shim received.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     Hello(u64),

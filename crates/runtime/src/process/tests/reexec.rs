@@ -1,10 +1,11 @@
-//! Makes the test binary able to be a shim, as the `obey` binary is: `<test binary> shim …`; and a daemon that
-//! can be killed: `<test binary> ingest …`. Runs before main, while there is a single thread, as `shim::enter` demands.
+//! Lets the test binary act as a shim, as the `obey` binary does: `<test binary> shim …`; and as a daemon
+//! that can be killed: `<test binary> ingest …`. Runs before main, while there is a single thread, as
+//! `shim::enter` requires.
 #![allow(unsafe_code)]
 
 use std::path::PathBuf;
 
-/// What to pass as the shim's program in tests.
+/// Returns the program to use as the shim in tests.
 pub(crate) fn shim_exe() -> PathBuf {
     std::env::current_exe().unwrap()
 }

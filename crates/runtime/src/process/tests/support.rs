@@ -1,4 +1,4 @@
-//! What the tests of agent processes share: starting shells, collecting output, waiting with a deadline.
+//! Shared by the tests of agent processes: starting shells, collecting output, waiting with a deadline.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -15,7 +15,7 @@ use crate::process::{
     ProcessPlan, SpawnError, Stream, Target,
 };
 
-/// Everything a test waits for happens within this time or the test fails.
+/// Everything a test waits for happens within this time, or the test fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A directory for one agent. Whatever still runs in it ends with the test.
@@ -44,14 +44,14 @@ impl Session {
         within(AgentLink::attach(&self.dir(), from, epoch)).await.unwrap()
     }
 
-    /// The place after the last record in the spool.
+    /// Returns the position after the last record in the spool.
     pub(crate) fn head(&self) -> Position {
         let mut reader = Reader::new(&self.dir(), Position::START);
         while let Step::Records(_) = reader.step().unwrap() {}
         reader.position()
     }
 
-    /// Acknowledges the agent's end and waits for the shim to leave.
+    /// Acknowledges the agent's end and waits for the shim to exit.
     pub(crate) async fn acknowledge(&self, link: AgentLink) {
         link.ack_exit().unwrap();
         link.close().await;
@@ -66,7 +66,7 @@ impl Drop for Session {
         if is_held(&self.dir()).unwrap_or(false)
             && let Some(shim) = pid.and_then(proc_table::find)
         {
-            // What has left the agent's session would survive its shim.
+            // Processes that have left the agent's session would survive its shim.
             while let Ok(left) = proc_table::below(shim.pid)
                 && left.iter().any(|process| proc_table::signal(process, libc::SIGKILL))
             {}
@@ -75,14 +75,14 @@ impl Drop for Session {
     }
 }
 
-/// A plan to run `script` in a shell.
+/// Returns a plan to run `script` in a shell.
 pub(crate) fn shell(script: &str) -> ProcessPlan {
     command("sh", &["-c", script])
 }
 
-/// A plan to run `script` in Python, unbuffered.
+/// Returns a plan to run `script` in Python, unbuffered.
 pub(crate) fn python(script: &str) -> ProcessPlan {
-    // The interpreter itself: what is called `python3` may be a script that starts it.
+    // The interpreter itself: `python3` may be a script that starts it.
     let asked =
         std::process::Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
     let path = String::from_utf8(asked.unwrap().stdout).unwrap();
@@ -108,7 +108,7 @@ pub(crate) async fn within<T>(waiting: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, waiting).await.expect("nothing happened in time")
 }
 
-/// Ends an agent and waits for its shim to leave.
+/// Ends an agent and waits for its shim to exit.
 pub(crate) async fn end(dir: &Path, mut link: AgentLink) {
     link.signal(Target::Tree, libc::SIGKILL).unwrap();
     assert_eq!(Seen::default().until_end(&mut link).await, killed(libc::SIGKILL));
@@ -122,7 +122,7 @@ pub(crate) async fn gone(dir: &Path) {
     until(|| !is_held(dir).unwrap()).await;
 }
 
-/// Waits for something that has no event of its own.
+/// Polls for a condition that has no event.
 pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
     within(async {
         while !happened() {
@@ -132,7 +132,7 @@ pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
     .await;
 }
 
-/// Waits until `pid` no longer runs. Zombies do not: who reaps them is not our affair.
+/// Waits until `pid` no longer runs. A zombie counts as not running, since reaping it is up to its parent.
 pub(crate) async fn dead(pid: i32) {
     until(|| proc_table::find(pid).is_none_or(|process| process.is_zombie)).await;
 }
@@ -141,7 +141,7 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     proc_table::find(pid).is_some_and(|process| !process.is_zombie)
 }
 
-/// The memory that a process shares with nobody, in KiB. `None` where the kernel does not tell.
+/// Returns the private memory of a process in KiB; `None` if the kernel does not report it.
 pub(crate) fn private_kib(pid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let fields = text.lines().filter_map(|line| line.strip_prefix("Private_"));
@@ -149,7 +149,7 @@ pub(crate) fn private_kib(pid: i32) -> Option<u64> {
     Some(sizes.sum())
 }
 
-/// What an agent did until some point.
+/// What an agent did up to some point.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) out: Vec<u8>,
@@ -176,7 +176,7 @@ impl Seen {
         }
     }
 
-    /// Reads on until `done`.
+    /// Reads until `done`.
     pub(crate) async fn until(&mut self, link: &mut AgentLink, done: impl Fn(&Seen) -> bool) {
         within(async {
             while !done(self) {
@@ -189,7 +189,7 @@ impl Seen {
         .await;
     }
 
-    /// Reads on until the end.
+    /// Reads until the end.
     pub(crate) async fn until_end(&mut self, link: &mut AgentLink) -> OutputEnd {
         within(async {
             loop {
@@ -211,7 +211,7 @@ impl Seen {
         String::from_utf8_lossy(&self.err).into_owned()
     }
 
-    /// The number an agent printed first.
+    /// Returns the number an agent printed first.
     pub(crate) fn number(&self) -> i32 {
         self.out_text().lines().next().unwrap().trim().parse().unwrap()
     }

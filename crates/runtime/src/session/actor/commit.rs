@@ -1,5 +1,5 @@
-//! What a session's rules decided becomes true: written first, then shown to readers, then done. Knows nothing of what was
-//! decided or why.
+//! Carries out what a session's rules decided: commits it first, then publishes it to readers, then executes
+//! it. Knows nothing of what was decided or why.
 
 use super::*;
 
@@ -8,6 +8,7 @@ fn cannot_seal(error: &std::io::Error) -> Error {
 }
 
 impl Actor {
+    /// Commits a step once. On an error nothing was written, and the caller must undo the step.
     pub(super) async fn commit(&mut self, plan: &mut StepPlan, durability: Durability) -> Result<(), Error> {
         self.complete(plan);
         self.complete_sealed(plan).map_err(|error| cannot_seal(&error))?;
@@ -17,7 +18,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Commits what has happened. A disk that refuses is waited for: the agent's output is safe in its spool.
+    /// Commits what has happened. Retries until the disk accepts it: the agent's output is safe in its spool.
     pub(super) async fn commit_at_last(&mut self, plan: &mut StepPlan) {
         self.complete(plan);
         while let Err(error) = self.complete_sealed(plan) {
@@ -44,12 +45,12 @@ impl Actor {
         }
     }
 
-    /// Waits, and refuses what is asked meanwhile: nothing that could be answered could be kept.
+    /// Waits, and refuses commands meanwhile, since their effects could not be stored.
     pub(super) async fn refuse_for(&mut self, wait: Duration, error: &Error) {
         let until = tokio::time::Instant::now() + wait;
         loop {
             match tokio::time::timeout_at(until, self.mailbox.recv()).await {
-                // A caller that went away does not need the answer.
+                // A caller that disconnected does not need the answer.
                 Ok(Some(ActorMessage::Command { reply, .. })) => drop(reply.send(Err(error.clone()))),
                 Ok(Some(ActorMessage::Detach { done })) => self.leaving = Some(done),
                 Ok(None) => return tokio::time::sleep_until(until).await,
@@ -58,6 +59,7 @@ impl Actor {
         }
     }
 
+    /// Adds the current position and, if it changed, the state to the write.
     pub(super) fn complete(&mut self, plan: &mut StepPlan) {
         let (spec, state) = (self.machine.spec(), self.machine.state());
         plan.write.key = self.key;
@@ -83,6 +85,7 @@ impl Actor {
         events
     }
 
+    /// Executes the actions of a committed step, in order.
     pub(super) async fn run_after_commit(&mut self, after: Vec<AfterCommit>) {
         for after in after {
             match after {

@@ -1,10 +1,10 @@
-//! What has happened or was asked is put to the rules, and what they want is noted in a plan: nothing is written, shown or done here.
-//! What agents say comes through the scrubber first.
+//! Passes inputs to the rules and collects their effects in a plan. Nothing is written, published or executed
+//! here. Agent output passes the scrubber first.
 
 use super::*;
 
 impl Actor {
-    /// Takes in something that happened. Of a text that comes in pieces the end may have to wait.
+    /// Handles an input that cannot be refused. The end of a streamed text may be held back by the scrubber.
     pub(super) fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut StepPlan) {
         match input {
             Input::Agent(event) => {
@@ -20,7 +20,7 @@ impl Actor {
         }
     }
 
-    /// Lets out what waits of every text: nothing more comes of them.
+    /// Releases the held-back end of every text, because nothing more will follow.
     pub(super) fn finish_texts(&mut self, at: Timestamp, plan: &mut StepPlan) {
         let mut rest = Vec::new();
         self.scrubbing.finish_all(&mut rest);
@@ -57,14 +57,14 @@ impl Actor {
             }
         }
         if let Some(error) = unbegun {
-            // Whoever prompted was told long ago that it is accepted; the turn says why it was not.
+            // The prompt was accepted long ago; its turn reports why it could not start.
             let (reason, text, error) = (EndReason::Failed, String::new(), error.to_string());
             let ended = AgentEvent::TurnEnded { reason, text, error };
             self.decide_unrefusable(at, Input::Agent(ended), plan);
         }
     }
 
-    /// Notes what the events about to be recorded were like before something was taken out of them.
+    /// Notes the original form of the events about to be recorded, before redaction.
     pub(super) fn note_originals(&self, decided: &Decided, text: Option<String>, plan: &mut StepPlan) {
         let is_record = |effect: &&Effect| matches!(effect, Effect::Record(_));
         for (index, original) in &decided.originals {
@@ -76,7 +76,7 @@ impl Actor {
         }
     }
 
-    /// Asks the rules and notes what they want.
+    /// Asks the rules and collects their effects.
     pub(super) fn decide(&mut self, at: Timestamp, input: Input, plan: &mut StepPlan) -> Result<(), Error> {
         let input = permissions::with_evaluation(&self.services.settings, self.machine.spec(), input);
         let decided = self.machine.apply_redacting(at, input, self.scrubbing.redact())?;
@@ -84,6 +84,7 @@ impl Actor {
         decided.effects.into_iter().try_for_each(|effect| self.apply_effect(at, effect, plan))
     }
 
+    /// Adds an effect of the rules to the plan.
     pub(super) fn apply_effect(
         &mut self,
         at: Timestamp,
@@ -95,7 +96,7 @@ impl Actor {
             Effect::Tell(input) => self.plan_agent_input(at, input, plan)?,
             Effect::Terminate(step) => {
                 if step == StopStep::Ask {
-                    // An agent that has no word for leaving still sees its input end.
+                    // An agent without a message for leaving still sees its stdin close.
                     let _ = self.plan_agent_input(at, AgentInput::Leave, plan);
                 }
                 plan.after.push(AfterCommit::Terminate(step));
@@ -112,7 +113,7 @@ impl Actor {
         plan.record(&self.machine.spec().id, self.seq, at, kind);
     }
 
-    /// Notes what the agent must be told. What it cannot be told is the caller's error where there is a caller.
+    /// Plans input for the agent. Input that cannot be encoded is an error for the caller, if there is one.
     pub(super) fn plan_agent_input(
         &mut self,
         at: Timestamp,
@@ -123,7 +124,7 @@ impl Actor {
             AgentHandle::Process(process) => {
                 let mut bytes = Vec::new();
                 if let Err(error) = process.codec.encode(&input, &mut bytes) {
-                    // A turn that cannot begin says so itself.
+                    // A turn that cannot start reports that with its end.
                     if !matches!(input, AgentInput::Prompt { .. } | AgentInput::Compact) {
                         let (code, message) = (Some(error.code), error.message.clone());
                         self.record(at, EventKind::Notice { level: Level::Error, code, message }, plan);
@@ -138,7 +139,7 @@ impl Actor {
                 agent.check(&input)?;
                 plan.after.push(AfterCommit::Tell(Box::new(input)));
             }
-            // Its end is on the way and will settle what this was about.
+            // The agent's end is on its way and will settle what this was about.
             AgentHandle::None => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What of a session must outlive the daemon and may hold secrets: stored sealed, in one column.
+//! The state of a session that must outlive the daemon and may contain secrets: stored sealed, in one column.
 
 use domain::Originals;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::super::scrubbing::SavedText;
 use super::*;
 
-/// What is stored sealed.
+/// The state that is stored sealed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Private {
@@ -18,8 +18,8 @@ pub(super) struct Private {
 }
 
 impl Actor {
-    /// Adds to a write what must be stored sealed, and seals it. With the end of a turn a new key is used, so that what was
-    /// sealed until now can be forgotten.
+    /// Adds the sealed state to a write. At the end of a turn a new key is used, so that everything sealed
+    /// before can be made unreadable.
     pub(super) fn complete_sealed(&mut self, plan: &mut StepPlan) -> std::io::Result<()> {
         if let Some(applied) = plan.write.applied {
             self.unapplied.retain(|(write_id, _)| *write_id > applied);
@@ -38,7 +38,7 @@ impl Actor {
             plan.write.codec = Some(self.seal.seal_text(&sessions::json(&private))?);
             self.saved = private;
             self.is_saved_unreadable = false;
-            // What the codec has heard and how far it was read belong together.
+            // The codec state and the spool position it corresponds to belong together.
             if let AgentHandle::Process(process) = &mut self.agent {
                 let here = process.link.position();
                 plan.write.spool.get_or_insert_with(|| process.mark(here));
@@ -53,7 +53,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Removes what was read of the agent's output from the disk, once it is journalled and no turn is open.
+    /// Erases consumed agent output from the disk, once it is journalled and no turn is open.
     pub(super) fn erase_read(&mut self, after: crate::process::Position, is_marked: bool) {
         if !is_marked || self.machine.state().turn.is_some() {
             return;
@@ -65,7 +65,7 @@ impl Actor {
         }
     }
 
-    /// A write is done: keys that nothing needs any more are removed.
+    /// Removes keys that nothing needs after a completed write.
     pub(super) fn forget_keys(&mut self) {
         self.seal.remove_outdated();
         if self.machine.state().status.is_terminal() && matches!(self.agent, AgentHandle::None) {
@@ -73,7 +73,7 @@ impl Actor {
         }
     }
 
-    /// The agent is gone, and with it what had to be kept for it.
+    /// Removes all keys once the agent has ended and nothing sealed is needed any more.
     pub(in crate::session) fn forget_sealed(&mut self) {
         if self.machine.originals().is_empty() && self.scrubbing.save().is_empty() {
             self.seal.remove_all();

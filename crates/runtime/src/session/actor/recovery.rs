@@ -1,11 +1,12 @@
-//! A session's agent comes to be, or is found again that a former daemon left: greeted, caught up with, or given up. Where its
-//! process and its spool are is `run`'s to know.
+//! Starts a session's agent, or recovers one that an earlier daemon left: greets it, catches up with its
+//! output, or gives it up. Locating its process and its spool is `launch`'s job.
 
 use domain::ErrorCode;
 
 use super::*;
 
 impl Actor {
+    /// Launches the agent of a committed run and greets it.
     pub(super) async fn launch_run(&mut self, resume: bool) {
         failpoint!("launch.committed");
         let outcome = self.launch(resume).await;
@@ -13,7 +14,7 @@ impl Actor {
         self.greet(outcome).await;
     }
 
-    /// Notes how the launch went and tells a process its first words.
+    /// Records the result of the launch and sends a process its greeting.
     pub(super) async fn greet(&mut self, outcome: Input) {
         let mut plan = StepPlan::default();
         self.decide_unrefusable(clock::now(), outcome, &mut plan);
@@ -30,7 +31,7 @@ impl Actor {
         self.run_after_commit(plan.after).await;
     }
 
-    /// Takes up a session that a former daemon had.
+    /// Recovers a session that an earlier daemon ran.
     pub(super) async fn recover(&mut self, mark: &SpoolMark) {
         if !self.machine.state().status.has_agent() {
             return;
@@ -48,7 +49,7 @@ impl Actor {
                 self.take_reattached().await;
             }
             Reattached::NeverStarted => {
-                // In a folder of its own: a shim of the former daemon may still be looking for the other.
+                // In a new folder: a shim of the earlier daemon may still be about to use the old one.
                 let mut plan = StepPlan::default();
                 self.begin_run(!self.machine.state().native_session.is_empty(), &mut plan);
                 self.commit_at_last(&mut plan).await;
@@ -61,8 +62,8 @@ impl Actor {
         }
     }
 
-    /// Goes on with waits from where they were. The wall clock may have jumped while no daemon was there, so the time
-    /// that has passed is the agent's age.
+    /// Resumes timers where they were. The wall clock may have jumped while no daemon ran, so the elapsed
+    /// time is taken from the agent's age.
     pub(super) async fn take_reattached(&mut self) {
         let age = match &self.agent {
             AgentHandle::Process(process) => process.link.agent_age(),
@@ -74,8 +75,9 @@ impl Actor {
         self.take_at(now, Input::Reattached).await;
     }
 
-    /// Gives a turn its last words where its agent does not say them at its end and the codec, which heard some of them in a
-    /// former daemon, does not know them as a whole: they are in the journal.
+    /// Completes the final text of a turn from the journal. Needed if the agent does not repeat the text at
+    /// the turn's end and the codec, part of whose input came under an earlier daemon, does not have all of
+    /// it.
     pub(super) async fn recall(&mut self, input: &mut Input, plan: &StepPlan) {
         let Input::Agent(AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. }) = input else {
             return;
@@ -103,6 +105,7 @@ impl Actor {
         self.machine.state().turn.as_ref().map(|turn| turn.id)
     }
 
+    /// Relaunches an agent that ran inside the earlier daemon.
     pub(super) async fn revive(&mut self) {
         self.take(Input::Revived).await;
         if self.machine.state().status.has_agent() {
@@ -111,7 +114,7 @@ impl Actor {
         }
     }
 
-    /// Sends again what may not have reached the agent; the shim knows what did.
+    /// Sends pending input again; the shim knows which of it was delivered.
     pub(super) async fn resend_outbox(&mut self) {
         let key = self.key;
         let outbox = self.services.store.read(move |connection| sessions::outbox(connection, key)).await;
@@ -133,10 +136,10 @@ impl Actor {
     }
 }
 
-/// Opens what a former daemon stored sealed. What cannot be opened belonged to an agent that has ended.
+/// Unseals what an earlier daemon stored. What cannot be unsealed belonged to an agent that has ended.
 pub(super) fn unsealed(seal: &mut Seal, codec: &str, mut mark: SpoolMark) -> (Private, SpoolMark) {
     let opened = seal.open_text(codec).map(|text| {
-        // An earlier version stored the codec's memory alone.
+        // An earlier version stored only the codec state, unsealed.
         if text == codec {
             Private { codec: text, ..Private::default() }
         } else {
@@ -151,7 +154,7 @@ pub(super) fn unsealed(seal: &mut Seal, codec: &str, mut mark: SpoolMark) -> (Pr
     (saved, mark)
 }
 
-/// Adds what was said to the last words; what begins anew has none yet.
+/// Appends an event's text to the final text, which restarts with every turn and every call.
 fn append_text(last: &mut String, event: &EventKind) {
     match event {
         EventKind::TurnStarted { .. } | EventKind::ToolStarted { .. } => last.clear(),

@@ -1,4 +1,4 @@
-//! Rules in files: written, read, counted, narrowed and taken back.
+//! Rules in files: written, read, counted, narrowed and removed.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ fn a_rule_is_written_read_and_taken_back() {
     let rule = add(&files.user(), &prefix(Scope::Always), "tests are harmless", NOW).unwrap();
     assert_eq!(of_user(&files.user()).unwrap(), std::slice::from_ref(&rule));
     assert_eq!((rule.grant.given_by.as_str(), rule.reason.as_str()), ("cli", "tests are harmless"));
-    // The same once more is the same rule.
+    // Adding the same rule again does not add a second one.
     add(&files.user(), &prefix(Scope::Always), "", NOW).unwrap();
     assert_eq!(of_user(&files.user()).unwrap().len(), 1);
     let other = add(&files.user(), &prefix(Scope::Project("/repo".into())), "", NOW).unwrap();
@@ -174,7 +174,7 @@ fn a_project_s_file_is_a_plain_one_in_the_project() {
     std::fs::remove_file(project_file(&project)).unwrap();
     std::fs::write(project_file(&project), " ".repeat(300_000)).unwrap();
     assert!(of_project(&project).unwrap_err().message.contains("larger"));
-    // Nothing of a file is quoted: an agent may read the message.
+    // The error quotes nothing of the file: an agent may read the message.
     std::fs::write(project_file(&project), "secret = sesame\n").unwrap();
     assert!(!of_project(&project).unwrap_err().message.contains("sesame"));
 }

@@ -1,4 +1,5 @@
-//! The form of a file of rules: TOML tables to grants and back, with the line of what is wrong. Pure.
+//! The format of a rule file: converts TOML tables to grants and back, and reports errors with their line.
+//! Pure.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use toml_edit::{Table, value};
 use super::file;
 use crate::limits;
 
-/// How often a rule may still be used.
+/// The key for the number of uses left.
 pub(super) const USES: &str = "uses_left";
 
 #[derive(Debug, Default, Deserialize)]
@@ -42,9 +43,9 @@ struct Written {
     reason: String,
 }
 
-/// Reads the rules of a file. Those of a project hold in that project; paths are told from there.
+/// Parses the rules of a file. Rules of a project apply in that project, and their paths are relative to it.
 pub(super) fn read(path: &Path, text: &str, project: Option<&Path>) -> Result<Vec<FileRule>, Error> {
-    // What the error quotes of the file is left out: an agent may read it.
+    // The parser's excerpt of the file is left out of the error: an agent may read the error.
     let document: Document = toml::from_str(text)
         .map_err(|error| at_line(path, text, error.span().map_or(0, |span| span.start), error.message()))?;
     if document.rule.len() > limits::RULES_MAX {
@@ -64,6 +65,7 @@ fn at_line(path: &Path, text: &str, at: usize, what: &str) -> Error {
     file::unusable(path, &format!("line {line}: {what}"))
 }
 
+/// Converts one TOML table to a rule. In a project's file the scope is always that project.
 fn rule(path: &Path, written: Written, project: Option<&Path>) -> Result<FileRule, Error> {
     let action = GrantAction::parse(&written.action)
         .ok_or_else(|| Error::invalid("action", "must be allow, ask or deny"))?;
@@ -125,7 +127,8 @@ fn time(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, Error> {
     Ok(Some(Timestamp(time.as_microsecond())))
 }
 
-/// Returns the name of a rule, made of what it says: people write rules without one, and the same rule is one rule.
+/// Returns the id of a rule, derived from its content: people write rules without ids, and equal rules are
+/// one rule.
 pub(super) fn id(path: &Path, grant: &Grant) -> String {
     let told = format!(
         "{}\n{}\n{:?}\n{:?}\n{:?}",
@@ -142,7 +145,7 @@ pub(super) fn id(path: &Path, grant: &Grant) -> String {
     format!("rule_{:012x}", hash >> 16)
 }
 
-/// Returns a rule as it is written.
+/// Returns a rule as a TOML table.
 pub(super) fn table(grant: &Grant, reason: &str) -> Result<Table, Error> {
     let mut table = Table::new();
     let text = |path: &Path| {

@@ -1,5 +1,5 @@
-//! A repository that wants to run its own code: every hook, filters of both kinds, a file monitor, and helpers of all
-//! sorts write to one file. Whatever we do with it, that file must not appear.
+//! A repository that tries to run its own code: every hook, filters of both kinds, a file monitor, and all
+//! sorts of helpers write to one file. Whatever we do with it, that file must not appear.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -19,7 +19,7 @@ const HOOKS: &[&str] = &[
     "post-update",
 ];
 
-/// Makes a repository full of traps; returns the file they would write to.
+/// Sets traps in a repository; returns the file they would write to.
 fn set_traps(repo: &Path) -> PathBuf {
     let canary = repo.parent().unwrap().join("canary");
     let trap = repo.parent().unwrap().join("trap.sh");
@@ -83,7 +83,7 @@ fn set_traps(repo: &Path) -> PathBuf {
 async fn a_repository_cannot_run_its_own_code() {
     let bench = Bench::new().await;
     let canary = set_traps(&bench.repo);
-    // The traps work: plain git walks into them.
+    // The traps work: plain git triggers them.
     let _ = Command::new("git").args(["status"]).current_dir(&bench.repo).output().unwrap();
     assert!(canary.exists(), "the repository is not as hostile as it should be");
     std::fs::remove_file(&canary).unwrap();
@@ -108,7 +108,7 @@ async fn a_repository_cannot_run_its_own_code() {
     let made = worktrees.create(bench.asked("y", "other", false)).await.unwrap();
     worktrees.remove(&made.id, false).await.unwrap();
     quiet("removing a clean tree");
-    // A failure is undone without waking anything either.
+    // Undoing a failure triggers nothing either.
     let blob = output_quietly(&bench.repo, "HEAD:README.md");
     let object = bench.repo.join(".git/objects").join(&blob[..2]).join(&blob[2..]);
     std::fs::remove_file(object).unwrap();
@@ -117,7 +117,7 @@ async fn a_repository_cannot_run_its_own_code() {
     assert_eq!(worktrees.list(&bench.path()).await.unwrap(), listed);
 }
 
-/// Asks git in a way that the traps do not hear.
+/// Runs git in a way that does not trigger the traps.
 fn output_quietly(repo: &Path, name: &str) -> String {
     output(repo, &["-c", "core.fsmonitor=false", "rev-parse", name]).trim().to_owned()
 }
@@ -125,13 +125,13 @@ fn output_quietly(repo: &Path, name: &str) -> String {
 #[tokio::test]
 async fn a_tree_cannot_write_outside_of_itself() {
     let bench = Bench::new().await;
-    // A link in the tree, and a file that pretends to lie behind it.
+    // A link in the tree, and a file whose path leads through it.
     std::os::unix::fs::symlink(bench.root(), bench.repo.join("out")).unwrap();
     git(&bench.repo, &["add", "out"]);
     git(&bench.repo, &["commit", "-qm", "link"]);
     let made = bench.worktrees.create(bench.asked("x", "x", true)).await.unwrap();
     assert!(made.path.join("out").is_symlink());
-    // Removing the tree removes the link, not what it leads to.
+    // Removing the tree removes the link, not its target.
     bench.worktrees.remove(&made.id, true).await.unwrap();
     assert!(bench.repo.join("README.md").exists());
     let blob = output(&bench.repo, &["rev-parse", "HEAD:README.md"]);
@@ -150,7 +150,7 @@ async fn a_tree_cannot_write_outside_of_itself() {
             })
             .unwrap();
         if !made.status.success() {
-            // Git would not even make such a tree.
+            // Git refuses to create such a tree at all.
             continue;
         }
         let tree = String::from_utf8_lossy(&made.stdout).trim().to_owned();

@@ -1,4 +1,4 @@
-//! Reads the inputs of a script.
+//! Parses the inputs of a script.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ pub(in crate::machine::tests) fn input(line: &str) -> Input {
     }
 }
 
-/// `checked unsaid n1 Read {…}`: something harmless that the rules have looked at.
+/// `checked unsaid n1 Read {…}`: something harmless that the rules have evaluated.
 fn checked(text: &str) -> Input {
     match judged(text) {
         Input::Asked { native, ask, findings } => Input::Checked { native, ask, findings },
@@ -51,7 +51,7 @@ fn checked(text: &str) -> Input {
     }
 }
 
-/// `judged allow n1 Bash {…}`: an ask that the rules have looked at.
+/// `judged allow n1 Bash {…}`: a permission that the rules have evaluated.
 fn judged(text: &str) -> Input {
     let (verdict, rest) = split(text);
     let (native, rest) = split(rest);
@@ -229,7 +229,8 @@ fn client_tool(name: &str) -> ClientTool {
         name: name.split(['!', '?', ':']).next().unwrap_or_default().to_owned(),
         description: String::new(),
         input_schema: json!({}),
-        // A name may say how it is run: `arm!` one at a time, `arm?` after asking, `arm:5` with five seconds.
+        // A suffix says how the tool runs: `arm!` one at a time, `arm?` after asking, `arm:5` with five
+        // seconds.
         exclusive: name.contains('!'),
         timeout_ms: name
             .split_once(':')

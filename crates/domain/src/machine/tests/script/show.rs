@@ -141,12 +141,12 @@ fn show_ask(ask: &RequestSubject) -> String {
     }
 }
 
-/// Everything whose stored form says enough.
+/// Prints every kind whose stored form is sufficient.
 fn show_plain(kind: &EventKind) -> String {
     let mut fields = serde_json::to_value(kind).unwrap();
     fields.as_object_mut().unwrap().remove("type");
     for grant in fields.get_mut("grants").and_then(Value::as_array_mut).into_iter().flatten() {
-        // The event says who and when.
+        // The event has who and when.
         grant.as_object_mut().unwrap().retain(|key, _| !key.starts_with("given_"));
     }
     fields.sort_all_objects();

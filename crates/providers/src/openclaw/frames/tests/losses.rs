@@ -1,13 +1,13 @@
-//! A connection that is lost in the middle of something, and what is made of it when it is there again.
+//! A connection that is lost in the middle of something, and the state after the reconnect.
 
 use super::*;
 
-/// Connects again, to the process of a name. Returns all that came of it.
+/// Reconnects to the process of this name. Returns all effects.
 fn back(conversation: &mut GatewayConversation, boot: &str) -> (Vec<AgentEvent>, Vec<Value>) {
     back_with(conversation, boot, &json!([]))
 }
 
-/// The same, with approvals that wait at the gateway.
+/// The same, with approvals pending at the gateway.
 fn back_with(
     conversation: &mut GatewayConversation,
     boot: &str,
@@ -76,7 +76,7 @@ fn a_run_of_a_gateway_that_was_started_anew_has_failed() {
     };
     assert!(error.starts_with("OBEY-2032: ") && error.contains("started anew"), "{error}");
     assert!(frames.iter().all(|frame| frame["method"] != "agent.wait"), "{frames:?}");
-    // What the run said before is over; the next one is heard.
+    // The earlier run has ended; the next one is handled.
     prompt(&mut conversation, "r2");
     assert!(take(&mut conversation, chat("r1", json!({"state": "error"}))).0.is_empty());
     assert_eq!(
@@ -108,7 +108,7 @@ fn a_run_that_goes_on_is_asked_for_until_it_is_over() {
         wait = serde_json::from_str(&out.frames[0]).unwrap();
         assert_eq!((&wait["method"], &wait["params"]["runId"]), (&json!("agent.wait"), &json!("r1")));
     }
-    // An answer about another run is none about this one.
+    // An answer about another run says nothing about this one.
     assert!(
         answer(&mut conversation, &wait, json!({"runId": "r0", "status": "ok", "endedAt": 1})).0.is_empty()
     );
@@ -129,7 +129,7 @@ fn a_prompt_that_was_lost_on_its_way_is_sent_again() {
     conversation.lose();
     let (_, frames) = back(&mut conversation, "boot-1");
     let again = find(&frames, "chat.send");
-    // The gateway takes a name once: what it had heard is not heard twice.
+    // The gateway accepts an id once: a message it had received is not handled twice.
     assert_eq!(again["params"], sent["params"]);
     answer(&mut conversation, &again, json!({"runId": "r1", "status": "in_flight"}));
     conversation.lose();
@@ -174,7 +174,7 @@ fn what_was_decided_while_the_connection_was_lost_is_told() {
     for id in ["kept", "late", "other", "gone"] {
         assert_eq!(request(&mut conversation, id).len(), 1);
     }
-    // This one is sent, and whether it arrived is not known.
+    // This one is sent, and whether it arrived is unknown.
     conversation.decide("other", Decision::Deny, "", &mut FrameEffects::default());
     conversation.lose();
     for id in ["kept", "late"] {
@@ -304,11 +304,11 @@ fn text_that_was_missed_is_said_with_the_next_piece() {
     prompt(&mut conversation, "r1");
     let mut said = texts(&take(&mut conversation, piece("i:1", "one ", "one ")).0);
     conversation.lose();
-    // " two" was said while nobody listened.
+    // " two" was sent while the connection was lost.
     back(&mut conversation, "boot-1");
     said += &texts(&take(&mut conversation, piece("i:1", "one two three", "three")).0);
     assert_eq!(said, "one two three");
-    // Another message begins anew, also behind a call.
+    // Another message starts from the beginning, also after a call.
     let start = json!({"phase": "start", "name": "exec", "toolCallId": "c1", "args": {"command": "ls"}});
     take(&mut conversation, stream("r1", "tool", start));
     assert_eq!(texts(&take(&mut conversation, piece("i:1", "one two three.", ".")).0), ".");
@@ -341,20 +341,20 @@ fn text_that_was_changed_is_right_in_the_end() {
         matches!(out.events.last(), Some(AgentEvent::TurnEnded { text, .. }) if text == "three"),
         "{out:?}"
     );
-    // As long as nothing was missed, what the model wrote stands, however the gateway tidies it up.
+    // As long as nothing was missed, the model's own text counts, however the gateway normalises it.
     prompt(&mut conversation, "r1");
     assert_eq!(texts(&take(&mut conversation, piece("i:1", "a b", "a  b\n\n")).0), "a  b\n\n");
     assert_eq!(texts(&take(&mut conversation, piece("i:1", "a b c", "c")).0), "c");
     let (events, _) = take(&mut conversation, last("a b c"));
     assert!(events.is_empty(), "{events:?}");
-    // The same words with less space around them, or with those before a call, are no change.
+    // The same words with less white space around them, or with those before a call, are no change.
     for text in ["one two", "zero\n\none two"] {
         prompt(&mut conversation, "r1");
         take(&mut conversation, piece("i:1", "one two ", "one two "));
         let (events, _) = take(&mut conversation, last(text));
         assert!(events.is_empty(), "{events:?}");
     }
-    // A model that is tried again begins anew, of which the gateway tells by itself.
+    // A model that is retried starts from the beginning, which the gateway reports itself.
     prompt(&mut conversation, "r1");
     let empty = json!({"itemId": "i:2", "text": "", "delta": "", "replace": true});
     assert!(take(&mut conversation, stream("r1", "assistant", empty)).0.is_empty());

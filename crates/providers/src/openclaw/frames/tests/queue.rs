@@ -1,13 +1,13 @@
-//! A prompt that waits at the gateway until something else is over, frame by frame, as it was recorded.
+//! A prompt that is queued at the gateway until something else has ended, frame by frame, as it was recorded.
 
 use super::*;
 
-/// A message of a user that was sent under a name.
+/// A message of a user that was sent with an id.
 fn user(name: &str) -> Value {
     json!({"role": "user", "content": "go", "idempotencyKey": format!("{name}:user"), "__openclaw": {"seq": 4}})
 }
 
-/// What a gateway that was started anew writes to take up a turn by itself, under a name of its own.
+/// What a restarted gateway writes to resume a turn on its own, with its own id.
 fn recovery(name: &str) -> Value {
     let mut message = user(name);
     message["provenance"] = json!({"kind": "internal_system", "sourceTool": "main_session_restart_recovery"});
@@ -30,7 +30,7 @@ fn phase(conversation: &mut GatewayConversation, run: &str, phase: &str) {
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
 }
 
-/// Prompts, and hears that the gateway has put the prompt aside. Returns what it is asked for then.
+/// Prompts, and handles the answer that the gateway has queued the prompt. Returns the next request.
 fn put_aside(conversation: &mut GatewayConversation, run: &str) -> Value {
     let sent = prompt(conversation, run);
     assert_eq!(sent["params"]["queueMode"], "followup");
@@ -66,7 +66,7 @@ fn a_prompt_behind_a_turn_that_the_gateway_took_up_is_answered() {
     let asked = put_aside(&mut conversation, "r1");
     let (events, frames) = answer(&mut conversation, &asked, history(&[], &["r1"], &["its own", "r1"]));
     assert!(events.is_empty() && frames.is_empty() && conversation.is_unsure(), "{events:?} {frames:?}");
-    // The turn that it took up is known by its message, and ended.
+    // The turn that it resumed is recognised by its message, and aborted.
     let (events, frames) = written(&mut conversation, &recovery("its own"));
     assert!(matches!(&events[..], [AgentEvent::Notice { level: Level::Info, .. }]), "{events:?}");
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_prompt_behind_a_turn_that_the_gateway_took_up_is_answered() {
     answer(&mut conversation, &frames[0], json!({"aborted": true, "runIds": ["its own"]}));
     assert!(say(&mut conversation, "its own", "half").is_empty());
     phase(&mut conversation, "its own", "end");
-    // Then the prompt is run, under another name.
+    // Then the prompt is run, with another id.
     phase(&mut conversation, "another", "start");
     let (events, frames) = written(&mut conversation, &user("r1"));
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
@@ -86,7 +86,7 @@ fn a_prompt_behind_a_turn_that_the_gateway_took_up_is_answered() {
     );
     let events = finish(&mut conversation, "another", "a whole answer");
     assert!(is_completed(&events, "a whole answer"), "{events:?}");
-    // The next prompt is as ever.
+    // The next prompt works as usual.
     prompt(&mut conversation, "r2");
     assert_eq!(say(&mut conversation, "r2", "yes").len(), 1);
     assert!(is_completed(&finish(&mut conversation, "r2", "yes"), "yes"));
@@ -132,7 +132,7 @@ fn a_prompt_that_waits_can_be_interrupted() {
         matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Cancelled, .. }]),
         "{events:?}"
     );
-    // One that has just begun is aborted under its other name.
+    // One that has just started is aborted with its other id.
     put_aside(&mut conversation, "r2");
     conversation.steer("and this", "s1", &mut FrameEffects::default());
     let mut out = FrameEffects::default();
@@ -164,13 +164,13 @@ fn a_run_that_began_or_ended_unseen_is_found() {
     let (events, _) = answer(&mut conversation, &asked, history(&messages, &[], &[]));
     assert!(is_completed(&events, "no"), "{events:?}");
     assert!(events.iter().any(|event| matches!(event, AgentEvent::Usage { .. })), "{events:?}");
-    // Its own message is out of sight when it has said very much.
+    // Its own message is no longer listed if it has sent very much.
     let asked = put_aside(&mut conversation, "r4");
     assert_eq!(asked["params"]["limit"], crate::limits::GATEWAY_RUN_LOOK);
     let many = vec![assistant("fourth", "and on"); crate::limits::GATEWAY_RUN_LOOK];
     let (events, _) = answer(&mut conversation, &asked, history(&many, &[], &[]));
     assert!(is_completed(&events, "and on"), "{events:?}");
-    // One for which nothing is run does not wait for ever, and it is said.
+    // A prompt for which nothing is run does not wait forever, and that is reported.
     let asked = put_aside(&mut conversation, "r3");
     let (events, _) = answer(&mut conversation, &asked, history(&[user("r2")], &[], &[]));
     assert!(matches!(&events[0], AgentEvent::Notice { level: Level::Warning, .. }), "{events:?}");
@@ -187,11 +187,11 @@ fn a_prompt_that_waits_outlives_the_connection() {
     let mut out = FrameEffects::default();
     conversation.resume(&mut out);
     assert!(out.frames.iter().any(|frame| frame.contains("chat.history")), "{out:?}");
-    // What had begun before may be over: it is not taken for the prompt's.
+    // The run that had started before may have ended: it is not taken for the prompt's.
     written(&mut conversation, &user("r1"));
     assert!(say(&mut conversation, "theirs", "not ours").is_empty());
     assert!(out.frames.iter().all(|frame| !frame.contains("agent.wait")), "{out:?}");
-    // One that was put aside while nobody listened is known by its run's empty end.
+    // A prompt that was queued while the connection was lost is recognised by its run's empty end.
     let mut conversation = ready();
     prompt(&mut conversation, "r2");
     conversation.lose();
@@ -217,13 +217,13 @@ fn a_turn_that_was_taken_up_unseen_is_ended_when_the_gateway_is_back() {
         (&frames[0]["method"], &frames[0]["params"]["runId"]),
         (&json!("chat.abort"), &json!("its own"))
     );
-    // As it is told some time after the run has begun.
+    // As reported some time after the run has started.
     let mut begun = history(&found, &[], &[]);
     begun["sessionInfo"] = json!({"hasActiveRun": true});
     begun["inFlightRun"] = json!({"runId": "its own", "text": "half a"});
     let (_, frames) = answer(&mut conversation, &asked, begun);
     assert_eq!(frames[0]["params"]["runId"], "its own");
-    // One that is over is left alone, and so is somebody else's.
+    // A run that has ended is left alone, and so is another client's.
     let (events, frames) = answer(&mut conversation, &asked, history(&found, &[], &["theirs"]));
     assert!(events.is_empty() && frames.is_empty(), "{events:?} {frames:?}");
 }
@@ -235,7 +235,7 @@ fn a_run_whose_turn_ended_with_a_daemon_is_ended() {
     let (_, frames) = answer(&mut conversation, &frames[0], json!({"key": "agent:main:k"}));
     let (_, frames) = answer(&mut conversation, &frames[0], json!({}));
     let old = "agent:main:k-1-0123456789abcdef";
-    // Who prompts at once is not meant.
+    // A prompt sent at once is not affected.
     prompt(&mut conversation, "agent:main:k-1-fedcba9876543210");
     let active = [old, "agent:main:k-1-fedcba9876543210", "of somebody else"];
     let (events, sent) = answer(&mut conversation, &frames[0], history(&[user(old)], &[], &active));

@@ -1,4 +1,4 @@
-//! A conversation with servers of tools: told to the gateway first, switched on for it alone, and called.
+//! A conversation with MCP servers: registered at the gateway first, enabled for it alone, and called.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn served(own: &[&str]) -> GatewayConversation {
     GatewayConversation { servers, ..conversation() }
 }
 
-/// Greets the gateway and returns what comes of telling it of the servers.
+/// Greets the gateway and returns the effects of registering the servers.
 fn registered(
     conversation: &mut GatewayConversation,
     told: Result<(), String>,

@@ -43,7 +43,7 @@ fn a_message_that_is_refused_does_not_end_the_turn() {
         matches!(events.last(), Some(AgentEvent::TurnEnded { reason: EndReason::Completed, .. })),
         "{events:?}"
     );
-    // A prompt that is refused ends its own.
+    // A prompt that is refused ends its own run.
     let sent = prompt(&mut conversation, "r2");
     let (events, _) = refuse(&mut conversation, &sent, "too many messages");
     assert!(matches!(&events[..], [AgentEvent::TurnEnded { reason: EndReason::Failed, .. }]), "{events:?}");
@@ -57,7 +57,7 @@ fn a_message_at_the_end_of_a_run_is_the_next_run_of_the_same_turn() {
     assert!(conversation.is_over());
     let steered = steer(&mut conversation, "s1");
     assert!(steered["params"]["queueMode"] == "followup" && !conversation.is_over(), "{steered}");
-    // What the first one used is said late, and counts; it ends nothing.
+    // The usage of the first run arrives late, and counts; it ends nothing.
     let events = used(&mut conversation, "r1");
     assert!(matches!(&events[..], [AgentEvent::Usage { .. }]), "{events:?}");
     assert!(begins(&mut conversation, "s1").is_empty());
@@ -78,23 +78,23 @@ fn a_message_that_came_too_late_is_heard_all_the_same() {
     prompt(&mut conversation, "r1");
     steer(&mut conversation, "s1");
     steer(&mut conversation, "s2");
-    // Taken up by the run: its own name has an end, and no beginning.
+    // Added to the run: its own id has an end, but no start.
     assert!(take(&mut conversation, chat("s1", json!({"state": "final"}))).0.is_empty());
     ended(&mut conversation, "r1");
-    // The other one came behind the run's last word; the turn is not over before that run is.
+    // The other one arrived after the run's last message; the turn does not end before that run.
     assert!(begins(&mut conversation, "s2").is_empty());
     assert!(!conversation.is_over());
     used(&mut conversation, "s2");
     let events = ended(&mut conversation, "s2");
     assert!(matches!(events.last(), Some(AgentEvent::TurnEnded { .. })), "{events:?}");
-    // And behind the turn's end: it is a turn of its own.
+    // And after the turn's end: it is a new turn.
     prompt(&mut conversation, "r2");
     steer(&mut conversation, "s3");
     used(&mut conversation, "r2");
     assert!(matches!(ended(&mut conversation, "r2").last(), Some(AgentEvent::TurnEnded { .. })));
     assert_eq!(begins(&mut conversation, "s3"), [AgentEvent::TurnStarted]);
     assert!(conversation.is_at_work());
-    // A run of somebody else at the gateway is not ours.
+    // A run of another client of the gateway is not ours.
     conversation.run = None;
     assert!(begins(&mut conversation, "x").is_empty() && !conversation.is_at_work());
 }
